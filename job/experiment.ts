@@ -255,11 +255,11 @@ export class Experiment {
     model,
     reference = model,
   }: Pick<RlOptions, "template" | "model" | "reference">): DataOptions {
-    const { reward } = this.preset.rl;
+    const { rl, seed } = this.preset;
     const { options } = this.#data;
-    if (!reward) return options;
+    if (!rl.reward) return options;
     const maxLength = longestCompletion(this.preset);
-    return { ...options, ...rewardOptionsOf(reward, { template, model: reference, maxLength }) };
+    return { ...options, ...rewardOptionsOf(rl.reward, { template, model: reference, maxLength, seed }) };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */

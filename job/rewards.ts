@@ -7,12 +7,13 @@
  */
 import type { Model } from "../nn/index.ts";
 import { nearest } from "../engine/options.ts";
+import { Rng } from "../engine/random.ts";
 import { approvalJudge } from "../rl/preferences/judges.ts";
 import { formatScore, malformedActions, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
 import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
 import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
-import { codeRlReward, ppoCoderReward, sweRlReward } from "../rl/rewards/program.ts";
+import { chanceReward, PROGRAM_REWARDS } from "../rl/rewards/program.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
@@ -25,12 +26,12 @@ import { once, type Settings } from "./settings.ts";
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
-/** What a program's info is worth, and the environments that tell it. */
-const OF_PROGRAMS = {
-  coderl: { envs: ["code", "patch"], score: codeRlReward },
-  ppocoder: { envs: ["code", "patch"], score: ppoCoderReward },
-  swerl: { envs: ["patch"], score: sweRlReward },
-} as const;
+/** The environments that tell what a reward of programs reads. */
+const OF_PROGRAMS: Readonly<Record<keyof typeof PROGRAM_REWARDS, readonly string[]>> = {
+  coderl: ["code", "patch"],
+  ppocoder: ["code", "patch"],
+  swerl: ["patch"],
+};
 
 /** The components that can be added to the outcome. */
 const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;
@@ -57,6 +58,8 @@ export function rewardSettings(
   for (const option of ["judges", "timeout"] as const)
     if (all[option] !== undefined && name !== "judges")
       throw new UsageError(`--set reward.${option} is about --reward judges; add it`);
+  if (all.control !== undefined && !(name !== undefined && Object.hasOwn(OF_PROGRAMS, name)))
+    throw new UsageError("--set reward.control is about --reward coderl, ppocoder and swerl; add one of them");
   const weights = weightsOf(all);
   if (cap !== undefined && Object.keys(weights).length === 0)
     throw new UsageError(
@@ -102,8 +105,8 @@ export function checkRewards(
         "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
       );
   } else if (name !== undefined) {
-    const { envs } = OF_PROGRAMS[name];
-    if (!(envs as readonly string[]).includes(env))
+    const envs = OF_PROGRAMS[name];
+    if (!envs.includes(env))
       throw new UsageError(`--reward ${name} is for the environments ${envs.join(", ")}, not ${env}`);
   }
 }
@@ -127,6 +130,8 @@ function judgesOf({ judges = "verifier+form+tools" }: RewardSettings): readonly 
 /** A run as its rewards see it. */
 interface RewardContext {
   readonly template: Template;
+  /** Of the run: what chance draws. */
+  readonly seed: number;
   /** Whom the judge `approval` asks. */
   readonly model: Model;
   /** The largest number of tokens that the agent can write in an episode. */
@@ -155,12 +160,14 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
 function outcomeFor(
   name: NonNullable<RewardSettings["name"]>,
   settings: RewardSettings,
-  { template, model }: RewardContext,
+  { template, model, seed }: RewardContext,
 ): RewardFunction {
   if (name !== "judges") {
-    const { score } = OF_PROGRAMS[name];
-    return ({ info }) => {
-      const reward = score(info);
+    const chance = new Rng(seed).split("reward.control");
+    return (t) => {
+      // An episode's chance is its own, whatever was played before it.
+      const draw = (): Rng => chance.split(t.seed).split(t.stream.ids.join());
+      const reward = settings.control ? chanceReward(name, t.info, draw()) : PROGRAM_REWARDS[name](t.info);
       return { reward, parts: { [name]: reward } };
     };
   }
@@ -180,7 +187,7 @@ function outcomeFor(
 /** The environment's own outcome with the components that are added to it. */
 export function rewardOf(
   settings: RewardSettings,
-  { template, maxLength }: Omit<RewardContext, "model">,
+  { template, maxLength }: Pick<RewardContext, "template" | "maxLength">,
 ): (trajectory: Trajectory) => CompositeReward {
   const textOf = (t: Trajectory): string => {
     const actions = turnsOf(t, template).map(({ action }) => action);
