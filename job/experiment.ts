@@ -244,10 +244,11 @@ export class Experiment {
     { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
     reader: Reader | undefined,
   ): DataOptions {
-    const { reward, outcomeCritic } = this.preset.rl;
+    const { rl, seed } = this.preset;
+    const { reward, outcomeCritic } = rl;
     const { options } = this.#data;
     const maxLength = longestCompletion(this.preset);
-    const context = { template, model: reference, reader, maxLength };
+    const context = { template, model: reference, reader, maxLength, seed };
     const rewards = reward ? rewardOptionsOf(reward, context) : {};
     if (this.#objective.tokenWeights?.name !== "outcome_critic") return { ...options, ...rewards };
     return { ...options, ...rewards, reward: criticised(rewards.reward, context, outcomeCritic) };

@@ -8,12 +8,13 @@
 import { fail } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
 import { nearest } from "../engine/options.ts";
+import { Rng } from "../engine/random.ts";
 import { approvalJudge } from "../rl/preferences/judges.ts";
 import { formatScore, malformedActions, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
 import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
 import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
-import { codeRlReward, ppoCoderReward, sweRlReward } from "../rl/rewards/program.ts";
+import { chanceReward, PROGRAM_REWARDS } from "../rl/rewards/program.ts";
 import { toolRlReward } from "../rl/rewards/toolCalls.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
@@ -31,9 +32,9 @@ const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
 /** Rewards that are computed from the info of an episode, and the environments that provide it. */
 const OF_INFO: Readonly<Record<InfoReward, { readonly envs: readonly string[]; readonly score: ScoreInfo }>> = {
-  coderl: { envs: ["code", "patch"], score: codeRlReward },
-  ppocoder: { envs: ["code", "patch"], score: ppoCoderReward },
-  swerl: { envs: ["patch"], score: sweRlReward },
+  coderl: { envs: ["code", "patch"], score: PROGRAM_REWARDS.coderl },
+  ppocoder: { envs: ["code", "patch"], score: PROGRAM_REWARDS.ppocoder },
+  swerl: { envs: ["patch"], score: PROGRAM_REWARDS.swerl },
   toolrl: { envs: ["tools"], score: (info, { matching }) => toolRlReward(info, { matching }) },
 };
 type InfoReward = Exclude<NonNullable<RewardSettings["name"]>, "judges" | "orm">;
@@ -41,6 +42,8 @@ type ScoreInfo = (info: Trajectory["info"], settings: RewardSettings) => number;
 
 /** Options of one reward alone. */
 const OPTIONS_OF = { judges: "judges", timeout: "judges", matching: "toolrl" } as const;
+
+const isOfPrograms = (name: string): name is keyof typeof PROGRAM_REWARDS => Object.hasOwn(PROGRAM_REWARDS, name);
 
 /** The components that can be added to the outcome. */
 const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;
@@ -69,6 +72,8 @@ export function rewardSettings(
   for (const [option, owner] of Object.entries(OPTIONS_OF))
     if (all[option as keyof RewardSettings] !== undefined && name !== owner)
       throw new UsageError(`--set reward.${option} is about --reward ${owner}; add it`);
+  if (all.control !== undefined && !(name !== undefined && isOfPrograms(name)))
+    throw new UsageError("--set reward.control is about --reward coderl, ppocoder and swerl; add one of them");
   const weights = weightsOf(all);
   if (cap !== undefined && Object.keys(weights).length === 0)
     throw new UsageError(
@@ -144,6 +149,8 @@ function judgesOf({ judges = "verifier+form+tools" }: RewardSettings): readonly 
 /** The properties of a run that its rewards depend on. */
 interface RewardContext {
   readonly template: Template;
+  /** The seed of the run: what `reward.control=chance` draws follows from it. */
+  readonly seed: number;
   /** The model that the judge `approval` asks. */
   readonly model: Model;
   /** What judges in `--reward orm`. */
@@ -202,7 +209,7 @@ export function checkCritic({ env, async, pretrained, data, rl }: Preset): void 
 function outcomeFor(
   name: NonNullable<RewardSettings["name"]>,
   settings: RewardSettings,
-  { template, model, reader }: RewardContext,
+  { template, model, reader, seed }: RewardContext,
 ): RewardFunction {
   if (name === "orm") {
     const judge = reader ?? fail("--reward orm: there is no outcome model yet");
@@ -210,8 +217,12 @@ function outcomeFor(
   }
   if (name !== "judges") {
     const { score } = OF_INFO[name];
-    return ({ info }) => {
-      const reward = score(info, settings);
+    const chance = new Rng(seed).split("reward.control");
+    return (t) => {
+      // An episode's chance is its own, whatever was played before it.
+      const draw = (): Rng => chance.split(t.seed).split(t.stream.ids.join());
+      const isDrawn = settings.control !== undefined && isOfPrograms(name);
+      const reward = isDrawn ? chanceReward(name, t.info, draw()) : score(t.info, settings);
       return { reward, parts: { [name]: reward } };
     };
   }
@@ -231,7 +242,7 @@ function outcomeFor(
 /** The environment's own outcome with the components that are added to it. */
 export function rewardOf(
   settings: RewardSettings,
-  { template, maxLength }: Omit<RewardContext, "model" | "reader">,
+  { template, maxLength }: Pick<RewardContext, "template" | "maxLength">,
 ): (trajectory: Trajectory) => CompositeReward {
   const textOf = (t: Trajectory): string => {
     const actions = turnsOf(t, template).map(({ action }) => action);
