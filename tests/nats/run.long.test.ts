@@ -12,7 +12,8 @@ import { trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { common } from "../support/rlAsync.ts";
 import { type NatsServer, natsServer } from "../support/natsServer.ts";
-import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
+import { readAll } from "../support/rlExecutors.ts";
+import { packedAdapter, paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
 import { rollouts } from "../support/toyRollouts.ts";
 
@@ -50,6 +51,8 @@ function workers(queue: string, count: number, more: Partial<ServeNatsOptions> =
   return { ended, notes };
 }
 
+const adapterOf = (model: Model): Promise<number[][]> => readAll(treeLeaves(trainableOf(model).params));
+
 const learner = (queue: string, more: Partial<NatsWorkersOptions> = {}) =>
   natsWorkers({ server: `${server.url}/${queue}`, ...more });
 
@@ -86,10 +89,20 @@ describe("a run with workers behind a server", () => {
     const fleet = await learner("adapter");
     const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other!), workers: fleet, maxStaleness: 0 }));
     expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
-    const weights = (model: Model): Promise<unknown[]> =>
-      Promise.all(treeLeaves(trainableOf(model).params).map((x) => x.read()));
-    expect(await weights(other!)).toEqual(await weights(one!));
+    expect(await adapterOf(other!)).toEqual(await adapterOf(one!));
     expect((await players.ended())[0]!.episodes).toBeGreaterThan(0);
+  });
+
+  it.each(["bf16", "q8"] as const)("an adapter on a model in %s, which the workers get as it is", async (format) => {
+    const [one, other] = [await packedAdapter(device, format), await packedAdapter(device, format)];
+    const sync = await reportsOf(trainRl(toyRlOptions(one)));
+    const players = workers(format, 2);
+    const fleet = await learner(format);
+    const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other), workers: fleet, maxStaleness: 0 }));
+    expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
+    expect(await adapterOf(other)).toEqual(await adapterOf(one));
+    const served = await players.ended();
+    expect(served.reduce((sum, { episodes }) => sum + episodes, 0)).toBe(18);
   });
 
   it("plays ahead within the bound, free and fixed", async () => {

@@ -145,7 +145,7 @@ const malice: Fault["begin"] = async ({ url, rng }) => {
     send(`${queue}.episodes`, bytes);
     send(`${queue}.presence`, bytes);
     send(`${queue}.presence`, '{"kind":"here","worker":"\\u001b[2J"}');
-    send(`${queue}.tickets`, rng.int(2) === 0 ? bytes : '{"protocol":1,"library":"0.1.0","jobs":[]}');
+    send(`${queue}.tickets`, rng.int(2) === 0 ? bytes : '{"protocol":2,"library":"0.1.0","jobs":[]}');
     const frame = frames[rng.int(Math.max(1, frames.length))];
     if (frame === undefined) return;
     const wrong = new Uint8Array(frame);
