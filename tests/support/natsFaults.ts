@@ -14,7 +14,7 @@ import { trainRlAsync } from "../../rl/async/train.ts";
 import type { RolloutWorkers } from "../../rl/async/workers.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { common } from "./rlAsync.ts";
-import { type Field, type Happening, lies, malice, repeats } from "./natsMalice.ts";
+import { type Field, type Happening, lies, malice, raw, repeats } from "./natsMalice.ts";
 import type { Processes } from "./natsProcesses.ts";
 import { natsServer } from "./natsServer.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "./rlRuns.ts";
@@ -216,12 +216,16 @@ export async function killLearner(processes: Processes, expected: Synchronous): 
           const made = JSON.parse(line) as LearnerLine;
           stored += made.stored;
           lines.set(made.step, made);
-          // A moment later, workers have stored episodes of the next step.
-          if (made.step === killAfter) setTimeout(() => child.kill("SIGKILL"), 150);
+          // Then workers store episodes of the next step, and the learner dies when there are two.
+          if (made.step === killAfter) onEpisodes(2, () => child.kill("SIGKILL"));
         }
       });
       child.once("exit", (code) => done(code));
     });
+  const { connection, queue } = await raw(url);
+  let [left, then] = [0, (): void => {}];
+  const onEpisodes = (count: number, does: () => void): void => void ([left, then] = [count, does]);
+  connection.subscribe(`${queue}.episodes`, { callback: () => (--left === 0 ? then() : undefined) });
   try {
     for (const killAfter of [0, 2, 3]) {
       await session(killAfter);
@@ -245,6 +249,7 @@ export async function killLearner(processes: Processes, expected: Synchronous): 
     const remark = `${stored} stored episodes used`;
     return { fault: "learner killed -9 and resumed", tries, lost, twice, bitwise, remark };
   } finally {
+    await connection.close();
     for (const child of children) child.kill("SIGKILL");
     await server.close();
   }

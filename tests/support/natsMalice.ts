@@ -1,7 +1,7 @@
 /** What a worker could do that means harm: everything twice, noise, and well-formed lies. */
 import type { ChildProcess } from "node:child_process";
-import { jetstream, jetstreamManager } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { jetstream, type JetStreamClient, jetstreamManager, type JetStreamManager } from "@nats-io/jetstream";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Rng } from "../../engine/random.ts";
 import { type EpisodeMessage, episodeFromBytes, episodeToBytes } from "../../nats/episodes.ts";
 import { type Ticket, ticketFromJson, type TicketJob } from "../../nats/protocol.ts";
@@ -24,7 +24,12 @@ export interface Happening {
 }
 
 /** A client that does what no worker does. */
-async function raw(url: string) {
+export async function raw(url: string): Promise<{
+  readonly connection: NatsConnection;
+  readonly js: JetStreamClient;
+  readonly manager: JetStreamManager;
+  readonly queue: string;
+}> {
   const { host, pathname } = new URL(url.replace("nats:", "http:"));
   const connection = await connect({ servers: `nats://${host}` });
   return {
