@@ -188,7 +188,7 @@ const rateOf = (set: ReturnType<typeof parseSettings>): number => (set["lora"] ?
 
 /** The model's own sizes. An episode may have as many tokens as the environment needs, up to the model's positions. */
 function pretrainedPart(
-  { lora, sft, learners, async }: Preset,
+  { lora, sft }: Preset,
   { settings, config }: Source,
   { maxPositions = ROOM }: EnvironmentSettings,
   maxTokens: number | undefined,
@@ -199,11 +199,6 @@ function pretrainedPart(
   if (settings.storage !== "f32" && (lora === undefined || sft.steps > 0)) {
     const what = lora === undefined ? "add an adapter, as with --set lora.r=16" : "leave --set sft.… out";
     throw new UsageError(`--storage ${settings.storage}: weights in this form cannot be trained; ${what}`);
-  }
-  const others = learners !== undefined ? "--learners" : async !== undefined ? "--workers" : undefined;
-  if (settings.storage !== "f32" && others !== undefined) {
-    const why = "weights in this form are not sent to other processes";
-    throw new UsageError(`--storage ${settings.storage}: ${why}; leave ${others} out, or take f32`);
   }
   const positions = Math.min(config.maxPositions, maxTokens ?? Math.max(ROOM, maxPositions));
   return {

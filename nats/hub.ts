@@ -13,7 +13,6 @@ import type { KV } from "@nats-io/kv";
 import type { ObjectStore } from "@nats-io/obj";
 import { check, fail } from "../engine/errors.ts";
 import { scope, treeLeaves } from "../engine/index.ts";
-import { trainableOf } from "../nn/index.ts";
 import { readWeights } from "../rl/async/messages.ts";
 import { gradientToHost, type MicroGradient } from "../rl/learners/messages.ts";
 import { frozenOf, gradientOfBatch, planOf, stateOf } from "../rl/learners/replica.ts";
@@ -323,7 +322,7 @@ export class Hub {
     const facts = { plan: planOf(pass), loss: lossFacts(pass.objective), settings: this.#how.settings ?? null };
     const text = toJson(facts);
     if (this.#setup?.text === text) return this.#setup.stored;
-    const frozen = await frozenOf(trainableOf(pass.model));
+    const frozen = await frozenOf(pass.model);
     this.#setup = { text, stored: await this.#put("setup", setupToBytes({ ...facts, frozen })) };
     return this.#setup.stored;
   }

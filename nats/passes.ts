@@ -9,7 +9,8 @@
  */
 import { check } from "../engine/errors.ts";
 import type { RngState } from "../engine/index.ts";
-import type { Floats, MicroGradient } from "../rl/learners/messages.ts";
+import type { FrozenWeights } from "../rl/async/frozen.ts";
+import type { MicroGradient } from "../rl/learners/messages.ts";
 import type { ReplicaPlan, ReplicaState } from "../rl/learners/replica.ts";
 import { COLUMN_NAMES, type ColumnName, type Columns } from "../rl/methods/columns.ts";
 import { clipOf, CRITIC } from "../rl/methods/objective.ts";
@@ -18,7 +19,7 @@ import { type LossParts, TERMS } from "../rl/train/loss.ts";
 import type { MicroBatch } from "../rl/train/pack.ts";
 import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray, type Sent } from "./arrays.ts";
 import { Fields, fromJson, isRecord, toJson } from "./json.ts";
-import { checkVersions, LIBRARY, PROTOCOL } from "./protocol.ts";
+import { checkVersions, LIBRARY, PROTOCOL, setupBytes, setupParts } from "./protocol.ts";
 
 /** The names of a queue's bucket, store and subject. */
 export const learnerNames = (queue: string) =>
@@ -144,22 +145,20 @@ export interface LearnerSetup {
   readonly loss: Readonly<Record<string, unknown>>;
   /** Data from which a program makes the same objective. */
   readonly settings: unknown;
-  readonly frozen: readonly Floats[];
+  readonly frozen: FrozenWeights;
 }
 
 export const setupToBytes = ({ frozen, ...facts }: LearnerSetup): Uint8Array =>
-  arraysToBytes([jsonToArray({ protocol: PROTOCOL, library: LIBRARY, ...facts }), ...frozen]);
+  setupBytes({ protocol: PROTOCOL, library: LIBRARY, ...facts }, frozen);
 
 /** @throws if it is of another version. Its hash is that of the entry, so whoever may write entries has written it. */
 export function setupFromBytes(bytes: Uint8Array): LearnerSetup {
-  const [facts, ...frozen] = arraysFromBytes("setup", bytes);
-  const fields = new Fields("setup", jsonFromArray("setup", facts));
-  checkVersions("the learner", fields);
+  const { fields, frozen } = setupParts(bytes);
   return {
     plan: fields.any("plan") as ReplicaPlan,
     loss: fields.any("loss") as LearnerSetup["loss"],
     settings: fields.any("settings"),
-    frozen: frozen.map((x, i) => floats("setup", x, i + 1)),
+    frozen,
   };
 }
 

@@ -9,14 +9,15 @@
  *     stream `episodes`     an episode, or "failed", or the name of an object in store `large` that is an episode
  */
 import { check } from "../engine/errors.ts";
+import type { FrozenWeight, FrozenWeights } from "../rl/async/frozen.ts";
 import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
 import type { WireSetup } from "../rl/async/workers.ts";
 import type { GivenActions } from "../rl/play/episode.ts";
-import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray } from "./arrays.ts";
+import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray, type Sent } from "./arrays.ts";
 import { Fields, fromJson, toJson } from "./json.ts";
 
 /** The version of the messages. Learner and workers with different versions refuse each other. */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 /** The version of this package, which decides what environments do: workers of another one are refused. */
 export const LIBRARY = "0.1.0";
 
@@ -181,28 +182,35 @@ export function weightsFromBytes(version: number, bytes: Uint8Array): Policy {
   return { version, weights: arrays.map((x, i) => floats("weights", x, i)) };
 }
 
-/** The bytes of the setup, for the object store: settings that workers get once, and the weights under an adapter. */
-export function setupToBytes({ adapter, ...setup }: WireSetup): Uint8Array {
-  const paths = Object.keys(adapter?.frozen ?? {});
-  const facts = {
-    protocol: PROTOCOL,
-    library: LIBRARY,
-    setup,
-    ...(adapter ? { adapter: adapter.settings, paths } : {}),
-  };
-  return arraysToBytes([jsonToArray(facts), ...paths.map((path) => adapter!.frozen[path]!)]);
+/** The bytes of a setup: its facts, which include the versions, and the frozen weights under an adapter. */
+export function setupBytes(facts: Readonly<Record<string, unknown>>, frozen: FrozenWeights): Uint8Array {
+  const paths = Object.keys(frozen);
+  return arraysToBytes([jsonToArray({ ...facts, paths }), ...paths.map((path) => frozen[path]!)]);
 }
+
+/** @throws if the bytes are not what `setupBytes` makes, or are of another version */
+export function setupParts(bytes: Uint8Array): { readonly fields: Fields; readonly frozen: FrozenWeights } {
+  const [facts, ...weights] = arraysFromBytes("setup", bytes);
+  const fields = new Fields("setup", jsonFromArray("setup", facts));
+  checkVersions("the learner", fields);
+  const paths = fields.list("paths", weights.length).map(String);
+  check(paths.length === weights.length, () => `setup: ${paths.length} paths for ${weights.length} arrays`);
+  return { fields, frozen: Object.fromEntries(paths.map((path, i) => [path, frozenFrom(weights[i]!, i + 1)])) };
+}
+
+const frozenFrom = (x: Sent, i: number): FrozenWeight => ("words" in x ? x : floats("setup", x, i));
+
+/** The bytes of the setup, for the object store: what workers are told once. */
+export const setupToBytes = ({ adapter, ...setup }: WireSetup): Uint8Array =>
+  setupBytes(
+    { protocol: PROTOCOL, library: LIBRARY, setup, ...(adapter ? { adapter: adapter.settings } : {}) },
+    adapter?.frozen ?? {},
+  );
 
 /** @throws if the bytes are no setup, or are of another version. What the setup says is believed: see `Session.open` */
 export function setupFromBytes(bytes: Uint8Array): WireSetup {
-  const [facts, ...frozen] = arraysFromBytes("setup", bytes);
-  const fields = new Fields("setup", jsonFromArray("setup", facts));
-  checkVersions("the learner", fields);
+  const { fields, frozen } = setupParts(bytes);
   const setup = fields.any("setup") as WireSetup;
-  const settings = fields.any("adapter");
-  if (settings === undefined) return setup;
-  const paths = fields.list("paths", frozen.length).map(String);
-  check(paths.length === frozen.length, () => `setup: ${paths.length} paths for ${frozen.length} arrays`);
-  const weights = Object.fromEntries(paths.map((path, i) => [path, floats("setup", frozen[i], i + 1)]));
-  return { ...setup, adapter: { settings: settings as Readonly<Record<string, unknown>>, frozen: weights } };
+  const settings = fields.any("adapter") as Readonly<Record<string, unknown>> | undefined;
+  return settings === undefined ? setup : { ...setup, adapter: { settings, frozen } };
 }

@@ -73,5 +73,5 @@ export { readSafetensors, readSafetensorsHeader, writeSafetensors } from "./safe
 export type { SafeDtype, SafeTensor, SafeTensorInfo, SafeTensorInput, SafetensorsHeader } from "./safetensors.ts";
 
 // Frozen weights in 16 and 8 bits
-export { packedBytes, PackedMatrix, packMatrix, packModel } from "./packedMatrix.ts";
-export type { MatrixBytes, PackableDtype, PackedFormat, PackOptions } from "./packedMatrix.ts";
+export { packedBytes, packedFromHost, PackedMatrix, packMatrix, packModel } from "./packedMatrix.ts";
+export type { MatrixBytes, PackableDtype, PackedFormat, PackedWords, PackOptions } from "./packedMatrix.ts";

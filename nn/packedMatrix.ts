@@ -36,6 +36,16 @@ export interface PackOptions {
   readonly transposed?: boolean;
 }
 
+/** A packed matrix as plain data, of which another process can make it again (`packedFromHost`). */
+export interface PackedWords {
+  readonly format: PackedFormat;
+  readonly shape: Shape;
+  /** `shape` is [in, out] and not [out, in]. */
+  readonly transposed: boolean;
+  /** The words of all rows, which hold the scales, too. */
+  readonly words: Int32Array;
+}
+
 /** A frozen matrix in 16 or 8 bits; `packMatrix` makes one. */
 export class PackedMatrix implements MatrixForm {
   readonly shape: Shape;
@@ -84,6 +94,12 @@ export class PackedMatrix implements MatrixForm {
     return packedRows(this.packed, ids, this.#layout);
   }
 
+  /** A copy as plain data. */
+  async toHost(): Promise<PackedWords> {
+    const words = (await this.packed.read()) as Int32Array;
+    return { format: this.format, shape: this.shape, transposed: this.#transposed, words };
+  }
+
   /** The whole matrix as a float tensor of its `shape`, for merging and saving. */
   unpack(): Tensor {
     const rows = (): Tensor =>
@@ -100,6 +116,27 @@ export class PackedMatrix implements MatrixForm {
 export const packedBytes = (format: PackedFormat, [rows, columns]: readonly [number, number]): number =>
   4 * rows * packedRow(format, columns).words;
 
+/** The matrix of which `toHost` made the words. @throws if they are not those of such a matrix */
+export function packedFromHost({ format, shape, transposed, words }: PackedWords, device: Device): PackedMatrix {
+  check(FORMATS.includes(format), () => `packedFromHost: expected ${FORMATS.join(", ")}, got "${format}"`);
+  check(shape.length === 2, () => `packedFromHost: expected a matrix, got ${showShape(shape)}`);
+  const [rows, columns] = (transposed ? [shape[1], shape[0]] : shape) as [number, number];
+  const inRow = packedRow(format, columns).words;
+  check(
+    words.length === rows * inRow,
+    () => `packedFromHost: ${format}${showShape(shape)} has ${rows * inRow} words, got ${words.length}`,
+  );
+  const packed = empty(device, rows, inRow);
+  device.backend.write(packed.storage.buffer, words);
+  return new PackedMatrix(packed, [...shape], format, transposed);
+}
+
+const FORMATS: readonly PackedFormat[] = ["bf16", "f16", "q8"];
+
+/** Words that are yet to be written; `tensor` would keep a copy of them on the host. */
+const empty = (device: Device, rows: number, words: number): Tensor =>
+  new Tensor(new Storage(device, 4 * rows * words), [rows, words], "i32");
+
 /** Unpacked weights that exist at a time on the host, while a matrix is packed. */
 const CHUNK = 2 ** 20;
 
@@ -115,7 +152,7 @@ const CHUNK = 2 ** 20;
  */
 export function packMatrix(matrix: MatrixBytes, { format, device, transposed = false }: PackOptions): PackedMatrix {
   const { dtype, shape, bytes } = matrix;
-  check(["bf16", "f16", "q8"].includes(format), () => `packMatrix: expected bf16, f16 or q8, got "${format}"`);
+  check(FORMATS.includes(format), () => `packMatrix: expected ${FORMATS.join(", ")}, got "${format}"`);
   check(["F32", "F16", "BF16"].includes(dtype), () => `packMatrix: expected F32, F16 or BF16, got ${dtype}`);
   check(shape.length === 2, () => `packMatrix: expected a matrix, got ${showShape(shape)}`);
   const expected = sizeOf(shape) * (dtype === "F32" ? 4 : 2);
@@ -126,7 +163,7 @@ export function packMatrix(matrix: MatrixBytes, { format, device, transposed = f
   const [rows, columns] = (transposed ? [shape[1], shape[0]] : shape) as [number, number];
   const { words } = packedRow(format, columns);
   const { backend } = device;
-  const packed = new Tensor(new Storage(device, 4 * rows * words), [rows, words], "i32");
+  const packed = empty(device, rows, words);
   // Parts begin at multiples of 256 bytes, and 16 rows are such a multiple.
   const step = 16 * Math.max(1, Math.floor(CHUNK / (16 * columns)));
   try {

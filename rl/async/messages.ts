@@ -63,10 +63,10 @@ export async function policyOf(model: Model, version: number): Promise<Policy> {
   return { version, weights: await readWeights(trainableOf(model).params) };
 }
 
-/** The tensors of a tree, copied to the host. @throws if one holds integers, as those of packed weights do */
+/** The tensors of a tree, copied to the host. @throws if one holds integers */
 export async function readWeights(tree: Tree): Promise<(Float32Array | Float64Array)[]> {
   const read = await Promise.all(treeLeaves(tree).map((x) => x.read()));
-  return read.map((x) => (x instanceof Int32Array ? fail("policy: packed weights cannot be sent to a worker") : x));
+  return read.map((x) => (x instanceof Int32Array ? fail("policy: expected floats, got integers") : x));
 }
 
 /** Writes the weights into the trained parameters of a model of the same configuration. */

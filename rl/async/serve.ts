@@ -1,9 +1,9 @@
 /** The worker's side of `messageWorkers`, which the script of a worker calls. */
-import { type Device, device as makeDevice, type DeviceOptions, outsideScopes, tensor } from "../../engine/index.ts";
+import { type Device, device as makeDevice, type DeviceOptions, outsideScopes } from "../../engine/index.ts";
 import { addLora, type Model, type ModelConfig, tokenizerFromJSON } from "../../nn/index.ts";
-import { buildParams } from "../../nn/parameters.ts";
 import type { EnvironmentSpec } from "../../environments/index.ts";
 import { Template } from "../episode/template.ts";
+import { frozenModel } from "./frozen.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 import type { MessageTarget, WireAdapter, WireSetup } from "./workers.ts";
@@ -78,22 +78,25 @@ export async function openServer(
   const learners = { kind: device.kind, options: { precision: device.precision } };
   const { kind, options }: NonNullable<ServeOptions["device"]> = chosen ?? learners;
   const executor = await makeDevice(kind, { threads: 1, ...options });
-  const environment = (name: string): EnvironmentSpec => {
+  try {
+    const shown = own ?? new Template(tokenizerFromJSON(tokenizer), template);
+    const model = adapter && adaptedModel(config, adapter, executor);
+    const environment = finder(environments);
+    const served = { config, model, device: executor, template: shown, rollout, rows, environment };
+    return { server: new RolloutServer(served, reply), executor };
+  } catch (error) {
+    executor.dispose();
+    throw error;
+  }
+}
+
+const finder =
+  (environments: ServeOptions["environments"]) =>
+  (name: string): EnvironmentSpec => {
     if (Object.hasOwn(environments, name)) return environments[name]!;
     throw new Error(`rollout worker: unknown environment "${name}", expected ${Object.keys(environments).join(", ")}`);
   };
-  const shown = own ?? new Template(tokenizerFromJSON(tokenizer), template);
-  const model = adapter && adaptedModel(config, adapter, executor);
-  const served = { config, model, device: executor, template: shown, rollout, rows, environment };
-  const server = new RolloutServer(served, reply);
-  return { server, executor };
-}
 
 /** The model under an adapter, with an adapter of the same shape. */
-function adaptedModel(config: ModelConfig, { settings, frozen }: WireAdapter, device: Device): Model {
-  return outsideScopes(() => {
-    const { float: dtype } = device;
-    const params = buildParams(config, (shape, _, path) => tensor(frozen[path]!, { device, shape, dtype }));
-    return addLora({ config, params }, settings);
-  });
-}
+const adaptedModel = (config: ModelConfig, { settings, frozen }: WireAdapter, device: Device): Model =>
+  outsideScopes(() => addLora(frozenModel(config, frozen, device), settings));

@@ -3,7 +3,7 @@
  * but its episodes come from workers with copies of the policy, through a queue that bounds their age. docs/async.md
  * says what is deterministic and explains the metrics.
  */
-import { treeEntries, WorldgradError } from "../../engine/index.ts";
+import { WorldgradError } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
 import { number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Metrics } from "../episode/metrics.ts";
@@ -16,7 +16,8 @@ import { checkRl, type RlOptions, trainFrom } from "../train/loop.ts";
 import type { StepReport } from "../train/report.ts";
 import type { TokenStream, Trajectory } from "../episode/stream.ts";
 import type { Model } from "../../nn/index.ts";
-import { policyOf, readWeights } from "./messages.ts";
+import { frozenWeights, isPackedWords } from "./frozen.ts";
+import { policyOf } from "./messages.ts";
 import { POOL, WorkerPool } from "./pool.ts";
 import { type Finished, StalenessQueue } from "./queue.ts";
 import { inSharedMemory, localWorkers, type RolloutWorkers, type WorkerSetup } from "./workers.ts";
@@ -83,9 +84,13 @@ export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<Ste
 /** What workers that do not share the learner's device have to be sent once, if an adapter is trained. */
 async function frozenFor({ trainable }: Model, { sharesDevice }: RolloutWorkers): Promise<WorkerSetup["frozen"]> {
   if (!trainable?.base || sharesDevice) return undefined;
-  const { params } = trainable.base;
-  const weights = await readWeights(params);
-  return Object.fromEntries(treeEntries(params).map(([path], i) => [path, inSharedMemory(weights[i]!)]));
+  const weights = Object.entries(await frozenWeights(trainable.base));
+  return Object.fromEntries(
+    weights.map(([path, weight]) => [
+      path,
+      isPackedWords(weight) ? { ...weight, words: inSharedMemory(weight.words) } : inSharedMemory(weight),
+    ]),
+  );
 }
 
 function checkAsync(options: AsyncRlOptions): void {

@@ -9,6 +9,7 @@ import type { Metrics } from "../episode/metrics.ts";
 import type { TokenStream } from "../episode/stream.ts";
 import type { Template, TemplateOptions } from "../episode/template.ts";
 import { checkCount } from "./count.ts";
+import type { FrozenWeights } from "./frozen.ts";
 import { type FromWorker, type Policy, type ToWorker, toWire } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 
@@ -89,9 +90,6 @@ export interface MessageTarget {
   addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
 }
 
-/** Weights by their path in the tree of parameters. */
-export type FrozenWeights = Readonly<Record<string, Float32Array | Float64Array>>;
-
 /** An adapter without its weights, which come with the policies, and the weights of the model that it was added to. */
 export interface WireAdapter {
   readonly settings: Readonly<Record<string, unknown>>;
@@ -139,11 +137,11 @@ export function wireMessages(): (message: ToWorker) => ToWorker {
 }
 
 /** The same numbers, in shared memory if that exists. */
-export function inSharedMemory(weights: Float32Array | Float64Array): Float32Array | Float64Array {
-  if (typeof SharedArrayBuffer === "undefined") return weights;
-  const memory = new SharedArrayBuffer(weights.byteLength);
-  const shared = weights instanceof Float32Array ? new Float32Array(memory) : new Float64Array(memory);
-  shared.set(weights);
+export function inSharedMemory<T extends Float32Array | Float64Array | Int32Array>(numbers: T): T {
+  if (typeof SharedArrayBuffer === "undefined") return numbers;
+  const type = numbers.constructor as new (memory: SharedArrayBuffer) => T;
+  const shared = new type(new SharedArrayBuffer(numbers.byteLength));
+  shared.set(numbers);
   return shared;
 }
 

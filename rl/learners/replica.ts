@@ -27,6 +27,7 @@ import {
   trainableOf,
 } from "../../nn/index.ts";
 import { buildParams } from "../../nn/parameters.ts";
+import { frozenModel, type FrozenWeights, frozenWeights } from "../async/frozen.ts";
 import { readWeights } from "../async/messages.ts";
 import type { Pass, PassSettings } from "../train/learners.ts";
 import { type BatchLoss, lossOf, type LossParts, type Trained } from "../train/loss.ts";
@@ -94,8 +95,8 @@ export async function stateOf({ trained, optimizers }: Pick<Pass, "trained" | "o
 }
 
 /** The weights under an adapter, which do not change; none if all are trained. */
-export const frozenOf = ({ base }: Pick<ReturnType<typeof trainableOf>, "base">): Promise<readonly Floats[]> =>
-  base ? readWeights(base.params) : Promise.resolve([]);
+export const frozenOf = ({ trainable }: Model): Promise<FrozenWeights> =>
+  trainable?.base ? frozenWeights(trainable.base) : Promise.resolve({});
 
 /** A copy of a learner. */
 export class Replica {
@@ -109,10 +110,9 @@ export class Replica {
    * @param objective the learner's own; its functions cannot be sent
    * @param frozen `frozenOf` the learner's model
    */
-  constructor(plan: ReplicaPlan, objective: LossParts, frozen: readonly Floats[], device: Device) {
+  constructor(plan: ReplicaPlan, objective: LossParts, frozen: FrozenWeights, device: Device) {
     this.#objective = objective;
-    // The zeros that stood in for frozen weights are freed.
-    this.#model = outsideScopes(() => scope(() => emptyModel(plan, frozen, device), "replica"));
+    this.#model = outsideScopes(() => emptyModel(plan, frozen, device));
     const { params } = trainableOf(this.#model);
     const head = plan.critic && initValueHead(plan.config, device);
     this.trained = { policy: params, ...(head ? { head } : {}) };
@@ -168,9 +168,9 @@ export class Replica {
   }
 }
 
-function emptyModel({ config, adapter }: ReplicaPlan, frozen: readonly Floats[], device: Device): Model {
-  const params = buildParams(config, (shape) => zeros(shape, { device, dtype: device.float }));
-  return adapter ? addLora({ config, params: treeOfArrays(params, frozen) }, adapter) : { config, params };
+function emptyModel({ config, adapter }: ReplicaPlan, frozen: FrozenWeights, device: Device): Model {
+  if (adapter) return addLora(frozenModel(config, frozen, device), adapter);
+  return { config, params: buildParams(config, (shape) => zeros(shape, { device, dtype: device.float })) };
 }
 
 function optimizerOf<T extends Tree>(params: T, { decaying, ...settings }: AdamWSettings): AdamW<T> {

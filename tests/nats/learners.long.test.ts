@@ -2,13 +2,16 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { mul } from "../../engine/ops/pointwise.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { trainableOf } from "../../nn/transformer.ts";
 import type { LossOf } from "../../nats/follower.ts";
 import { natsLearners } from "../../nats/learners.ts";
 import { serveLearner } from "../../nats/serve.ts";
 import type { LossParts } from "../../rl/train/loss.ts";
 import { trainRl, type RlOptions } from "../../rl/train/loop.ts";
 import { type NatsServer, natsServer } from "../support/natsServer.ts";
-import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
+import { readAll } from "../support/rlExecutors.ts";
+import { packedAdapter, paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
 
 let device: Device;
@@ -75,6 +78,21 @@ describe("learners behind a server", () => {
         expect(microBatches).toBeGreaterThan(2);
       }
     }
+  });
+
+  it.each(["bf16", "q8"] as const)("learn an adapter on a model in %s, which is sent as it is", async (format) => {
+    const options = async (): Promise<RlOptions> => toyRlOptions(await packedAdapter(device, format));
+    const one = await options();
+    const metrics = (await reportsOf(trainRl(one))).map((r) => r.metrics);
+    const others = followers(format, 1);
+    const learners = await natsLearners({ server: `${server.url}/${format}` });
+    const other = { ...(await options()), learners };
+    const reports = await reportsOf(trainRl(other));
+    await learners.close();
+    expect((await others.ended())[0]!.microBatches).toBeGreaterThan(2);
+    expect(reports.map((r) => r.metrics)).toEqual(metrics);
+    const adapterOf = ({ model }: RlOptions): Promise<number[][]> => readAll(treeLeaves(trainableOf(model).params));
+    expect(await adapterOf(other)).toEqual(await adapterOf(one));
   });
 
   it("join and leave in the middle of a run", async () => {

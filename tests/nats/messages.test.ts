@@ -121,7 +121,7 @@ describe("tickets, policies and weights", () => {
 
   const job = ticket.jobs[0]!;
   it.each<[string, object]>([
-    ["protocol 2 of worldgrad", { protocol: 2 }],
+    ["protocol 9 of worldgrad", { protocol: 9 }],
     ['worldgrad "9.9.9"', { library: "9.9.9" }],
     ["life must be an integer", { life: -1 }],
     ["sha256 must be a SHA-256", { sha256: "abc" }],

@@ -1,4 +1,6 @@
 /** Whole runs through a real server, with workers in this process; faults are in faults.long.test.ts. */
+import { jetstream } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
@@ -6,13 +8,15 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { addLora } from "../../nn/lora.ts";
 import { type Model, trainableOf } from "../../nn/transformer.ts";
 import { natsWorkers, type NatsWorkersOptions } from "../../nats/learner.ts";
+import { ticketFromJson, ticketToJson } from "../../nats/protocol.ts";
 import { type ServeNatsOptions, serveNats } from "../../nats/serve.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { common } from "../support/rlAsync.ts";
 import { type NatsServer, natsServer } from "../support/natsServer.ts";
-import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
+import { readAll } from "../support/rlExecutors.ts";
+import { packedAdapter, paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
 import { rollouts } from "../support/toyRollouts.ts";
 
@@ -50,6 +54,8 @@ function workers(queue: string, count: number, more: Partial<ServeNatsOptions> =
   return { ended, notes };
 }
 
+const adapterOf = (model: Model): Promise<number[][]> => readAll(treeLeaves(trainableOf(model).params));
+
 const learner = (queue: string, more: Partial<NatsWorkersOptions> = {}) =>
   natsWorkers({ server: `${server.url}/${queue}`, ...more });
 
@@ -86,10 +92,20 @@ describe("a run with workers behind a server", () => {
     const fleet = await learner("adapter");
     const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other!), workers: fleet, maxStaleness: 0 }));
     expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
-    const weights = (model: Model): Promise<unknown[]> =>
-      Promise.all(treeLeaves(trainableOf(model).params).map((x) => x.read()));
-    expect(await weights(other!)).toEqual(await weights(one!));
+    expect(await adapterOf(other!)).toEqual(await adapterOf(one!));
     expect((await players.ended())[0]!.episodes).toBeGreaterThan(0);
+  });
+
+  it.each(["bf16", "q8"] as const)("an adapter on a model in %s, which the workers get as it is", async (format) => {
+    const [one, other] = [await packedAdapter(device, format), await packedAdapter(device, format)];
+    const sync = await reportsOf(trainRl(toyRlOptions(one)));
+    const players = workers(format, 2);
+    const fleet = await learner(format);
+    const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other), workers: fleet, maxStaleness: 0 }));
+    expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
+    expect(await adapterOf(other)).toEqual(await adapterOf(one));
+    const served = await players.ended();
+    expect(served.reduce((sum, { episodes }) => sum + episodes, 0)).toBe(18);
   });
 
   it("plays ahead within the bound, free and fixed", async () => {
@@ -117,6 +133,33 @@ describe("a run with workers behind a server", () => {
     await ended();
     expect(notes.join()).toContain('refuses: unknown environment "toy"');
     expect(said.join()).toMatch(/worker w0 [0-9a-f]{12} refuses: unknown environment "toy"/);
+  });
+
+  it("a worker refuses a ticket for another configuration, and plays the others to the same bits", async () => {
+    const one = endingModel(device);
+    const sync = await reportsOf(trainRl(toyRlOptions(one)));
+    const { ended, notes } = workers("other", 1);
+    const said: string[] = [];
+    const fleet = await learner("other", { maxDeliveries: 3, note: (line) => void said.push(line) });
+    const connection = await connect({ servers: server.url });
+    const js = jetstream(connection);
+    let forged = 0;
+    connection.subscribe("other.tickets", {
+      callback: (_, message) => {
+        const ticket = ticketFromJson(message.string());
+        const configuration = "0".repeat(64);
+        if (ticket.configuration === configuration || forged++ > 0) return;
+        void js.publish("other.tickets", ticketToJson({ ...ticket, configuration }));
+      },
+    });
+    const other = endingModel(device);
+    const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other), workers: fleet, maxStaleness: 0 }));
+    await connection.close();
+    await ended();
+    expect(notes).toContain("refuses: the ticket is for another configuration");
+    expect(said.join()).toMatch(/worker w0 [0-9a-f]{12} refuses: the ticket is for another configuration/);
+    expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
+    expect(await paramsOf(other)).toEqual(await paramsOf(one));
   });
 
   it("a second run is refused while the first one lives", async () => {

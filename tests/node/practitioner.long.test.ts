@@ -85,6 +85,24 @@ test("from the folder to the adapter, with an environment in a file", { timeout:
   expect(await said(0, "cli/generate.ts", "--run", "runs/mine")).toMatch(/task.* Say \w+[^]*(reward|did not end)/);
 });
 
+// Its episodes are long; the model has 512 positions.
+test("the library's terminal, within the model's positions", { timeout: MINUTES }, async () => {
+  const limits =
+    "rollout.maxTurns=3 rollout.maxActionTokens=24 rollout.maxObservationTokens=48 env.levels=1-1 " +
+    "rl.groups=2 rl.groupSize=2 evaluation.episodes=2 evaluation.finalEpisodes=2 lora.r=4";
+  const flags = limits.split(" ").flatMap((setting) => ["--set", setting]);
+  const how = "--model-path model --env terminal --storage bf16 --device wasm --name shell --steps 2".split(" ");
+  const trained = await said(0, "cli/main.ts", ...how, ...flags);
+  expect(trained).toContain("adapter, as PEFT loads it: runs/shell/adapter");
+  const lines = metricsOf(join(folder, "runs/shell"));
+  // It says something, and the world model learns from what the shell answers.
+  expect(lines.filter((line) => typeof line["reward"] === "number").length).toBe(2);
+  expect(lines.some((line) => Number(line["world_loss"]) > 0)).toBe(true);
+
+  const all = [...how, "--set", "rollout.maxTokens=600"].map((word) => (word === "shell" ? "long" : word));
+  expect(await said(2, "cli/main.ts", ...all)).toMatch("the model has 512 positions, got 600");
+});
+
 test("a run is resumed with the same file alone, and before anything is touched", { timeout: MINUTES }, async () => {
   const job = run("cli/main.ts", ...start("stopped", 500));
   await until(job, "grad norm");

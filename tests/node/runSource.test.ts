@@ -252,13 +252,8 @@ describe("what cannot be is said in one line", () => {
     expect(await refusal(...flags("--set", "lora.r=2", "--storage", "q8", "--set", "sft.steps=60"))).toMatch(
       /^--storage q8: .*leave --set sft/,
     );
-    for (const others of [
-      ["--workers", "2"],
-      ["--learners", "nats://somewhere"],
-    ] as const)
-      expect(await refusal(...flags("--set", "lora.r=2", "--storage", "bf16", ...others))).toBe(
-        `--storage bf16: weights in this form are not sent to other processes; leave ${others[0]} out, or take f32`,
-      );
+    const threads = await settings(...flags("--set", "lora.r=2", "--storage", "bf16", "--workers", "2"));
+    expect([threads.pretrained!.storage, threads.async!.workers]).toEqual(["bf16", 2]);
     expect(await refusal(...flags("--storage", "int4"))).toBe('--storage: expected f32, bf16, f16, q8, got "int4"');
     expect(await refusal("--storage", "bf16")).toMatch(/^--storage is about the model of --model-path/);
     expect(await refusal(...flags("--model", "tiny"))).toMatch(/^--model is the size of a model that is made/);

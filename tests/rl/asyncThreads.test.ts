@@ -11,6 +11,7 @@ import type { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
+import { treeLeaves } from "../../engine/tree.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import { serveRollouts } from "../../rl/async/serve.ts";
 import { messageWorkers, type RolloutWorkers } from "../../rl/async/workers.ts";
@@ -18,7 +19,8 @@ import type { TokenStream } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { programAt } from "../support/programs.ts";
 import { common } from "../support/rlAsync.ts";
-import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
+import { readAll } from "../support/rlExecutors.ts";
+import { packedAdapter, paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec } from "../support/rlToy.ts";
 import { rollouts } from "../support/toyRollouts.ts";
 import { some } from "../support/tries.ts";
@@ -131,6 +133,16 @@ describe("threads", () => {
       expect(arrived.length).toBe(36 + dropped);
     },
   );
+
+  it.each(["bf16", "q8"] as const)("an adapter on a model in %s", { timeout: TIMEOUT }, async (format) => {
+    const [one, other] = [await packedAdapter(device, format), await packedAdapter(device, format)];
+    const sync = await reportsOf(trainRl(toyRlOptions(one)));
+    const options = { ...toyRlOptions(other), workers: threadWorkers(2, { module }), maxStaleness: 0 };
+    const reports = await reportsOf(trainRlAsync(options));
+    expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
+    const [a, b] = await Promise.all([one, other].map((model) => readAll(treeLeaves(model.trainable.params))));
+    expect(b).toEqual(a);
+  });
 
   it("threads play while the learner's thread is busy", { timeout: TIMEOUT }, async () => {
     const env = { ...toySpec(letters(2)), name: "waiting" };

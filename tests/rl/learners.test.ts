@@ -13,7 +13,7 @@ import type { Pass } from "../../rl/train/learners.ts";
 import { trainRl, type RlOptions } from "../../rl/train/loop.ts";
 import { learnerGroup } from "../support/learnerGroup.ts";
 import { readAll } from "../support/rlExecutors.ts";
-import { fullRlOptions, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
+import { packedAdapter, fullRlOptions, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
 
 let device: Device;
@@ -73,6 +73,14 @@ describe("learners that add gradients in the order of the micro-batches are one 
     expect(learners.counts.theirs).toBeGreaterThan(0);
   });
 
+  it.each(["bf16", "q8"] as const)("an adapter on a model in %s", async (format) => {
+    const packed = (): Promise<Model> => packedAdapter(device, format);
+    const alone = await outcome(toyRlOptions(await packed()));
+    const learners = learnerGroup(device, 2);
+    expect(await outcome({ ...toyRlOptions(await packed()), learners })).toEqual(alone);
+    expect(learners.counts.theirs).toBeGreaterThan(0);
+  });
+
   it("a learner that dies in any micro-batch", async () => {
     const alone = await outcome(toyRlOptions(endingModel(device)));
     const learners = learnerGroup(device, 3, (n) => n % 3 === 1 || n > 5);
@@ -87,7 +95,7 @@ describe("a replica", () => {
     let pass: Pass | undefined;
     const learners = sharedLearners(async (given) => void (pass = given));
     await reportsOf(trainRl({ ...options, steps: 1, learners }));
-    const replica = new Replica(planOf(pass!), pass!.objective, [], device);
+    const replica = new Replica(planOf(pass!), pass!.objective, {}, device);
     const state = await stateOf(pass!);
     expect(() => replica.restore({ ...state, steps: [] })).toThrow("for a learner of");
     expect(() => replica.restore({ ...state, arrays: state.arrays.slice(1) })).toThrow("for a learner of");

@@ -25,7 +25,7 @@ import { frozenCopy } from "../../rl/preferences/loop.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import { common, toyAsyncOptions } from "../support/rlAsync.ts";
 import { readAll } from "../support/rlExecutors.ts";
-import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
+import { packedAdapter, paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 }); // whole runs, on a machine that may be busy
@@ -203,5 +203,18 @@ describe("staleness 0 is the synchronous run, bitwise", () => {
     const numbers = (weights: ArrayLike<number>[]): number => weights.reduce((n, w) => n + w.length, 0);
     const own = treeLeaves(other.trainable.params).reduce((n, x) => n + x.size, 0);
     for (const { policy } of policies) expect(numbers(policy!.weights)).toBe(own);
+  });
+
+  it.each(["bf16", "q8"] as const)("with workers by messages, which get what is frozen once, in %s", async (format) => {
+    const [one, other] = [await packedAdapter(device, format), await packedAdapter(device, format)];
+    const sync = await reportsOf(trainRl(toyRlOptions(one, { objective: withKl })));
+    const sent: { kind: string; adapter?: { frozen: Record<string, object> } }[] = [];
+    const workers = messageWorkers(1, () => workerBeside(sent));
+    const async = await reportsOf(trainRlAsync(toyAsyncOptions(other, { objective: withKl }, { workers })));
+    expect(async.map(common)).toEqual(sync.map((r) => r.metrics));
+    expect(await adapterOf(other)).toEqual(await adapterOf(one));
+    const setups = sent.filter(({ kind }) => kind === "setup");
+    expect(setups.length).toBe(1);
+    expect(setups[0]!.adapter!.frozen["layers.1.mlp.up.weight"]).toMatchObject({ format, transposed: true });
   });
 });

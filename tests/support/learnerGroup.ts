@@ -1,7 +1,6 @@
 /** Several learners on one device, without a server between them. */
 import type { Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { trainableOf } from "../../nn/transformer.ts";
 import { frozenOf, planOf, Replica, stateOf } from "../../rl/learners/replica.ts";
 import { sharedLearners } from "../../rl/learners/shared.ts";
 import type { Learners } from "../../rl/train/learners.ts";
@@ -18,7 +17,7 @@ export function learnerGroup(device: Device, count: number, dies: (n: number) =>
   const counts = { all: 0, theirs: 0 };
   const learners = sharedLearners(async (pass) => {
     while (replicas.length < count - 1) {
-      const frozen = await frozenOf(trainableOf(pass.model));
+      const frozen = await frozenOf(pass.model);
       const replica = new Replica(planOf(pass), pass.objective, frozen, device);
       replica.restore(await stateOf(pass));
       replicas.push(replica);

@@ -6,8 +6,6 @@ import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { deserialize } from "node:v8";
-import { connect } from "@nats-io/transport-node";
-import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { natsWorkers, type NatsWorkersOptions } from "../../nats/learner.ts";
@@ -16,8 +14,9 @@ import { trainRlAsync } from "../../rl/async/train.ts";
 import type { RolloutWorkers } from "../../rl/async/workers.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { common } from "./rlAsync.ts";
+import { type Field, type Happening, lies, malice, raw, repeats } from "./natsMalice.ts";
 import type { Processes } from "./natsProcesses.ts";
-import { type NatsServer, natsServer } from "./natsServer.ts";
+import { natsServer } from "./natsServer.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "./rlRuns.ts";
 import { endingModel } from "./rlToy.ts";
 
@@ -37,15 +36,6 @@ export interface Outcome {
 const STEPS = 5;
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** What a run with a fault is given. */
-interface Field {
-  readonly server: NatsServer;
-  readonly url: string;
-  /** Starts a worker process. */
-  worker(pause?: number): ChildProcess;
-  readonly rng: Rng;
-}
-
 interface Fault {
   readonly name: string;
   readonly options?: Partial<NatsWorkersOptions>;
@@ -54,12 +44,6 @@ interface Fault {
   /** Begins with the run. @returns what ends it, with the number of times that the fault happened, and a remark */
   readonly begin: (field: Field, children: ChildProcess[]) => Promise<Happening>;
 }
-interface Happening {
-  /** Is called with every episode that arrives. */
-  readonly arrived?: (count: number) => void;
-  readonly end: () => Promise<{ readonly tries: number; readonly remark: string }>;
-}
-
 const killSome =
   (times: readonly number[], count: number): Fault["begin"] =>
   async (field, children) => {
@@ -77,103 +61,6 @@ const killSome =
       end: async () => ({ tries, remark: `others join at once` }),
     };
   };
-
-/** A client that does what no worker does. */
-async function raw(url: string) {
-  const { host, pathname } = new URL(url.replace("nats:", "http:"));
-  const connection = await connect({ servers: `nats://${host}` });
-  return {
-    connection,
-    js: jetstream(connection),
-    manager: await jetstreamManager(connection),
-    queue: pathname.slice(1),
-  };
-}
-
-const awaited = async <T>(get: () => Promise<T>): Promise<T> => {
-  for (let tries = 0; ; tries++) {
-    try {
-      return await get();
-    } catch (error) {
-      if (tries > 100) throw error;
-      await new Promise((next) => setTimeout(next, 50));
-    }
-  }
-};
-
-/** Publishes every episode again: under another id, as a second worker would, and under none. */
-const repeats: Fault["begin"] = async ({ url }) => {
-  const { connection, js, queue } = await raw(url);
-  let tries = 0;
-  const seen = new Set<string>();
-  connection.subscribe(`${queue}.episodes`, {
-    callback: (_, { data }) => {
-      const key = Buffer.from(data).toString("base64");
-      if (seen.has(key) || seen.size > 100) return;
-      seen.add(key);
-      tries++;
-      void js.publish(`${queue}.episodes`, data).catch(() => {});
-      void js.publish(`${queue}.episodes`, data, { msgID: `again-${tries}` }).catch(() => {});
-    },
-  });
-  return {
-    async end() {
-      await connection.close();
-      return { tries: 2 * tries, remark: "without an id, and with another" };
-    },
-  };
-};
-
-/** Garbage, episodes with wrong bytes, tickets that are none, tickets that are taken and thrown away. */
-const malice: Fault["begin"] = async ({ url, rng }) => {
-  const { connection, js, queue } = await raw(url);
-  let tries = 0;
-  const send = (subject: string, data: Uint8Array | string): void => {
-    tries++;
-    if (subject.endsWith("presence")) connection.publish(subject, data);
-    else void js.publish(subject, data).catch(() => {});
-  };
-  const frames: Uint8Array[] = [];
-  connection.subscribe(`${queue}.episodes`, {
-    callback: (_, { data }) => {
-      if (frames.length < 8 && data.length > 1000) frames.push(new Uint8Array(data));
-    },
-  });
-  let stolen = 0;
-  const hostile = setInterval(() => {
-    const bytes = Uint8Array.from({ length: rng.int(300) }, () => rng.int(256));
-    send(`${queue}.episodes`, bytes);
-    send(`${queue}.presence`, bytes);
-    send(`${queue}.presence`, '{"kind":"here","worker":"\\u001b[2J"}');
-    send(`${queue}.tickets`, rng.int(2) === 0 ? bytes : '{"protocol":1,"library":"0.1.0","jobs":[]}');
-    const frame = frames[rng.int(Math.max(1, frames.length))];
-    if (frame === undefined) return;
-    const wrong = new Uint8Array(frame);
-    for (let i = 0; i < 3; i++) wrong[rng.int(wrong.length)] = rng.int(256);
-    send(`${queue}.episodes`, wrong);
-    send(`${queue}.episodes`, frame.subarray(0, rng.int(frame.length)));
-    new DataView(wrong.buffer).setUint32(4, 0xffffffff);
-    send(`${queue}.episodes`, wrong);
-  }, 150);
-  const steal = async (): Promise<void> => {
-    const consumer = await awaited(() => js.consumers.get(`${queue}_tickets`, "workers"));
-    while (stolen < 2) {
-      const message = await consumer.next({ expires: 1000 });
-      if (message === null) continue;
-      message.ack();
-      stolen++;
-      tries++;
-    }
-  };
-  void steal().catch(() => {});
-  return {
-    async end() {
-      clearInterval(hostile);
-      await connection.close();
-      return { tries, remark: `${stolen} tickets taken and thrown away` };
-    },
-  };
-};
 
 const FAULTS: readonly Fault[] = [
   { name: "worker killed -9 in mid-episode", workers: 3, begin: killSome([4, 11, 17, 25], 1) },
@@ -232,7 +119,8 @@ const FAULTS: readonly Fault[] = [
       return { end: async () => ({ tries: 1, remark: `workers waited ${waits} times` }) };
     },
   },
-  { name: "a malicious worker's messages", workers: 2, begin: malice },
+  { name: "a malicious worker's noise", workers: 2, begin: malice },
+  { name: "a malicious worker's lies", workers: 2, begin: lies },
 ];
 
 /** The names of the faults that `provoke` knows, and of the one in which the learner dies. */
@@ -302,15 +190,18 @@ export async function provoke(
   }
 }
 
-type LearnerLine = { step: number; stored: number; loss: number; reward: number };
+type LearnerLine = { step: number; stored: number; loss: number; reward: number; asked: string[]; learnt: string[] };
 
-/** A run whose learner is killed three times and goes on from its last checkpoint. */
+/**
+ * A run whose learner is killed three times and goes on from its last checkpoint. What counts is the last time that a
+ * step was made: what an earlier session learnt after its last checkpoint is gone with it.
+ */
 export async function killLearner(processes: Processes, expected: Synchronous): Promise<Outcome> {
   const server = await natsServer();
   const url = `${server.url}/faults`;
   const folder = mkdtempSync(join(processes.folder, "run-"));
   const children = Array.from({ length: 2 }, (_, i) => processes.start("natsWorker", [url, `w${i}`, "60"]));
-  const lines = new Map<number, { readonly loss: number; readonly reward: number }>();
+  const lines = new Map<number, LearnerLine>();
   let [tries, stored, said] = [0, 0, ""];
   const session = (killAfter: number): Promise<number | null> =>
     new Promise((done) => {
@@ -322,15 +213,19 @@ export async function killLearner(processes: Processes, expected: Synchronous): 
         const whole = text.split("\n");
         text = whole.pop()!;
         for (const line of whole) {
-          const { step, stored: reused, ...numbers } = JSON.parse(line) as LearnerLine;
-          stored += reused;
-          lines.set(step, numbers);
-          // A moment later, workers have stored episodes of the next step.
-          if (step === killAfter) setTimeout(() => child.kill("SIGKILL"), 150);
+          const made = JSON.parse(line) as LearnerLine;
+          stored += made.stored;
+          lines.set(made.step, made);
+          // Then workers store episodes of the next step, and the learner dies when there are two.
+          if (made.step === killAfter) onEpisodes(2, () => child.kill("SIGKILL"));
         }
       });
       child.once("exit", (code) => done(code));
     });
+  const { connection, queue } = await raw(url);
+  let [left, then] = [0, (): void => {}];
+  const onEpisodes = (count: number, does: () => void): void => void ([left, then] = [count, does]);
+  connection.subscribe(`${queue}.episodes`, { callback: () => (--left === 0 ? then() : undefined) });
   try {
     for (const killAfter of [0, 2, 3]) {
       await session(killAfter);
@@ -340,12 +235,21 @@ export async function killLearner(processes: Processes, expected: Synchronous): 
     if (code !== 0) throw new Error(`the learner ended with ${code}: ${said}`);
     const { tensors } = deserialize(readFileSync(join(folder, "checkpoint"))) as { tensors: Float32Array[] };
     const params = tensors.slice(0, expected.params.length).map((x) => [...x]);
-    const numbers = expected.metrics.map((m) => ({ loss: m["loss"], reward: m["reward"] }));
-    const bitwise = same(params, expected.params) && same([...lines.values()], numbers);
-    const counted = { lost: STEPS - lines.size, twice: bitwise ? 0 : NaN };
+    const steps = Array.from({ length: STEPS }, (_, step) => lines.get(step)!);
+    const numbers = expected.metrics.map((m) => [m["loss"], m["reward"]]);
+    const bitwise =
+      same(params, expected.params) &&
+      same(
+        steps.map(({ loss, reward }) => [loss, reward]),
+        numbers,
+      );
+    const learnt = steps.flatMap((step) => step.learnt);
+    const lost = steps.flatMap((step) => step.asked).filter((key) => !learnt.includes(key)).length;
+    const twice = learnt.length - new Set(learnt).size;
     const remark = `${stored} stored episodes used`;
-    return { fault: "learner killed -9 and resumed", tries, ...counted, bitwise, remark };
+    return { fault: "learner killed -9 and resumed", tries, lost, twice, bitwise, remark };
   } finally {
+    await connection.close();
     for (const child of children) child.kill("SIGKILL");
     await server.close();
   }

@@ -1,7 +1,10 @@
 /** Small runs in the toy world, for tests of the training loops: GRPO + ECHO, and any objective. */
+import type { Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { Rng } from "../../engine/random.ts";
+import { addLora, type LoraModel } from "../../nn/lora.ts";
 import { AdamW, schedule } from "../../nn/optimizer.ts";
+import { type PackedFormat, packModel } from "../../nn/packedMatrix.ts";
 import { type Model, trainableOf } from "../../nn/transformer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
@@ -47,6 +50,14 @@ export function fullRlOptions(model: Model, objective: Objective, overrides: Par
   const reference = endingModel(device);
   return { ...plain, reference, critic: { head, optimizer: new AdamW(head) }, ...overrides };
 }
+
+/** The toy world's model in fewer bits, with an adapter, which alone is trained. */
+export const packedAdapter = async (device: Device, format: PackedFormat): Promise<LoraModel> =>
+  addLora(
+    await packModel(endingModel(device), format),
+    { r: 2, loraAlpha: 8, targetModules: "all-linear" },
+    new Rng(1),
+  );
 
 /** Every report of a training loop. */
 export async function reportsOf(steps: AsyncGenerator<StepReport, void, void>): Promise<StepReport[]> {

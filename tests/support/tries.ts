@@ -4,13 +4,15 @@
  */
 import process from "node:process";
 
-const isThorough = process.env["WORLDGRAD_TRIES"] === "all";
+/** Whether this run has all tries. */
+export const isThorough: boolean = process.env["WORLDGRAD_TRIES"] === "all";
 
 /** The files whose tests ask `tries`: `test:long` runs them once more (vitest.config.ts, project `thorough`). */
 export const THOROUGH = [
   "tests/environments/*.test.ts",
   "tests/job/methods.test.ts",
   "tests/kernels/wasm-*.test.ts",
+  "tests/nn/families.test.ts",
   "tests/ops/reduce.test.ts",
   "tests/rl/asyncQueue.test.ts",
   "tests/rl/asyncThreads.test.ts",
