@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chapterNames } from "../../../scripts/book/book.ts";
+import { chapterNames } from "../../../scripts/book/chapters.ts";
 import { makePages } from "../../../scripts/book/pages.ts";
 import { serveFolder } from "../../../scripts/sitePage.ts";
 import { compare } from "../../../site/book/compare.ts";
