@@ -126,9 +126,10 @@ await train("colour", 0.5);
  *
  * **PaW** (arXiv 2606.02388) changes three things. It ranks the transitions (action and answer) by the mean entropy of
  * the action's tokens, and trains on the upper 75 %: where the agent was sure, the answer is thought to teach little. A
- * group weighs λ_g = 1 − mean reward / largest reward: no prediction where all is solved. And the loss of a token is
- * 1[p ≤ 0.2] · (1 − p), which is bounded, so that noise cannot dominate. Its slope is weight · p (1 − p): least where p
- * is small, which is where a fact is still unknown.
+ * group weighs λ_g = 1 − mean reward / largest possible reward: no prediction where all is solved. And the loss of a
+ * token is 1[p ≤ 0.2] · (1 − p) (1[…] is 1 if that is so, else 0), which is bounded, so that noise cannot dominate. Its
+ * slope is weight · p (1 − p), and 0 where p > 0.2: least where p is small, which is where a fact is still unknown. The
+ * weight of a token is λ_g / (chosen transitions · tokens of its answer): 1 / (3 · 2) here, as no try was paid.
  */
 
 const four = (await Promise.all([0, 1, 2, 3].map((i) => guess(boxes("code"), i)))).map((e) => ({ ...e, group: 0 }));

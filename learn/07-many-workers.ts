@@ -151,7 +151,7 @@ for (const bits of [8, 4]) {
  * ## In training: workers, a queue, a bound on age
  *
  * `trainRlAsync` is `trainRl` of chapter 6 with episodes from workers. Step n learns from no token older than version
- * n − maxStaleness: workers may begin only (n + maxStaleness + 1) · batch groups in all (AReaL, eq. 3). With the
+ * n − maxStaleness: workers may begin only the groups of n + maxStaleness + 1 steps in all (AReaL, eq. 3). With the
  * schedule `fixed`, version n − maxStaleness plays all of step n, so a run is the same every time. The loss of a token
  * is −A log p (`reinforce`), so nothing corrects but what a run's name says. The world: four safes with codes of three
  * letters. First the agent imitates a novice, who draws each letter at random half the time.

@@ -215,9 +215,9 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
  * - Success may tell late, or nothing: run 1 ends as well as the healthy one, and run 2 looks like slow learning,
  *   although 26 of its 32 updates were skipped (one flat group makes the whole gradient NaN).
  * - A reward that rises (4) means nothing without success beside it. In run 5 the ratios tell eleven steps before.
- * - A learner can leave its episodes in two ways. In run 5 (`staleSampler`) they are old from the start; in
- *   run 8 (`offPolicyDrift`) they are fresh: sampler and learner agree before the first pass, and in the last they are
- *   far apart (`ppo_kl/last`). With PPO's clip run 8 ends at 82 % success instead of 39 %.
+ * - A learner can leave its episodes in two ways. In run 5 ("has left its sampler") they are old from the start; in
+ *   run 8 ("off-policy drift") they are fresh: sampler and learner agree before the first pass, and in the last they
+ *   are far apart (`ppo_kl/last`, logged, too). With PPO's clip run 8 ends at 82 % success instead of 39 %.
  * - One symptom has many causes. The healthy run ends with flat groups, too, as nearly all tries succeed; in run 6 the
  *   sampler tries too little from the first step on (entropy); in run 7 updates destroy a policy that began well.
  * - Which number tells first depends on the disease, so no single one is enough; nor is one run: compare. On the live

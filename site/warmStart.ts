@@ -1,6 +1,6 @@
 /**
- * The warm start that lies beside the page: a run folder that stops where RL begins, which scripts/site.ts makes. It
- * belongs to one experiment; for any other an agent makes its own, which takes a minute.
+ * The warm start that lies beside the page: a run folder that stops where RL begins, made by scripts/siteWarmStart.ts.
+ * It belongs to one experiment; for any other an agent makes its own, which takes a minute.
  */
 import type { Preset } from "../job/preset.ts";
 import { decodeMetrics, type PackedTranscript, unpackTranscript } from "../job/records.ts";

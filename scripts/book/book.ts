@@ -1,5 +1,5 @@
 /** Makes the book: a page for each chapter in `learn/`, an index, the library as modules for their cells. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { PageData } from "../../site/book/pageData.ts";
@@ -7,12 +7,12 @@ import { packageFolder } from "../packageFolder.ts";
 import type { Name } from "./api/reference.ts";
 import { bundleLibrary, bundlePages, needsOf, type Needs } from "./bundle.ts";
 import { cellOutputs } from "./cellOutputs.ts";
-import { type Chapter, parseChapter } from "./chapter.ts";
+import type { Chapter } from "./chapter.ts";
 import { chapterPage, type Neighbour } from "./chapterPage.ts";
+import { chapterNames, exercisesOf, programOf, readChapter } from "./chapters.ts";
 import { type Exercise, parseExercises, withAnswer } from "./exercises.ts";
 import { indexPage } from "./indexPage.ts";
 import type { Links } from "./markdown.ts";
-import { parseMicro } from "./micro.ts";
 
 /** A chapter with all that its page needs. */
 interface Material {
@@ -27,12 +27,6 @@ interface Material {
 }
 
 const read = (path: string): string => readFileSync(join(packageFolder, path), "utf8");
-
-/** The names of all chapters, in order. */
-export function chapterNames(): string[] {
-  const files = readdirSync(join(packageFolder, "learn")).filter((file) => /^\d\d-[\w-]+\.ts$/.test(file));
-  return files.map((file) => file.replace(/\.ts$/, "")).toSorted();
-}
 
 /** What a page weighs, in bytes, gzipped. */
 export interface PageSize {
@@ -54,7 +48,7 @@ export async function makeBook(
 ): Promise<PageSize[]> {
   mkdirSync(target, { recursive: true });
   const all: Material[] = [];
-  for (const name of names) all.push(name.startsWith("00-") ? await micro(name) : await material(name));
+  for (const name of names) all.push(await material(name));
   const loaded = await bundlePages(target);
   const needs = all.map((own) => own.needs);
   await bundleLibrary(join(target, "lib"), needs, declarations);
@@ -63,8 +57,8 @@ export async function makeBook(
       chapter: own.chapter,
       exercises: own.exercises,
       imported: {
-        chapter: importedNames(own.name, `learn/${own.name}.ts`, own.chapter.source),
-        exercises: importedNames(own.name, `learn/exercises/${own.name}.ts`, own.exerciseSource),
+        chapter: importedNames(own.name, programOf(own.name), own.chapter.source),
+        exercises: importedNames(own.name, exercisesOf(own.name), own.exerciseSource),
       },
       data: dataOf(own),
       links,
@@ -88,31 +82,21 @@ function importedNames(name: string, path: string, text: string): readonly strin
 }
 
 async function material(name: string): Promise<Material> {
-  const path = `learn/${name}.ts`;
-  const exercisePath = `learn/exercises/${name}.ts`;
-  const chapter = parseChapter(read(path), path);
-  const exerciseSource = existsSync(join(packageFolder, exercisePath)) ? read(exercisePath) : "";
-  const programs = [[path, chapter.source] as const, [exercisePath, exerciseSource] as const];
+  const [path, exercisePath] = [programOf(name), exercisesOf(name)];
+  const chapter = readChapter(name);
+  const exerciseSource = read(exercisePath);
   return {
     name,
     chapter,
-    exercises: exerciseSource === "" ? [] : parseExercises(exerciseSource, exercisePath),
+    exercises: parseExercises(exerciseSource, exercisePath),
     exerciseSource,
     outputs: await cellOutputs(chapter, read(`learn/output/${name}.txt`)),
     broken: read(`learn/output/${name}.broken.txt`),
-    needs: needsOf(name, programs),
+    needs: needsOf(name, [
+      [path, chapter.source],
+      [exercisePath, exerciseSource],
+    ]),
   };
-}
-
-/** learn/00-micro.ts prints at its end; README shows what, and tests/learn/micro.test.ts compares. */
-async function micro(name: string): Promise<Material> {
-  const path = `learn/${name}.ts`;
-  const chapter = parseMicro(read(path), path);
-  const printed = /npm run learn\n```\n+```text\n(.*?)```/s.exec(read("README.md"))?.[1];
-  if (printed === undefined) throw new Error("README.md: expected the output of npm run learn below it");
-  const cells = chapter.sections.filter(({ code }) => code !== "");
-  const outputs = cells.map((_, i) => (i === cells.length - 1 ? printed : ""));
-  return { name, chapter, exercises: [], exerciseSource: "", outputs, broken: "", needs: needsOf(name, []) };
 }
 
 function dataOf({ name, chapter, exercises, exerciseSource, outputs, broken, needs }: Material): PageData {
@@ -130,7 +114,7 @@ function dataOf({ name, chapter, exercises, exerciseSource, outputs, broken, nee
     changes: chapter.changes,
     broken,
     exercises: exercises.map(({ number }) => {
-      const text = withAnswer(exerciseSource, `learn/exercises/${name}.ts`, number, MARK);
+      const text = withAnswer(exerciseSource, exercisesOf(name), number, MARK);
       const [before, after] = text.split(MARK);
       return { number, before: before!, after: after! };
     }),

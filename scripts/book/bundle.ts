@@ -98,6 +98,7 @@ export async function bundleLibrary(
     splitting: true,
     write: true,
     keepNames: true, // programs print names of classes
+    define: { "process.argv": "[]" }, // learn/00-micro.ts asks whether it is the program; a module of a page is not
     plugins: [parts],
   });
 }

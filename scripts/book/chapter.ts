@@ -1,5 +1,6 @@
 /**
- * The form of the book's chapters (`learn/NN-name.ts`): a program whose block comments are its text.
+ * The form of the book's chapters (`learn/NN-name.ts`): a program whose block comments are its text. Chapter 0 has a
+ * form of its own, which `micro.ts` reads.
  *
  * A block comment at column 0 is prose (Markdown) if an empty line follows it, if it begins with a heading, or if it
  * stands first in the file; another one directly above a declaration belongs to the code. `## Heading` begins a
@@ -28,6 +29,8 @@ export interface Change {
 
 export interface Chapter {
   readonly path: string;
+  /** The file in which its last sections stand: its own, but for chapter 0. */
+  readonly endPath: string;
   readonly number: number;
   readonly title: string;
   /** What the reader will understand: one paragraph of Markdown. */
@@ -35,6 +38,7 @@ export interface Chapter {
   readonly sections: readonly Section[];
   /** What "Break it" changes; `broken` applies it. */
   readonly changes: readonly Change[];
+  /** The program. */
   readonly source: string;
 }
 
@@ -79,44 +83,55 @@ export function parseChapter(source: string, path: string): Chapter {
     if (columns > MAX_COLUMNS) fail(path, i + 1, `a line has at most ${MAX_COLUMNS} columns, got ${columns}`);
   });
   const { number, title, sections } = sectionsOf(partsOf(lines, path), path);
-  const seen = new Set<string>();
-  for (const { heading, prose, firstLine } of sections) {
-    if (seen.has(heading)) fail(path, firstLine, `the heading "${heading}" stands twice`);
-    seen.add(heading);
-    if (prose === "") fail(path, firstLine, `the section "${heading}" has no text`);
-  }
-  const last = sections.slice(-LAST_HEADINGS.length).map(({ heading }) => heading);
-  LAST_HEADINGS.forEach((heading, i) => {
-    if (!seen.has(heading)) fail(path, lines.length, `the section "${heading}" is missing`);
-    const order = `the last sections must be ${LAST_HEADINGS.join(", ")}, in this order; got ${last.join(", ")}`;
-    if (last[i] !== heading) fail(path, lines.length, order);
-  });
   const promise = sections[0]!.prose.split(/\n\s*\n/)[0]!;
   if (!promise.startsWith(PROMISE)) fail(path, 2, `directly below the title must stand "${PROMISE}"`);
-  const changes = changesOf(
-    sections.find(({ heading }) => heading === "Break it")!,
+  return complete({
     path,
-  );
-  const chapter = {
-    path,
+    endPath: path,
     number,
     title,
     promise: promise.slice(PROMISE.length).trim(),
     sections,
-    changes,
     source,
-  };
+  });
+}
+
+/**
+ * Finds what "Break it" changes.
+ * @throws FormError if one of the last sections is missing, a section has no text, or the diff does not fit
+ */
+export function complete(parts: Omit<Chapter, "changes">): Chapter {
+  const { sections, path, endPath } = parts;
+  const lastLine = sections.at(-1)!.firstLine;
+  const seen = new Set<string>();
+  for (const [i, { heading, prose, firstLine }] of sections.entries()) {
+    const file = i < sections.length - LAST_HEADINGS.length ? path : endPath;
+    if (seen.has(heading)) fail(file, firstLine, `the heading "${heading}" stands twice`);
+    seen.add(heading);
+    if (prose === "") fail(file, firstLine, `the section "${heading}" has no text`);
+  }
+  const last = sections.slice(-LAST_HEADINGS.length).map(({ heading }) => heading);
+  LAST_HEADINGS.forEach((heading, i) => {
+    if (!seen.has(heading)) fail(endPath, lastLine, `the section "${heading}" is missing`);
+    const order = `the last sections must be ${LAST_HEADINGS.join(", ")}, in this order; got ${last.join(", ")}`;
+    if (last[i] !== heading) fail(endPath, lastLine, order);
+  });
+  const changes = changesOf(
+    sections.find(({ heading }) => heading === "Break it")!,
+    endPath,
+  );
+  const chapter = { ...parts, changes };
   broken(chapter); // fails here already if the diff does not fit
   return chapter;
 }
 
 /** The program with the changes of "Break it". @throws FormError unless each changed block occurs exactly once */
-export function broken({ path, source, sections, changes }: Chapter): string {
+export function broken({ endPath, source, sections, changes }: Chapter): string {
   const { firstLine } = sections.find(({ heading }) => heading === "Break it")!;
   return changes.reduce((text, { before, after }) => {
     const parts = `\n${text}\n`.split(`\n${before.join("\n")}\n`);
     if (parts.length !== 2) {
-      fail(path, firstLine, `the diff wants one place that reads "${before.join("\n")}", found ${parts.length - 1}`);
+      fail(endPath, firstLine, `the diff wants one place that reads "${before.join("\n")}", found ${parts.length - 1}`);
     }
     return parts.join(`\n${after.join("\n")}\n`).slice(1, -1);
   }, source);

@@ -1,31 +1,49 @@
 /**
  * learn/00-micro.ts in the form of a chapter. It is the book's first, but its text stands in one comment at the head
- * and in comments `// 1. Heading. Text` above its parts.
+ * and in comments `// 1. Heading. Text` above its parts. Its 200 lines have no room for the sections at the end, which
+ * stand in the comment at the head of its exercises.
  */
-import type { Chapter, Section } from "./chapter.ts";
-import { fail, uncommented } from "./chapter.ts";
+import { type Chapter, complete, fail, type Section, uncommented } from "./chapter.ts";
 
 /** The number and heading of a part, and the beginning of its text. */
 const PART = /^\/\/ (\d+)\. (.*?)\.(?: (.*))?$/;
-/** Why its last line does nothing when a test imports the file; a page runs it. */
+/** Why its last line does nothing when a test imports the file. The chapter's program has the rest of the line. */
 const IF_PROGRAM = /^if \(import\.meta\.url === .*?\) (?=console\.log)/m;
 
-/** @throws FormError if the head or the parts are missing */
-export function parseMicro(source: string, path: string): Chapter {
-  const lines = source.trimEnd().split("\n");
+/**
+ * @param exercises the text of the exercises, which `endPath` names
+ * @throws FormError if the head, the parts or a section at the end is missing
+ */
+export function parseMicro(source: string, path: string, exercises: string, endPath: string): Chapter {
+  const program = source.replace(IF_PROGRAM, "");
+  const lines = program.trimEnd().split("\n");
+  const head = headOf(lines, path);
+  const parts = partsOf(lines, head.length + 2);
+  if (parts.length === 0) fail(path, head.length + 3, 'expected parts that begin with "// 1. Heading. Text"');
+  const title = "All of it, small";
+  return complete({
+    path,
+    endPath,
+    number: 0,
+    title,
+    promise:
+      "reinforcement learning for a language agent, whole, in 200 lines that import nothing: what the library does, " +
+      "for one small model. Read it for the whole, not for each line: chapter 1 explains its derivatives, 4 the " +
+      "transformer, 5 how rewards teach, 6 the world model.",
+    sections: [
+      { heading: title, prose: head.join("\n").trim(), code: "", firstLine: 1, codeLine: 0 },
+      ...parts,
+      ...endOf(headOf(exercises.split("\n"), endPath)),
+    ],
+    source: program,
+  });
+}
+
+/** The comment at the head of a file. Its line i is line i + 2 of the file, counted from 1. */
+function headOf(lines: readonly string[], path: string): string[] {
   const end = lines.findIndex((line) => line.trim() === "*/");
-  if (!lines[0]!.startsWith("/**") || end < 0) fail(path, 1, "expected a comment at the head");
-  const head = lines.slice(1, end).map(uncommented).join("\n").trim();
-  const sections: Section[] = [
-    { heading: "All of it, small", prose: head, code: "", firstLine: 1, codeLine: 0 },
-    ...partsOf(lines, end + 1),
-  ];
-  if (sections.length < 2) fail(path, end + 2, 'expected parts that begin with "// 1. Heading. Text"');
-  const promise =
-    "reinforcement learning for a language agent, whole, in 200 lines that import nothing: what the library does, " +
-    "for one small model. Read it for the whole, not for each line: chapter 1 explains its derivatives, 4 the " +
-    "transformer, 5 how rewards teach, 6 the world model.";
-  return { path, number: 0, title: "All of it, small", promise, sections, changes: [], source };
+  if (lines[0] !== "/**" || end < 0) fail(path, 1, "expected a comment at the head");
+  return lines.slice(1, end).map(uncommented);
 }
 
 function partsOf(lines: readonly string[], from: number): Section[] {
@@ -34,13 +52,30 @@ function partsOf(lines: readonly string[], from: number): Section[] {
     const [, number, heading, rest = ""] = PART.exec(lines[start]!)!;
     const codeAt = lines.findIndex((line, i) => i > start && !line.startsWith("// "));
     const prose = [rest, ...lines.slice(start + 1, codeAt).map((line) => line.slice(3))];
-    const code = lines.slice(codeAt, starts[k + 1] ?? lines.length).join("\n");
     return {
       heading: `${number} · ${heading}`,
       prose: prose.join("\n").trim(),
-      code: code.trimEnd().replace(IF_PROGRAM, ""),
+      code: lines
+        .slice(codeAt, starts[k + 1] ?? lines.length)
+        .join("\n")
+        .trimEnd(),
       firstLine: start + 1,
       codeLine: codeAt + 1,
     };
   });
+}
+
+/** The sections below `## Heading`. */
+function endOf(head: readonly string[]): Section[] {
+  const starts = head.flatMap((line, i) => (line.startsWith("## ") ? [i] : []));
+  return starts.map((start, k) => ({
+    heading: head[start]!.slice(3),
+    prose: head
+      .slice(start + 1, starts[k + 1])
+      .join("\n")
+      .trim(),
+    code: "",
+    firstLine: start + 2,
+    codeLine: 0,
+  }));
 }

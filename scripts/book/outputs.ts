@@ -3,11 +3,12 @@
  * print after "Break it" to learn/output/NN-name.broken.txt. With `--check`, as in CI, it writes nothing and ends with
  * 1 if a chapter prints anything else than what is kept. Numbers choose chapters: `npm run book -- --check 3 5`.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { packageFolder } from "../packageFolder.ts";
-import { broken, parseChapter } from "./chapter.ts";
+import { broken } from "./chapter.ts";
+import { chapterNames, readChapter } from "./chapters.ts";
 import { comparable, run } from "./program.ts";
 
 const args = process.argv.slice(2);
@@ -17,7 +18,6 @@ if (wanted.some((number) => !Number.isInteger(number))) {
   throw new Error(`book: expected --check and numbers of chapters, got ${args.join(" ")}`);
 }
 const folder = join(packageFolder, "learn");
-const names = readdirSync(folder).filter((name) => /^\d\d-.*\.ts$/.test(name) && !name.startsWith("00-"));
 mkdirSync(join(folder, "output"), { recursive: true });
 const wrong: string[] = [];
 
@@ -31,19 +31,18 @@ function keep(name: string, text: string): void {
   console.error(`--- learn/output/${name}, kept:\n${kept}--- printed:\n${text}`);
 }
 
-for (const name of names) {
-  const path = `learn/${name}`;
-  if (wanted.length > 0 && !wanted.includes(Number(name.slice(0, 2)))) continue;
-  const chapter = parseChapter(readFileSync(join(folder, name), "utf8"), path);
+for (const name of chapterNames()) {
+  const chapter = readChapter(name);
+  const { path, number } = chapter;
+  if (wanted.length > 0 && !wanted.includes(number)) continue;
   const start = performance.now();
   const whole = await run(chapter.source, path);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   if (whole.failed) throw new Error(`${path}: failed, after printing\n${whole.text}`);
   const changed = await run(broken(chapter), path);
   if (comparable(changed.text) === comparable(whole.text)) throw new Error(`${path}: "Break it" changes nothing`);
-  const stem = name.replace(/\.ts$/, "");
-  keep(`${stem}.txt`, whole.text);
-  keep(`${stem}.broken.txt`, changed.text);
+  keep(`${name}.txt`, whole.text);
+  keep(`${name}.broken.txt`, changed.text);
   console.log(`${path}: ${seconds} s`);
 }
 if (wrong.length > 0) throw new Error(`book: ${wrong.join(", ")}: not what is kept; npm run book writes it anew`);

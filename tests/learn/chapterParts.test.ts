@@ -1,6 +1,7 @@
 /** scripts/book: what the parser of chapters and exercises finds, and what it refuses, on small texts. */
 import { describe, expect, it } from "vitest";
 import { broken, FormError, parseChapter } from "../../scripts/book/chapter.ts";
+import { parseMicro } from "../../scripts/book/micro.ts";
 import { parseExercises, solutionAsAnswer, withAnswer } from "../../scripts/book/exercises.ts";
 import { comparable, run } from "../../scripts/book/program.ts";
 
@@ -140,6 +141,50 @@ describe("a chapter", () => {
   ])("is refused with %s", (_, text, message) => {
     expect(() => parseChapter(text, PATH)).toThrow(FormError);
     expect(() => parseChapter(text, PATH)).toThrow(message);
+  });
+});
+
+describe("chapter 0", () => {
+  const micro = `/**
+ * One text.
+ */
+// 1. Numbers. Its text
+// goes on.
+const one = 1;
+
+// 2. Printing. Now.
+if (import.meta.url === new URL("file:///x").href) console.log(one);
+`;
+  const end = CHAPTER.slice(CHAPTER.indexOf(" * ## Break it")).replace(/ \* -const twice.*?\n.*?\n \*\n/, "");
+  const exercises = `/**\n * The end.\n *\n${end}`;
+  const parse = (source: string, last: string): ReturnType<typeof parseMicro> =>
+    parseMicro(source, "learn/00-small.ts", last, "learn/exercises/00-small.ts");
+
+  it("has its text above its parts, and its last sections at the head of its exercises", () => {
+    const chapter = parse(micro, exercises);
+    expect(chapter.sections.map(({ heading, firstLine, codeLine }) => [heading, firstLine, codeLine])).toEqual([
+      ["All of it, small", 1, 0],
+      ["1 · Numbers", 4, 6],
+      ["2 · Printing", 8, 9],
+      ["Break it", 4, 0],
+      ["Simplifications so far", 14, 0],
+      ["In the library", 18, 0],
+      ["Exercises", 22, 0],
+    ]);
+    expect(chapter.sections[1]).toMatchObject({ prose: "Its text\ngoes on.", code: "const one = 1;" });
+    expect(chapter.sections[2]).toMatchObject({ code: "console.log(one);" });
+    expect(broken(chapter)).toBe(chapter.source.replace("const one = 1;", "// Two now.\nconst one = 2;"));
+  });
+
+  it.each<[string, string, string, RegExp]>([
+    ["no head", micro.slice(4), exercises, /^learn\/00-small\.ts:1: expected a comment at the head/],
+    ["no parts", micro.replaceAll("//", "///"), exercises, /:4: expected parts that begin/],
+    ["a part without text", micro.replace(" Now.", ""), exercises, /^learn\/00-small\.ts:8: .* has no text/],
+    ["no end", micro, "/** The end. */\n", /^learn\/exercises\/00-small\.ts:1: expected a comment at the head/],
+    ["no Break it", micro, exercises.replace("## Break it", "## Try"), /exercises\/.* "Break it" is missing/],
+    ["a diff of no line", micro.replace("= 1", "= 7"), exercises, /exercises\/00-small\.ts:4: .*found 0/],
+  ])("is refused with %s", (_, source, last, message) => {
+    expect(() => parse(source, last)).toThrow(message);
   });
 });
 

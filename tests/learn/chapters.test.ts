@@ -1,5 +1,5 @@
 /**
- * The book: each chapter `learn/NN-name.ts` from 01 up is in the form of the book, and its exercises accept their
+ * The book: each chapter `learn/NN-name.ts` is in the form of the book, and its exercises accept their
  * solutions and refuse wrong answers with a sentence. Whether a chapter prints what `learn/output/` keeps, also after
  * "Break it", `npm run book -- --check` tells, a step of CI: that takes a minute.
  */
@@ -7,15 +7,13 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { parseChapter } from "../../scripts/book/chapter.ts";
+import { chapterNames, exercisesOf, programOf, readChapter } from "../../scripts/book/chapters.ts";
 import { parseExercises, solutionAsAnswer, withAnswer } from "../../scripts/book/exercises.ts";
 import { run } from "../../scripts/book/program.ts";
 import { importsOf, readSource } from "../project/sources.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const CHAPTERS = readdirSync(join(ROOT, "learn"))
-  .filter((name) => /^\d\d-[\w-]+\.ts$/.test(name) && !name.startsWith("00-"))
-  .map((name) => name.replace(/\.ts$/, ""));
+const CHAPTERS = chapterNames();
 /** A chapter has ten seconds on an idle core; these machines are slower and busy. */
 const PATIENCE = 300_000;
 
@@ -66,10 +64,9 @@ function expectSentence(verdict: Verdict, what: string): void {
   expect(verdict.message.split(/\s+/).length, `${what}: ${verdict.message}`).toBeGreaterThanOrEqual(3);
 }
 
-it("has chapters 1 to 8 or more, numbered without a gap", () => {
-  expect(CHAPTERS.length).toBeGreaterThanOrEqual(8);
-  const numbers = CHAPTERS.map((name) => Number(name.slice(0, 2))).toSorted((a, b) => a - b);
-  expect(numbers).toEqual(CHAPTERS.map((_, i) => i + 1));
+it("has chapters 0 to 8 or more, numbered without a gap", () => {
+  expect(CHAPTERS.length).toBeGreaterThanOrEqual(9);
+  expect(CHAPTERS.map((name) => readChapter(name).number)).toEqual(CHAPTERS.map((_, i) => i));
 });
 
 it("has exercises and outputs of its chapters and no others", () => {
@@ -80,11 +77,10 @@ it("has exercises and outputs of its chapters and no others", () => {
 });
 
 describe.each(CHAPTERS)("learn/%s.ts", (name) => {
-  const path = `learn/${name}.ts`;
-  const exercisePath = `learn/exercises/${name}.ts`;
+  const [path, exercisePath] = [programOf(name), exercisesOf(name)];
 
   it("is in the form of the book and names files that exist", () => {
-    const { sections } = parseChapter(readSource(path), path);
+    const { sections } = readChapter(name);
     const prose = sections.map((section) => section.prose).join("\n\n");
     const named = [...prose.matchAll(/`([\w-]+(?:\/[\w.-]+)+\.(?:ts|md))`/g)].map((found) => found[1]!);
     expect(named.length).toBeGreaterThan(0);
@@ -92,7 +88,8 @@ describe.each(CHAPTERS)("learn/%s.ts", (name) => {
   });
 
   it.each([path, exercisePath])("%s runs in a browser: it imports the project's own files, no package", (file) => {
-    const parts = /^(index\.ts|(kernels|engine|nn|environments|rl|job|tools|learn\/exercises)\/.*\.ts)$/;
+    const parts =
+      /^(index\.ts|learn\/00-micro\.ts|(kernels|engine|nn|environments|rl|job|tools|learn\/exercises)\/.*\.ts)$/;
     expect(importsOf(file, readSource(file)).filter((target) => !parts.test(target))).toEqual([]);
   });
 

@@ -23,23 +23,38 @@ export async function playedInNode(address: string): Promise<{ preset: Preset; m
   return { preset, metrics: session.metrics };
 }
 
+/** What an agent in a worker of a page told. */
+export interface PlayedInPage {
+  /** What computed, in the executor's words. */
+  readonly executor: string;
+  readonly metrics: readonly MetricsRecord[];
+}
+
 /**
  * What runs in a page, as its own text, so that it may use nothing but its arguments: an agent plays, goes back, and
  * plays to the end.
  * @param at the address of agent.js
  */
-export function playInWorker([at, preset]: readonly [at: string, preset: Preset]): Promise<readonly MetricsRecord[]> {
+export function playInWorker([at, preset, device = "wasm"]: readonly [
+  at: string,
+  preset: Preset,
+  device?: "wasm" | "webgpu",
+]): Promise<PlayedInPage> {
   return new Promise((done, failed) => {
     const worker = new Worker(at, { type: "module" });
     const orders: ToAgent[] = [
-      { kind: "begin", preset, device: "wasm" },
+      { kind: "begin", preset, device },
       { kind: "play", to: 2 },
       { kind: "goTo", step: 1 },
       { kind: "play" },
     ];
+    let executor = "";
     worker.addEventListener("message", ({ data }: MessageEvent<FromAgent>) => {
       if (data.kind === "failed") failed(new Error(data.message));
-      if (data.kind === "rests" && data.after !== undefined) done(data.metrics);
+      if (data.kind === "ready") executor = data.executor;
+      if (data.kind !== "rests" || data.after === undefined) return;
+      worker.terminate();
+      done({ executor, metrics: data.metrics });
     });
     for (const order of orders) worker.postMessage(order);
   });

@@ -2,14 +2,16 @@
  * The live page and exact.html, made once for all files of the tests that open them, with what they weigh: a
  * `globalSetup` of vitest.config.ts. Each file serves them by itself. Nothing is asked of the pages here.
  */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { inject } from "vitest";
 import type { TestProject } from "vitest/node";
+import type { Preset } from "../../job/preset.ts";
 import { makePage, serveFolder, type SiteSizes } from "../../scripts/sitePage.ts";
+import { makeWarmStart } from "../../scripts/siteWarmStart.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -40,6 +42,19 @@ export interface Served {
 export async function serveSite(isolated = true): Promise<Served> {
   const { server, address } = await serveFolder(inject("sitePages"), 0, isolated);
   return { address: address + SOMEWHERE, close: () => server.close() };
+}
+
+/** The page with a warm start of these settings beside it, as `npm run site` makes it for the page's own experiment. */
+export async function serveSiteWithWarmStart(preset: Preset): Promise<Served> {
+  const folder = mkdtempSync(join(tmpdir(), "worldgrad-site-"));
+  cpSync(inject("sitePages"), folder, { recursive: true });
+  await makeWarmStart(preset, join(folder, SOMEWHERE, "warm"));
+  const { server, address } = await serveFolder(folder, 0);
+  const close = (): void => {
+    server.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { address: address + SOMEWHERE, close };
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");

@@ -1,23 +1,17 @@
 /** The book and the API reference in a real Chromium: cells, "Break it", exercises, search, and who can use them. */
-import { mkdtempSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chapterNames } from "../../../scripts/book/book.ts";
-import { makePages } from "../../../scripts/book/pages.ts";
-import { serveFolder } from "../../../scripts/sitePage.ts";
 import { compare } from "../../../site/book/compare.ts";
 import { readSource } from "../../project/sources.ts";
+import { MADE, serveBook } from "../../support/bookPages.ts";
 import { launchChromium } from "../../support/browser.ts";
+import { ended as endedWithin, expectBreaks, expectExercises, press, replace } from "../../support/chapterPages.ts";
 import { violations } from "../../support/sitePages.ts";
 
 const PATIENCE = 120_000;
-const CHAPTER = chapterNames().find((name) => name.startsWith("01-"))!;
+const [MICRO, CHAPTER] = MADE;
 
-const folder = mkdtempSync(join(tmpdir(), "worldgrad-book-"));
-let server: Server;
+let close: () => void;
 let address: string;
 let browser: Browser;
 /** What pages said in their consoles, and what they asked for. */
@@ -25,14 +19,12 @@ const problems: string[] = [];
 const requests = new Set<string>();
 
 beforeAll(async () => {
-  await makePages(join(folder, "site"), ["00-micro", CHAPTER]);
-  ({ server, address } = await serveFolder(join(folder, "site"), 0));
+  ({ address, close } = await serveBook());
   browser = await launchChromium();
-}, 300_000);
+}, 60_000);
 afterAll(async () => {
   await browser.close();
-  server.close();
-  rmSync(folder, { recursive: true, force: true });
+  close();
 });
 
 interface Look {
@@ -49,19 +41,8 @@ async function open(path: string, { width = 1400, ...look }: Look = {}): Promise
   return page;
 }
 const chapter = (): Promise<Page> => open(`book/${CHAPTER}.html`);
-const press = (host: Locator, name: string): Promise<void> => host.getByRole("button", { name, exact: true }).click();
-
 /** Waits until a run has ended. @returns what the status says */
-async function ended(host: Locator): Promise<string> {
-  const status = host.locator(".status");
-  await expect.poll(() => status.innerText(), { timeout: PATIENCE }).toMatch(/^(?!Running)./);
-  return status.innerText();
-}
-
-async function replace(host: Locator, text: string): Promise<void> {
-  await press(host, "Edit");
-  await host.locator("textarea").fill(text);
-}
+const ended = (host: Locator): Promise<string> => endedWithin(host, PATIENCE);
 
 describe("a chapter", () => {
   test(
@@ -107,7 +88,7 @@ describe("a chapter", () => {
   });
 
   test.each([1400, 1500])("its code fits into a window of %i px", async (width) => {
-    for (const name of ["00-micro", CHAPTER]) {
+    for (const name of MADE) {
       const page = await open(`book/${name}.html`, { width });
       const widths = await page
         .locator(".cell pre.code")
@@ -189,37 +170,13 @@ describe("a chapter", () => {
 
   test("Break it changes the cells and prints what CI's broken run printed", { timeout: PATIENCE }, async () => {
     const page = await chapter();
-    const breaker = page.locator(".breaker");
-    const shown = breaker.locator(".output pre");
-    const kept = await shown.textContent();
-    expect(kept).toMatch(/^\+ .*$/m);
-    await press(breaker, "Break it and run");
-    expect(await ended(breaker)).toMatch(/^Ran in [\d.]+ s; the output is the one that CI checked/);
-    const printed = await breaker.locator(".output").innerText();
-    expect(printed).toContain("Printed just now");
-    await expect.poll(() => shown.textContent()).toMatch(/^- .*\n[^]*^\+ /m); // what changed, as a diff
-    expect(await page.locator(".cell textarea").count()).toBeGreaterThan(0);
-    await press(breaker, "Break it and run"); // the lines are gone
-    expect(await ended(breaker)).toContain("Undo first");
-    await press(breaker, "Undo");
-    expect(await page.locator(".cell textarea").count()).toBe(0);
-    expect(await shown.textContent()).toBe(kept);
+    await expectBreaks(page, PATIENCE);
     await page.close();
   });
 
   test("its exercises refuse the start and accept the solution", { timeout: PATIENCE }, async () => {
     const page = await chapter();
-    const exercises = await page.locator(".exercise").all();
-    expect(exercises).toHaveLength(2);
-    for (const [i, exercise] of exercises.entries()) {
-      await press(exercise, "Check");
-      expect(await ended(exercise)).toBe("Not yet.");
-      expect((await exercise.locator(".problem").innerText()).length).toBeGreaterThan(15);
-      const solution = (await exercise.locator("details pre").textContent())!;
-      await replace(exercise, solution.replaceAll(`solution${i + 1}`, `exercise${i + 1}`));
-      await press(exercise, "Check");
-      expect(await ended(exercise)).toBe("Right: the check accepts it.");
-    }
+    await expectExercises(page, PATIENCE);
     await page.close();
   });
 
@@ -235,7 +192,7 @@ describe("a chapter", () => {
 
 test("the chapters are linked in order, and the first is learn/00-micro.ts, whole", async () => {
   const page = await open("book/index.html");
-  expect(await page.locator(".chapters a").first().getAttribute("href")).toBe("00-micro.html");
+  expect(await page.locator(".chapters a").first().getAttribute("href")).toBe(`${MICRO}.html`);
   await page.locator(".chapters a").first().click();
   const shown = (await page.locator(".cell pre.code").allTextContents()).join("\n");
   const code = readSource("learn/00-micro.ts").split("*/\n").slice(1).join("*/\n");
@@ -243,6 +200,15 @@ test("the chapters are linked in order, and the first is learn/00-micro.ts, whol
   expect(lines.slice(0, -1).filter((line) => !shown.includes(line))).toEqual([]);
   await page.locator("a[rel=next]").click();
   expect(await page.locator("h1").innerText()).toMatch(/^1 · /);
+  await page.close();
+});
+
+test("a page scrolls smoothly, unless its reader wants no motion", async () => {
+  const page = await open(`book/${CHAPTER}.html`);
+  const scrolls = (): Promise<string> => page.evaluate(() => getComputedStyle(document.documentElement).scrollBehavior);
+  expect(await scrolls()).toBe("smooth");
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  expect(await scrolls()).toBe("auto");
   await page.close();
 });
 

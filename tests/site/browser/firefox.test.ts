@@ -1,9 +1,11 @@
 /**
- * The live page in a second browser engine, Firefox: on WebAssembly it has the numbers of Node, bit for bit, and what
- * does not work there is said on the page. vitest.config.ts leaves this file out where there is no Firefox.
+ * The pages in a second browser engine, Firefox: on WebAssembly the live page has the numbers of Node, bit for bit, and
+ * what does not work there is said on it; exact.html computes, and a chapter of the book runs. vitest.config.ts leaves
+ * this file out where there is no Firefox.
  */
 import { type Browser, launch, type Page } from "puppeteer-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { serveBook } from "../../support/bookPages.ts";
 import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
 import { serveSite } from "../../support/sitePages.ts";
 
@@ -22,11 +24,11 @@ afterAll(async () => {
   close();
 });
 
-async function open(settings: string, problems: string[]): Promise<Page> {
+async function open(path: string, problems: string[], folder = address): Promise<Page> {
   const page = await browser.newPage();
   page.on("console", (message) => problems.push(message.text()));
   page.on("pageerror", (error) => problems.push(String(error)));
-  await page.goto(address + settings);
+  await page.goto(folder + path);
   return page;
 }
 
@@ -37,7 +39,7 @@ test("an agent in a worker has the metrics of a session in Node, bit for bit", a
   const page = await open("?env=nowhere", []); // a page that trains nothing meanwhile
   const inPage = await page.evaluate(playInWorker, [`${address}agent.js`, preset] as const);
   await page.close();
-  expect(timeless(inPage)).toEqual(timeless(metrics));
+  expect(timeless(inPage.metrics)).toEqual(timeless(metrics));
 });
 
 test("the page plays to the end", async () => {
@@ -60,4 +62,39 @@ test("the page says what is missing for WebGPU, where it is", async () => {
   expect(await page.$$eval(".presets li", (items) => items.length)).toBeGreaterThan(0);
   expect(problems).toEqual([]);
   await page.close();
+});
+
+test("exact.html computes its figures", async () => {
+  const problems: string[] = [];
+  const page = await open("exact.html?method=rloo&group=4&steps=20", problems);
+  await page.waitForFunction(() => !document.body.hasAttribute("aria-busy"), { timeout: 50_000 });
+  expect(await page.$$eval("main canvas, main svg", (all) => all.length)).toBeGreaterThan(0);
+  expect(await page.$eval("main", ({ textContent }) => textContent)).not.toMatch(/NaN|undefined/);
+  expect(problems).toEqual([]);
+  await page.close();
+});
+
+test("a chapter of the book runs in its page and checks an exercise", async () => {
+  const book = await serveBook();
+  const problems: string[] = [];
+  const page = await open("book/01-tape.html", problems, book.address);
+  const ended = async (host: string): Promise<string> => {
+    const status = (): Promise<string> => page.$eval(`${host} .status`, ({ textContent }) => textContent);
+    await expect.poll(status, { timeout: 50_000 }).toMatch(/^(?!Running)./);
+    return status();
+  };
+  const press = (host: string, name: string): Promise<void> =>
+    page.$$eval(
+      `${host} button`,
+      (all, text) => (all.find(({ textContent }) => textContent === text) as HTMLButtonElement).click(),
+      name,
+    );
+  const last = `.cell[data-cell="${(await page.$$(".cell")).length - 1}"]`;
+  await press(last, "Run");
+  expect(await ended(last)).toMatch(/^Ran in [\d.]+ s; the output is the one that CI checked/);
+  await press(".exercise", "Check"); // the first, as it stands there
+  expect(await ended(".exercise")).toBe("Not yet.");
+  expect(problems).toEqual([]);
+  await page.close();
+  book.close();
 });

@@ -122,6 +122,7 @@ test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and
   expect(await violations(page), "375 px, dark").toEqual([]);
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(375);
   await page.emulateMedia({ colorScheme: "light" });
+  expect(await violations(page), "375 px, light").toEqual([]);
   await page.setViewportSize({ width: 1400, height: 900 });
 
   await tabTo(page, "#inspector > details > summary", "Shift+Tab");

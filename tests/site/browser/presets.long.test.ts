@@ -1,12 +1,14 @@
 /**
- * The experiments of the live page that break, each played to its end in Chromium: the doctor names the disease of the
- * first agent, and not in its healthy twin.
+ * The experiments of the live page in Chromium. Those that break are played to their ends: the doctor names the disease
+ * of the first agent, and not in its healthy twin. Those that work are played for two steps after a short warm start.
  */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { MetricsRecord } from "../../../job/records.ts";
 import { experimentOf } from "../../../site/experiment.ts";
-import { BROKEN } from "../../../site/presets.ts";
+import { BROKEN, WORKING } from "../../../site/presets.ts";
 import { launchChromium } from "../../support/browser.ts";
+import { openLive, restingMetrics, statusOf, untilStep } from "../../support/livePage.ts";
 import { serveSite } from "../../support/sitePages.ts";
 
 let close: () => void;
@@ -23,22 +25,39 @@ afterAll(async () => {
 });
 
 test.each(BROKEN)("$title: the doctor names $disease, and not for the healthy twin", async (own) => {
-  const problems: string[] = [];
-  const page = await browser.newPage();
-  page.on("console", (message) => {
-    if (!message.location().url.endsWith("/warm/warm.json")) problems.push(message.text()); // there is none beside it
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  await page.goto(`${address}?env=nowhere`); // an address under which nothing is trained
+  const { page, problems } = await openLive(browser, `${address}?env=nowhere`); // under which nothing is trained
   await page.getByRole("link", { name: own.title, exact: true }).click();
   const { steps } = experimentOf(new URL(page.url()).searchParams).agents[0]!.preset.rl;
   const ended = new RegExp(`: step ${steps}, solves .*: step ${steps}, solves `);
-  await expect.poll(() => page.locator("#status").innerText(), { timeout: 250_000 }).toMatch(ended);
+  await expect.poll(() => statusOf(page), { timeout: 250_000 }).toMatch(ended);
   const [sick, healthy] = [page.locator(".diagnosis").nth(0), page.locator(".diagnosis").nth(1)];
   const disease = `[data-mode=${own.disease}]`;
   await expect.poll(() => sick.locator(disease).count(), { timeout: 30_000 }).toBe(1);
   expect(await healthy.innerText()).not.toBe("");
   expect(await healthy.locator(disease).count()).toBe(0);
+  expect(problems).toEqual([]);
+  await page.close();
+});
+
+/** What is cut from an experiment that works: its warm start, its steps, and how many episodes an evaluation has. */
+const CUT = ["sft.steps=8", "sft.warmup=2", "sft.demonstrations=128", "evaluation.episodes=15"];
+const LAST = "evaluation.finalEpisodes=15";
+
+test.each(WORKING)("$title: two steps, with numbers all of which are finite", async ({ address: words, title }) => {
+  const cut = new URLSearchParams(words);
+  cut.set("steps", "2");
+  for (const setting of [...CUT, LAST]) cut.append("set", setting);
+  const { page, problems } = await openLive(browser, `${address}?${cut.toString()}`);
+  await untilStep(page, 2, 250_000);
+  const { agents } = experimentOf(cut);
+  const all = (await restingMetrics(page)) as MetricsRecord[][];
+  expect(all).toHaveLength(agents.length);
+  for (const [i, lines] of all.entries()) {
+    expect(lines.filter(({ phase }) => phase === "rl")).toHaveLength(2);
+    for (const line of lines)
+      for (const [name, value] of Object.entries(line))
+        if (typeof value === "number") expect(value, `${title}, agent ${i}: ${name}`).toSatisfy(Number.isFinite);
+  }
   expect(problems).toEqual([]);
   await page.close();
 });

@@ -1,8 +1,7 @@
-/** The live page in a real Chromium: its agents have the numbers of Node, and its controls do what they say. */
+/** The live page in a real Chromium: its buttons do what they say. numbers.test.ts compares its numbers with Node's. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launchChromium } from "../../support/browser.ts";
-import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
 import { serveSite } from "../../support/sitePages.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
@@ -32,14 +31,6 @@ async function open(settings: string, problems: string[]): Promise<Page> {
   await page.goto(address + settings);
   return page;
 }
-
-test("an agent in a worker of the page has the metrics of a session in Node, bit for bit", async () => {
-  const { preset, metrics } = await playedInNode(SETTINGS);
-  const page = await open("?env=nowhere", []); // a page that trains nothing meanwhile
-  const inPage = await page.evaluate(playInWorker, [`${address}agent.js`, preset] as const);
-  await page.close();
-  expect(timeless(inPage)).toEqual(timeless(metrics));
-});
 
 test("plays to the end, goes back and comes again to the same; a wrong address is one line", async () => {
   const problems: string[] = [];

@@ -1,0 +1,46 @@
+/** The warm start that lies beside the live page, so that its agents need not make one. site/warmStart.ts loads it. */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { device } from "../engine/index.ts";
+import { MOMENTS } from "../job/modelFiles.ts";
+import type { Preset } from "../job/preset.ts";
+import { encodeMetrics, packTranscript } from "../job/records.ts";
+import { experimentOf } from "../site/experiment.ts";
+import { warmUp } from "../site/session.ts";
+import type { WarmStartList } from "../site/warmStart.ts";
+import { packageFolder } from "./packageFolder.ts";
+
+/** Makes that of the page's own experiment, once for each state of its settings. @returns its folder */
+export async function warmStartFolder(): Promise<string> {
+  const { warm: preset } = experimentOf(new URLSearchParams());
+  const hash = createHash("sha256").update(JSON.stringify(preset)).digest("hex").slice(0, 12);
+  const folder = join(packageFolder, ".cache", `site-warm-start-${hash}`);
+  if (existsSync(folder)) return folder;
+  console.log("site: the warm start is made once, which takes a minute");
+  const draft = `${folder}.tmp`;
+  rmSync(draft, { recursive: true, force: true });
+  await makeWarmStart(preset, draft);
+  renameSync(draft, folder);
+  return folder;
+}
+
+/** Plays the warm start of these settings and writes it into a folder that is not there yet. */
+export async function makeWarmStart(preset: Preset, folder: string): Promise<void> {
+  const on = await device("wasm");
+  const quiet = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
+  const warm = (await warmUp(preset, on, quiet, new AbortController().signal))!;
+  on.dispose();
+  mkdirSync(folder, { recursive: true });
+  // RL begins with a new optimiser, whose moments are zeros: a megabyte that a page makes itself.
+  const files = Object.entries(warm.files).filter(([name]) => name !== MOMENTS);
+  for (const [name, bytes] of files) writeFileSync(join(folder, name), bytes);
+  const list: WarmStartList = {
+    preset,
+    step: warm.step,
+    files: files.map(([name]) => name),
+    metrics: warm.metrics.map(encodeMetrics),
+    transcripts: warm.transcripts.map(packTranscript),
+  };
+  writeFileSync(join(folder, "warm.json"), JSON.stringify(list));
+}
