@@ -4,6 +4,7 @@ import { device, Rng } from "../engine/index.ts";
 import { numberFrom, oneOf, UsageError, wholeNumber } from "../job/usage.ts";
 import { generate, TextStream, WEIGHT_STORAGES } from "../nn/index.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
+import { drawMemoryLine } from "../node/modelMemory.ts";
 import { visible } from "../job/visible.ts";
 
 /** The flags that concern a prompt, beside those of an episode. */
@@ -49,6 +50,9 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
     throw new UsageError("--prompt: it is empty, and the model has no token for the start of a text");
   const executor = await device("wasm");
   try {
+    const capacity = Math.min(config.maxPositions, ids.length + maxNewTokens);
+    const needs = await drawMemoryLine(config, { rows: 1, prompt: ids.length, capacity, storage }, executor);
+    if (needs !== undefined) process.stderr.write(`${needs}\n`);
     const base = await ofFlag("--model-path", () => folder.load(executor, storage));
     const adapter = text("adapter");
     const model = adapter === undefined ? base : await withAdapter(base, adapter);

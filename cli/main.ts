@@ -22,6 +22,8 @@ import { HELP, parseStart } from "../node/commandLine.ts";
 import { type StartOptions } from "../job/startOptions.ts";
 import type { Preset } from "../job/preset.ts";
 import { presetFor, presetOf } from "../job/presets.ts";
+import type { ModelConfig } from "../nn/index.ts";
+import { runMemory } from "../tools/fit/run.ts";
 import { writeReport } from "../tools/report/report.ts";
 import type { Helpers } from "../job/helpers.ts";
 import { threadWorkers } from "../node/threads.ts";
@@ -85,6 +87,9 @@ async function main(): Promise<number> {
   if (chosen.settings.env === "openenv") await giveWebSocket();
   const { end, ...helpers } = await helpersFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open();
+  const { pretrained } = preset;
+  const needs = chosen.config && pretrained && (await runMemory(chosen.config, preset, executor));
+  if (needs !== undefined) display.note(needs);
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
   const run = new Run(folder, preset, executor, display, signal, { ...helpers, source });
@@ -148,6 +153,8 @@ interface Chosen extends Servers {
   readonly open: () => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
   /** Loads the pretrained model that it begins with, if it has one. */
   readonly source: LoadSource | undefined;
+  /** Of that model. */
+  readonly config: ModelConfig | undefined;
 }
 
 /** Checks the folder and the settings of the run. */
@@ -160,8 +167,10 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
       await lockFolder(folder.path);
       return { folder, preset };
     };
-    const source = sourceLoader(preset, await checkSource(preset));
-    return { workers: serverOf(preset.async?.workers), learners: preset.learners, settings: preset, open, source };
+    const begun = await checkSource(preset);
+    const [source, config] = [sourceLoader(preset, begun), begun?.config];
+    const servers = { workers: serverOf(preset.async?.workers), learners: preset.learners };
+    return { ...servers, settings: preset, open, source, config };
   }
   // The settings are saved with the run, so they must not hold a password.
   const { workers, learners } = options;
@@ -185,7 +194,8 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     await lockFolder(free);
     return { folder: createRun(free, { preset }), preset };
   };
-  return { workers: serverOf(workers), learners, settings: preset, open, source: sourceLoader(preset, source?.folder) };
+  const loads = { source: sourceLoader(preset, source?.folder), config: source?.config };
+  return { workers: serverOf(workers), learners, settings: preset, open, ...loads };
 }
 
 const serverOf = (workers: number | string | undefined): string | undefined =>

@@ -23,7 +23,7 @@ import type { WeightStorage } from "./checkpoint.ts";
 import type { ModelConfig } from "./config.ts";
 import { estimateParameters } from "./config.ts";
 import { Decoder } from "./decoder.ts";
-import { zeroLora } from "./lora.ts";
+import { type LoraOptions, zeroLora } from "./lora.ts";
 import { AdamW } from "./optimizer.ts";
 import { PackedMatrix } from "./packedMatrix.ts";
 import { buildParams, freezeWeight, type TransformerParams } from "./parameters.ts";
@@ -69,8 +69,8 @@ export function loraParameters(config: ModelConfig, rank: number): number {
   return config.layers * linearLayers(config).reduce((n, [, inputs, outputs]) => n + rank * (inputs + outputs), 0);
 }
 
-/** What a step trains: all parameters, or only LoRA of a rank on all linear layers. */
-export type Trains = "all" | { readonly rank: number };
+/** What a step trains: all parameters, or LoRA alone, of a rank on all linear layers or with other options. */
+export type Trains = "all" | { readonly rank: number } | { readonly lora: LoraOptions };
 
 /** The training step whose memory is computed. */
 export interface StepSize {
@@ -110,9 +110,9 @@ export interface CountedModel {
   readonly model: Model;
   readonly device: Device;
   /** Bytes that live now. */
-  live(): number;
+  readonly live: () => number;
   /** @param held what stays of it */
-  memory(held: number): StepMemory;
+  readonly memory: (held: number) => StepMemory;
 }
 
 /** @throws OutOfMemoryError if the weights do not fit */
@@ -167,8 +167,10 @@ export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | nu
 }
 
 /** The model with what is trained of it, without values. */
-export const trainedModel = (model: Model, trains: Trains): Model =>
-  trains === "all" ? model : zeroLora(model, { r: trains.rank, targetModules: "all-linear" });
+export function trainedModel(model: Model, trains: Trains): Model {
+  if (trains === "all") return model;
+  return zeroLora(model, "lora" in trains ? trains.lora : { r: trains.rank, targetModules: "all-linear" });
+}
 
 /** Runs one step on a device that computes nothing. @returns the bytes that were allocated before it */
 function step(

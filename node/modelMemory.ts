@@ -1,9 +1,8 @@
 /** What a process takes that holds a model, and one line that says so before the model is loaded. */
 import { freemem } from "node:os";
 import type { Device } from "../engine/index.ts";
-import type { StepMemory } from "../nn/fit.ts";
-import { WASM_LIMIT } from "../nn/fit.ts";
-import type { ModelConfig } from "../nn/index.ts";
+import { drawMemory, type DrawSize, type StepMemory, WASM_LIMIT } from "../nn/fit.ts";
+import type { ModelConfig, WeightStorage } from "../nn/index.ts";
 
 /** Bytes for people: `2.31 GiB`. */
 export const bytesText = (bytes: number): string => {
@@ -34,31 +33,43 @@ export function processMemory({ vocabSize }: ModelConfig, { peak, reserved }: St
 }
 
 /** How the executors' memories differ: a GPU has all in one, of a size that nobody tells. */
-export const placeOn = ({ kind }: Device): { readonly limit: number; readonly outside: boolean } =>
+export const placeOn = (kind: Device["kind"]): { readonly limit: number; readonly outside: boolean } =>
   kind === "wasm" ? { limit: WASM_LIMIT, outside: true } : { limit: 2 ** 50, outside: false };
 
 /**
- * The line.
- * @param what is to be done, as in `drawing 1 × 4,096 tokens on weights in bf16`
+ * What is needed, and whether it is there, in one line.
+ * @param what is to be done, as in `to draw 1 × 4,096 tokens with weights in bf16`
  * @param counted null: it does not fit
  * @param free bytes of the machine's memory that are to be had
  */
 export function memoryLine(
   config: ModelConfig,
-  { kind }: Pick<Device, "kind">,
+  kind: Device["kind"],
   what: string,
   counted: StepMemory | null,
   free: number = freemem(),
 ): string {
   if (counted === null) {
-    return `memory: ${what} does not fit into one WebAssembly memory (${bytesText(WASM_LIMIT)}), even with weights outside`;
+    return `memory: ${what}: does not fit into one WebAssembly memory of ${bytesText(WASM_LIMIT)}`;
   }
-  if (kind === "webgpu") return `memory: ${what} needs ${bytesText(counted.peak)} on the GPU`;
+  if (kind === "webgpu") return `memory: ${what}: ${bytesText(counted.peak)} on the GPU`;
   const { total } = processMemory(config, counted);
   const outside =
     counted.outside === 0
       ? ""
-      : `, with ${bytesText(counted.outside)} of the weights outside of the WebAssembly memory (slower, the same bits)`;
+      : `, ${bytesText(counted.outside)} of them weights outside of the WebAssembly memory (slower)`;
   const fits = total <= free ? "fits" : "does not fit";
-  return `memory: ${what} needs a process of ${bytesText(total)}${outside}; it ${fits}: ${bytesText(free)} are free`;
+  return `memory: ${what}: the process takes ${bytesText(total)}${outside}; ${fits}, ${bytesText(free)} are free`;
+}
+
+/** The line for a model that is loaded and draws; none on the reference executor, which nobody loads models on. */
+export async function drawMemoryLine(
+  config: ModelConfig,
+  size: DrawSize & { readonly storage: WeightStorage },
+  { kind }: Device,
+): Promise<string | undefined> {
+  if (kind === "reference") return undefined;
+  const { rows, capacity, storage } = size;
+  const what = `to draw ${rows} × ${capacity.toLocaleString("en")} tokens with weights in ${storage}`;
+  return memoryLine(config, kind, what, await drawMemory(config, { ...size, ...placeOn(kind) }));
 }

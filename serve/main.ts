@@ -96,7 +96,7 @@ async function main(): Promise<number> {
   const { served, options, run } =
     modelPath === undefined
       ? await runSubject(path!, executor)
-      : await folderSubject({ path: modelPath, adapter, storage, maxContext }, executor);
+      : await folderSubject({ path: modelPath, adapter, storage, maxContext, rows, note: console.log }, executor);
   const name = values["name"] ?? options.name;
   const server = await servePolicy(served, {
     ...options,

@@ -7,6 +7,7 @@ import { UsageError } from "../job/usage.ts";
 import { ADAPTER_FILES, disposeLora, isLora, loraFromFiles, type Model, type WeightStorage } from "../nn/index.ts";
 import { openGiven } from "../node/flags.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
+import { drawMemoryLine } from "../node/modelMemory.ts";
 import type { RunFolder } from "../node/runFolder.ts";
 import { sourceLoader } from "../node/runSource.ts";
 import { installPolicy, policyOf } from "../rl/async/messages.ts";
@@ -97,6 +98,10 @@ export interface FolderFlags {
   readonly adapter: string | undefined;
   readonly storage: WeightStorage;
   readonly maxContext: number | undefined;
+  /** Conversations at once. */
+  readonly rows: number;
+  /** Shows a line, before the weights are read. */
+  readonly note: (line: string) => void;
 }
 
 /** A model from a folder; its conversations are in its own chat template. @throws UsageError in one line */
@@ -108,6 +113,10 @@ export async function folderSubject(flags: FolderFlags, executor: Device): Promi
   if (flags.maxContext !== undefined && flags.maxContext > maxPositions)
     throw new UsageError(`--max-context: the model has ${maxPositions} positions, got ${flags.maxContext}`);
   const chat = template && (await ofFlag("--model-path", () => checkpointChat(template, { stopIds: eosIds })));
+  const capacity = flags.maxContext ?? Math.min(CONTEXT, maxPositions);
+  const size = { rows: flags.rows, prompt: capacity, capacity, storage: flags.storage };
+  const needs = await drawMemoryLine(config, size, executor);
+  if (needs !== undefined) flags.note(needs);
   const base = await ofFlag("--model-path", () => folder.load(executor, flags.storage));
   const model = flags.adapter === undefined ? base : await withAdapter(base, flags.adapter);
   return {
@@ -115,7 +124,7 @@ export async function folderSubject(flags: FolderFlags, executor: Device): Promi
     options: {
       name: lastPart(flags.path),
       version: 0,
-      capacity: flags.maxContext ?? Math.min(CONTEXT, maxPositions),
+      capacity,
       ...(chat ? { chat } : {}),
     },
   };

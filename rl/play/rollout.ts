@@ -15,7 +15,7 @@ import { check } from "../../engine/errors.ts";
 import { inCode, number, type NumberRange, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { bytesPerElement } from "../../engine/types.ts";
 import { burstFor } from "../../nn/generate.ts";
-import type { Model } from "../../nn/index.ts";
+import type { Model, ModelConfig } from "../../nn/index.ts";
 import { SAMPLING } from "../../nn/sampler.ts";
 import type { EpisodeRequest } from "./episode.ts";
 import { Player } from "./player.ts";
@@ -56,8 +56,12 @@ const CACHE_BYTES = 2 ** 29;
 const TENSOR_BYTES = 2 ** 27;
 const MOST_ROWS = 256;
 
-function rowsThatFit({ config, params }: Model, maxTokens: number): number {
-  const bytes = maxTokens * config.kvHeads * config.headDim * bytesPerElement(params.embedding.dtype);
+const rowsThatFit = ({ config, params }: Model, maxTokens: number): number =>
+  rowsAtOnce(config, maxTokens, bytesPerElement(params.embedding.dtype));
+
+/** How many episodes of up to `maxTokens` tokens are played at once, unless `maxConcurrent` says it. */
+export function rowsAtOnce(config: ModelConfig, maxTokens: number, bytesPerNumber: number): number {
+  const bytes = maxTokens * config.kvHeads * config.headDim * bytesPerNumber;
   const fit = Math.min(CACHE_BYTES / (2 * config.layers * bytes), TENSOR_BYTES / bytes, MOST_ROWS);
   return Math.max(1, Math.floor(fit));
 }

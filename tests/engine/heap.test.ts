@@ -20,6 +20,17 @@ const double = wasm.pointwise({
   inPlace: [-1],
 });
 
+const sum = wasm.pointwise({
+  name: "sum",
+  outputs: [input(0).add(input(1))],
+  inputs: [
+    { kind: "tensor", strides: [1] },
+    { kind: "tensor", strides: [1] },
+  ],
+  dims: [COUNT],
+  inPlace: [-1],
+});
+
 /** A memory of 1 MiB, in which eight buffers of 128 KiB fit. */
 let backend: BackendOf<"wasm">;
 afterEach(() => backend.dispose());
@@ -76,6 +87,13 @@ describe("what is moved out", () => {
     backend.run(double, [first8[1]!, z], label);
     expect([first(z), outside()]).toEqual([2, 256]); // there is room for one copy by now
     expect(first(state)).toBe(-1);
+    // Beside a copy of the first, the third is read where it lies, although its turn to be moved out has come.
+    const w = backend.alloc(128 * KIB);
+    expect(outside()).toBe(256);
+    backend.run(sum, [first8[2]!, first8[0]!, w], label);
+    expect([first(w), outside()]).toEqual([2, 384]);
+    backend.run(sum, [first8[4]!, first8[3]!, w], label);
+    expect(first(w)).toBe(7);
   });
 
   it("comes back to be written by programs, and stays as long as there are parts of it", async () => {
@@ -89,12 +107,15 @@ describe("what is moved out", () => {
     expect(outside()).toBe(4 * 128);
     assign(weights[0]!, weights[11]!);
     expect([weights[0]!.readSync()[5], weights[11]!.readSync()[5]]).toEqual([11, 11]);
-    const part = backend.part(weights[1]!.storage.buffer, 256, 1024);
-    expect(new Float32Array(backend.readSync!(part, 4))[0]).toBe(1);
+    // One that lay outside, and the next whose turn to be moved out has come.
+    const parts = [1, 6].map((i) => backend.part(weights[i]!.storage.buffer, 256, 1024));
+    const ofParts = (): number[] => parts.map((part) => new Float32Array(backend.readSync!(part, 4))[0]!);
+    expect(ofParts()).toEqual([1, 6]);
     const sums = [add(weights[0]!, weights[1]!), add(weights[1]!, weights[2]!), add(weights[5]!, weights[3]!)];
     expect(sums.map((x) => x.readSync()[COUNT - 1])).toEqual([12, 3, 8]);
     expect(weights.map((x) => x.readSync()[9])).toEqual([11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
-    backend.free(part);
+    expect(ofParts()).toEqual([1, 6]);
+    for (const part of parts) backend.free(part);
     for (const x of [...weights, ...sums]) x.dispose();
     expect(backend.stats()).toMatchObject({ liveBytes: 0, liveBuffers: 0, outsideBytes: 0 });
   });
