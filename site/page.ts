@@ -4,7 +4,7 @@
  */
 import { UsageError } from "../job/usage.ts";
 import { element } from "../tools/page/dom.ts";
-import { Controls } from "./controls.ts";
+import type { Controls } from "./controls.ts";
 import { experimentOf, type PageExperiment } from "./experiment.ts";
 import { LiveRun } from "./live.ts";
 import { addressOf, AGENTS } from "./words.ts";
@@ -24,11 +24,9 @@ const places = {
 };
 let run: LiveRun | undefined;
 
-const controls = new Controls(AGENTS, (words) => {
-  const address = addressOf(words).toString();
-  visit(address === "" ? location.pathname : `?${address}`);
-});
-byId("form").append(controls.view);
+let form: Controls | undefined;
+
+byId("form").addEventListener("toggle", () => openForm().catch((error: unknown) => say(textOf(error))), { once: true });
 for (const link of links()) link.addEventListener("click", follow);
 const program = element("button", { type: "button" }, "Export as TypeScript");
 const report = element("button", { type: "button" }, "Save report");
@@ -37,6 +35,17 @@ program.addEventListener("click", withRun(exportProgram));
 report.addEventListener("click", withRun(saveReport));
 addEventListener("popstate", start);
 start();
+
+/** Makes the form when its box is opened; until then nobody waits for its code. */
+async function openForm(): Promise<void> {
+  const { Controls } = await import("./controls.ts");
+  form = new Controls(AGENTS, (words) => {
+    const address = addressOf(words).toString();
+    visit(address === "" ? location.pathname : `?${address}`);
+  });
+  if (run) form.show(run.experiment);
+  byId("form").append(form.view);
+}
 
 /** Goes to an address of this page, as a link does, without loading the page again. */
 function visit(address: string): void {
@@ -74,7 +83,7 @@ function start(): void {
   run = undefined;
   const experiment = experimentInAddress();
   if (experiment === null) return;
-  controls.show(experiment);
+  form?.show(experiment);
   markCurrent();
   run = new LiveRun(experiment, places);
   run.begin().catch((error: unknown) => say(textOf(error)));
