@@ -1,42 +1,140 @@
-/** The live curves: one line for each agent, drawn again when a number arrives. */
+/**
+ * The live curves: charts with a line for each agent, and for each agent a chart with a line for each term of its loss.
+ * All are small, so that they are seen together.
+ */
 import { type Line, LineChart, type LineChartInfo } from "../tools/page/lineChart.ts";
 import type { MetricsRecord } from "../job/records.ts";
 
-/** A chart: which lines of metrics it draws, and what of them. */
-export interface ChartChoice extends LineChartInfo {
+/** What the curves of an agent are drawn from. */
+export interface Measured {
+  readonly label: string;
+  readonly metrics: readonly MetricsRecord[];
+  /** Steps before RL, which the axis does not count. */
+  readonly warmSteps: number;
+}
+
+/** Which lines of metrics are drawn, and what of them. */
+interface Choice {
   readonly phase: "rl" | "eval";
   readonly metric: string;
   /** The number of values over which the mean is drawn; default 1. */
   readonly window?: number;
 }
 
-export class LiveChart {
-  readonly card: HTMLElement;
-  readonly #choice: ChartChoice;
-  readonly #chart: LineChart;
-  readonly #lines: Line[];
+const CHARTS: readonly (LineChartInfo & Choice)[] = [
+  {
+    title: "Success on held-out tasks",
+    about: "The share of tasks solved that are never trained on; the same tasks at every point.",
+    format: "percent",
+    phase: "eval",
+    metric: "success",
+  },
+  {
+    title: "Reward in training",
+    about: "What the agent earns in the episodes that it learns from: the mean over the last ten steps.",
+    format: "number",
+    phase: "rl",
+    metric: "reward",
+    window: 10,
+  },
+  {
+    title: "Surprise at its own episodes",
+    about: "Nats per token of what the world answers, on held-out tasks. Lower is better predicted.",
+    format: "number",
+    phase: "eval",
+    metric: "world_loss/on_policy",
+  },
+  {
+    title: "Entropy of the policy",
+    about: "How many ways it still tries, in nats per token. Near 0 it always does the same.",
+    format: "number",
+    phase: "rl",
+    metric: "entropy",
+    window: 10,
+  },
+  {
+    title: "Groups without spread",
+    about: "The share of tasks of a step whose episodes all earned the same: their advantages are 0.",
+    format: "percent",
+    phase: "rl",
+    metric: "frac_reward_zero_std",
+    window: 10,
+  },
+  {
+    title: "World and policy gradient",
+    about: "The cosine between the two. 1: they pull the same way; below 0: one undoes the other.",
+    format: "number",
+    phase: "rl",
+    metric: "grad_cosine/world_policy",
+  },
+];
 
-  /** @param names of the agents, in the order of their colours */
-  constructor(choice: ChartChoice, names: readonly string[]) {
-    this.#choice = choice;
-    this.#chart = new LineChart(choice, names);
-    this.#lines = names.map(() => []);
-    this.card = this.#chart.card;
+const SHARES = {
+  about: "How long the gradient of each term of the loss is, as a share of the sum of all these lengths.",
+  format: "percent",
+} as const;
+/** The terms of a loss, as `grad_share/TERM` has them, in the order of their colours. */
+const TERMS = {
+  policy: "policy",
+  world: "world model",
+  kl: "KL",
+  entropy: "entropy",
+  imitation: "imitation",
+  value: "critic",
+} as const;
+
+/** The height of a drawing in pixels. */
+const HEIGHT = 170;
+
+export class Curves {
+  readonly views: readonly HTMLElement[];
+  readonly #agents: readonly Measured[];
+  /** One for each of `CHARTS`, and one for each agent. */
+  readonly #charts: readonly LineChart[];
+  readonly #shares: readonly LineChart[];
+
+  /** @param agents in the order of their colours; what they have measured may change */
+  constructor(agents: readonly Measured[]) {
+    const names = agents.map(({ label }) => label);
+    this.#agents = agents;
+    this.#charts = CHARTS.map((chart) => new LineChart({ ...chart, height: HEIGHT }, names));
+    this.#shares = names.map(
+      (name) => new LineChart({ ...SHARES, title: `Gradient shares: ${name}`, height: HEIGHT }, []),
+    );
+    this.views = [...this.#charts, ...this.#shares].map(({ card }) => card);
   }
 
-  /** @param warmSteps steps before RL, which the axis does not count */
-  show(agent: number, metrics: readonly MetricsRecord[], warmSteps: number): void {
-    const { phase, metric, window = 1 } = this.#choice;
-    const points = metrics.flatMap((line): (readonly [number, number])[] => {
-      const value = line[metric];
-      // A line of RL has the number of its step, an evaluation that of the steps before it.
-      const step = line.step - warmSteps + (phase === "rl" ? 1 : 0);
-      return line.phase === phase && typeof value === "number" && Number.isFinite(value) ? [[step, value]] : [];
+  /** Draws what has been measured until now. */
+  show(): void {
+    CHARTS.forEach((choice, i) => this.#charts[i]!.show(this.#agents.map((agent) => lineOf(agent, choice))));
+    // A term that one of them has is in the charts of all, so that it has one colour.
+    const terms = Object.entries(TERMS).flatMap(([term, name]) => {
+      const lines = this.#agents.map((agent) => lineOf(agent, { phase: "rl", metric: `grad_share/${term}` }));
+      return lines.some((line) => line.length > 0) ? [{ name, lines }] : [];
     });
-    this.#lines[agent] = points.map(([step], i) => {
-      const seen = points.slice(Math.max(0, i + 1 - window), i + 1);
-      return [step, seen.reduce((sum, [, value]) => sum + value, 0) / seen.length];
-    });
-    this.#chart.show(this.#lines);
+    const names = terms.map(({ name }) => name);
+    this.#shares.forEach((chart, i) =>
+      chart.show(
+        terms.map(({ lines }) => lines[i]!),
+        names,
+      ),
+    );
   }
+
+  dispose(): void {
+    for (const chart of [...this.#charts, ...this.#shares]) chart.dispose();
+  }
+}
+
+function lineOf({ metrics, warmSteps }: Measured, { phase, metric, window = 1 }: Choice): Line {
+  const points = metrics.flatMap((line): (readonly [number, number])[] => {
+    const value = line[metric];
+    // A line of RL has the number of its step, an evaluation that of the steps before it.
+    const step = line.step - warmSteps + (phase === "rl" ? 1 : 0);
+    return line.phase === phase && typeof value === "number" && Number.isFinite(value) ? [[step, value]] : [];
+  });
+  return points.map(([step], i) => {
+    const seen = points.slice(Math.max(0, i + 1 - window), i + 1);
+    return [step, seen.reduce((sum, [, value]) => sum + value, 0) / seen.length];
+  });
 }

@@ -7,7 +7,7 @@ import { mountComparison } from "../tools/compare/mount.ts";
 
 export { WayColumn } from "../tools/compare/ways.ts";
 export { TokenStrip } from "../tools/page/tokens.ts";
-export { LiveChart } from "./curves.ts";
+export { Curves } from "./curves.ts";
 
 // The live page has no such element: it is the data of a report.
 const data = document.getElementById("data");

@@ -7,18 +7,14 @@ import { visible } from "../job/visible.ts";
 import { choice, element, select, setOptions } from "../tools/page/dom.ts";
 import type { ColourMode } from "../tools/page/tokens.ts";
 import type { Questions } from "./asking.ts";
-import type { ChartChoice } from "./curves.ts";
-import { LiveChart, TokenStrip } from "./drawing.js";
+import { TokenStrip } from "./drawing.js";
 import type { EpisodeHead, EpisodeToken, EpisodeView, StepView } from "./questions.ts";
 import { attentionView, logitsView, quoted, termsView } from "./tokenPanel.ts";
-import type { MetricsRecord } from "../job/records.ts";
 
 /** An agent as it is looked at. */
 export interface Inspected {
   readonly label: string;
   readonly questions: Questions;
-  readonly metrics: readonly MetricsRecord[];
-  readonly warmSteps: number;
 }
 
 const MODES: readonly (readonly [ColourMode, string])[] = [
@@ -31,38 +27,12 @@ const MODES: readonly (readonly [ColourMode, string])[] = [
   ["entropy", "entropy"],
 ];
 
-const CHARTS: readonly ChartChoice[] = [
-  {
-    title: "Groups without spread",
-    about: "The share of tasks of a step whose episodes all earned the same: their advantages are 0.",
-    format: "percent",
-    phase: "rl",
-    metric: "frac_reward_zero_std",
-    window: 10,
-  },
-  {
-    title: "World model's share of the gradient",
-    about: "The length of its gradient over the sum of the lengths of all terms'. Measured now and then.",
-    format: "percent",
-    phase: "rl",
-    metric: "grad_share/world",
-  },
-  {
-    title: "Cosine of world and policy gradients",
-    about: "1: both pull the same way, 0: they do not touch each other, below 0: one undoes the other.",
-    format: "number",
-    phase: "rl",
-    metric: "grad_cosine/world_policy",
-  },
-];
-
 /** How long the arrow keys have to rest before the model is asked about a token, in milliseconds. */
 const REST = 150;
 
 export class Inspector {
   readonly view: HTMLElement;
   readonly #agents: readonly Inspected[];
-  readonly #charts: readonly LiveChart[];
   readonly #status = element("p", { role: "status" });
   readonly #agent: ReturnType<typeof select>;
   readonly #task = select("task", [], () => this.#showTries());
@@ -90,13 +60,6 @@ export class Inspector {
     newest.addEventListener("click", () => void this.#run(() => this.#showStep()));
     const modes = choice("colour by", MODES, this.#mode, (mode) => this.#strip.colour((this.#mode = mode)));
     this.#strip.colour(this.#mode);
-    this.#charts = CHARTS.map((chart) => new LiveChart(chart, names));
-    const curves = element(
-      "details",
-      {},
-      element("summary", {}, "Curves of the gradient"),
-      element("div", { class: "charts wide" }, ...this.#charts.map(({ card }) => card)),
-    );
     this.view = element(
       "div",
       { class: "inspector" },
@@ -107,17 +70,13 @@ export class Inspector {
       this.#answers,
       this.#panel,
       this.#place,
-      curves,
     );
-    this.changed();
     void this.#run(() => this.#showStep());
   }
 
-  /** The agents have other metrics. */
-  changed(): void {
-    this.#agents.forEach(({ metrics, warmSteps }, i) => {
-      for (const chart of this.#charts) chart.show(i, metrics, warmSteps);
-    });
+  dispose(): void {
+    clearTimeout(this.#timer);
+    this.#strip.dispose();
   }
 
   get #questions(): Questions {

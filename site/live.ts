@@ -4,7 +4,7 @@ import { formatAs } from "../tools/figures/format.ts";
 import { element } from "../tools/page/dom.ts";
 import type { WayColumn } from "../tools/compare/ways.ts";
 import { AgentProxy } from "./agentProxy.ts";
-import type { ChartChoice, LiveChart } from "./curves.ts";
+import type { Curves } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog, FromAgent } from "./messages.ts";
@@ -12,39 +12,6 @@ import { missingFor, threadsInWords } from "./machine.ts";
 import { Playback, type Player } from "./playback.ts";
 import { TokenSection } from "./tokenSection.ts";
 import { loadWarmStart } from "./warmStart.ts";
-
-const CHARTS: readonly ChartChoice[] = [
-  {
-    title: "Success on held-out tasks",
-    about: "The share of tasks solved that are never trained on; the same tasks at every point.",
-    format: "percent",
-    phase: "eval",
-    metric: "success",
-  },
-  {
-    title: "Reward in training",
-    about: "What the agent earns in the episodes that it learns from: the mean over the last ten steps.",
-    format: "number",
-    phase: "rl",
-    metric: "reward",
-    window: 10,
-  },
-  {
-    title: "Surprise at its own episodes",
-    about: "Nats per token of what the world answers to the agent, on held-out tasks. Lower is better predicted.",
-    format: "number",
-    phase: "eval",
-    metric: "world_loss/on_policy",
-  },
-  {
-    title: "Entropy of the policy",
-    about: "How many ways it still tries, in nats per token. Near 0 it always does the same.",
-    format: "number",
-    phase: "rl",
-    metric: "entropy",
-    window: 10,
-  },
-];
 
 /** RL steps between two looks of the doctor. */
 const DIAGNOSE_EVERY = 4;
@@ -67,7 +34,7 @@ export interface Places {
 
 /** What draws: the curves, and each agent's way through a task. */
 interface Drawn {
-  readonly charts: readonly LiveChart[];
+  readonly curves: Curves;
   readonly columns: readonly WayColumn[];
 }
 
@@ -134,6 +101,12 @@ export class LiveRun implements Player {
     this.#isOff = true;
     clearTimeout(this.#timer);
     for (const agent of this.#agents) agent.dispose();
+    this.#tokens.dispose();
+    // What could not be loaded has been said, and has nothing to take away.
+    void this.#drawn?.then(
+      ({ curves, columns }) => [curves, ...columns].forEach((own) => own.dispose()),
+      () => {},
+    );
   }
 
   toggle(): void {
@@ -208,7 +181,6 @@ export class LiveRun implements Player {
     this.#showState();
     const isMeasured = ["ready", "step", "evaluation", "rests"].includes(message.kind);
     if (isMeasured || this.#drawn === undefined) this.#showCurves().catch(this.#withoutPart("curves"));
-    if (message.kind === "step" || message.kind === "rests") this.#tokens.changed();
     if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays().catch(this.#withoutPart("ways"));
   }
 
@@ -216,12 +188,10 @@ export class LiveRun implements Player {
   async #showCurves(): Promise<void> {
     if (this.#curvesAreDue) return;
     this.#curvesAreDue = true;
-    const { charts } = await this.#draw();
+    const { curves } = await this.#draw();
     requestAnimationFrame(() => {
       this.#curvesAreDue = false;
-      this.#agents.forEach(({ metrics, warmSteps }, i) => {
-        for (const chart of charts) chart.show(i, metrics, warmSteps);
-      });
+      if (!this.#isOff) curves.show();
     });
   }
 
@@ -230,16 +200,15 @@ export class LiveRun implements Player {
   }
 
   async #makeDrawn(): Promise<Drawn> {
-    const { LiveChart, WayColumn } = await import("./drawing.js");
-    const names = this.#agents.map(({ label }) => label);
-    const charts = CHARTS.map((chart) => new LiveChart(chart, names));
-    const columns = names.map(() => new WayColumn());
+    const { Curves, WayColumn } = await import("./drawing.js");
+    const curves = new Curves(this.#agents);
+    const columns = this.#agents.map(() => new WayColumn());
     // Another experiment may have come to the page meanwhile.
     if (!this.#isOff) {
-      this.#chartsAt.replaceChildren(...charts.map(({ card }) => card));
+      this.#chartsAt.replaceChildren(...curves.views);
       this.#waysAt.replaceChildren(element("div", { class: "ways" }, ...columns.map(({ view }) => view)));
     }
-    return { charts, columns };
+    return { curves, columns };
   }
 
   /** The newest task that all agents have tried after as many steps. */

@@ -4,6 +4,7 @@ import type { Inspected, Inspector } from "./inspector.ts";
 
 export class TokenSection {
   #inspector: Inspector | null = null;
+  #isOff = false;
 
   /** @param place what was there is replaced by a box that shows the inspector when it is opened */
   constructor(place: HTMLElement, agents: readonly Inspected[]) {
@@ -11,6 +12,7 @@ export class TokenSection {
     place.replaceChildren(details);
     const open = async (): Promise<void> => {
       const { Inspector } = await import("./inspector.ts");
+      if (this.#isOff) return;
       this.#inspector = new Inspector(agents);
       details.append(this.#inspector.view);
     };
@@ -18,8 +20,8 @@ export class TokenSection {
     details.addEventListener("toggle", () => void open().catch(failed), { once: true });
   }
 
-  /** The agents have other metrics. */
-  changed(): void {
-    this.#inspector?.changed();
+  dispose(): void {
+    this.#isOff = true;
+    this.#inspector?.dispose();
   }
 }

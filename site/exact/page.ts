@@ -198,6 +198,7 @@ class ExactPage {
     if (this.#charts !== undefined && this.#drawn === drawn.join()) return;
     this.#drawn = drawn.join();
     const labels = drawn.map((name) => methodByName(name).label);
+    for (const chart of this.#charts ?? []) chart.dispose();
     this.#charts = [new LineChart(BIAS, labels), new LineChart(VARIANCE, labels)];
     byId("charts").replaceChildren(...this.#charts.map(({ card }) => card));
   }

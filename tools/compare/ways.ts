@@ -90,6 +90,10 @@ export class WayColumn {
     this.#strip.show(transcript);
   }
 
+  dispose(): void {
+    this.#strip.dispose();
+  }
+
   showNone(label: string): void {
     this.view.replaceChildren(element("h3", {}, label), element("p", { class: "muted" }, "not written down"));
   }

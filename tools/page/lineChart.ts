@@ -11,6 +11,8 @@ export interface LineChartInfo {
   readonly format: NumberFormat;
   /** What the horizontal axis counts, in doublings: 2, 4, 8, …; default: RL steps, evenly. */
   readonly doublings?: string;
+  /** The height of the drawing in pixels; default 260. */
+  readonly height?: number;
   /** Whether the vertical axis is logarithmic. */
   readonly isLogarithmic?: boolean;
 }
@@ -21,8 +23,11 @@ export type Line = readonly (readonly [step: number, value: number | null])[];
 export class LineChart {
   readonly card: HTMLElement;
   readonly #chart: LineChartInfo;
-  readonly #names: readonly string[];
   readonly #host: HTMLElement;
+  /** Ends with the chart what the chart listens to. */
+  readonly #life = new AbortController();
+  readonly #size: ResizeObserver;
+  #names: readonly string[];
   #lines: readonly Line[] = [];
   #plot: uPlot | null = null;
 
@@ -33,19 +38,35 @@ export class LineChart {
     this.#host = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": chart.title });
     stepWithKeys(this.#host, () => this.#plot);
     this.card = chartCard(chart, this.#host);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw(), {
+      signal: this.#life.signal,
+    });
     // The first time it is told is when the chart gets its place on the page.
-    new ResizeObserver(() => {
+    this.#size = new ResizeObserver(() => {
       if (this.#plot?.width !== this.#width()) this.#draw();
-    }).observe(this.#host);
+    });
+    this.#size.observe(this.#host);
   }
 
-  /** Shows these lines, one for each name, in the place of what was there. */
-  show(lines: readonly Line[]): void {
+  /**
+   * Shows these lines, one for each name, in the place of what was there.
+   * @param names if they are others than before
+   */
+  show(lines: readonly Line[], names = this.#names): void {
+    const isOfOthers = names.join("\n") !== this.#names.join("\n");
+    this.#names = names;
     this.#lines = lines;
-    if (this.#plot === null) this.#draw();
+    if (this.#plot === null || isOfOthers) this.#draw();
     else this.#plot.setData(this.#columns());
     this.#host.setAttribute("aria-label", this.#summary());
+  }
+
+  /** Ends it. Without that the page's colours and the other charts' cursors would keep it. */
+  dispose(): void {
+    this.#life.abort();
+    this.#size.disconnect();
+    this.#plot?.destroy();
+    this.#plot = null;
   }
 
   #width(): number {

@@ -17,7 +17,8 @@ export const lineStyle = (i: number): uPlot.Series => ({
   width: 2,
   dash: DASHES[i % DASHES.length]!,
   spanGaps: true,
-  points: { show: false },
+  // A line of one value would not be seen.
+  points: { show: (plot, of) => [...plot.data[of]!].filter((value) => value !== null).length === 1, size: 6 },
 });
 
 /** The series of the horizontal axis. */
@@ -28,7 +29,7 @@ export const axisSeries = (label: string): uPlot.Series => ({
 
 /** The options of a chart except its series. @param sync charts with the same name have one cursor */
 export function lineFrame(
-  chart: { readonly format: NumberFormat },
+  chart: { readonly format: NumberFormat; readonly height?: number },
   width: number,
   sync: string,
 ): Omit<uPlot.Options, "series"> {
@@ -39,7 +40,7 @@ export function lineFrame(
   };
   return {
     width,
-    height: HEIGHT,
+    height: chart.height ?? HEIGHT,
     scales: {
       x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
       y: { range: (_plot, low, high) => yRange(chart, low, high) },

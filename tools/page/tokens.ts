@@ -33,6 +33,7 @@ export class TokenStrip {
   private active = -1;
   /** The token that was chosen last, from which the arrow keys go on. */
   private picked = -1;
+  private readonly life = new AbortController();
   private readonly choose: ((index: number) => void) | undefined;
 
   /** @param choose is called with the token that was clicked, or that the arrow keys came to */
@@ -57,7 +58,12 @@ export class TokenStrip {
     });
     this.strip.addEventListener("keydown", (event) => this.onKey(event));
     this.strip.addEventListener("blur", () => this.point(-1, false));
-    addEventListener("scroll", () => this.place(), { passive: true });
+    addEventListener("scroll", () => this.place(), { passive: true, signal: this.life.signal });
+  }
+
+  /** Ends it. Without that the window would keep it. */
+  dispose(): void {
+    this.life.abort();
   }
 
   show(transcript: Pick<Transcript, "tokens"> | { readonly tokens: readonly StripToken[] }): void {

@@ -1,0 +1,120 @@
+/** The live page's curves in a real Chromium: what is drawn of the gradient, how they lie, and that they end. */
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launchChromium } from "../../support/browser.ts";
+import { serveSite } from "../../support/sitePages.ts";
+
+/**
+ * A few seconds, with the gradient measured in every step. Completions of different length are rewarded differently, so
+ * that advantages are not all 0. The second agent has all terms that an agent without a critic and an expert can have.
+ */
+const TERMS =
+  "?quick=true&seed=3&steps=3&set=reward.overlong%3D1&set=rl.gradEvery%3D1" +
+  "&arms=grpo%3Dgrpo_token,grpo%2Becho%3Dgrpo_token%2Becho[kl%3D0.05,entropy%3D0.01]";
+const OTHERS = "?quick=true&seed=4&steps=1";
+const CHARTS = 8;
+/** For one step on a busy machine. */
+const WAIT = { timeout: 50_000 };
+
+let close: () => void;
+let address: string;
+let browser: Browser;
+
+beforeAll(async () => {
+  ({ address, close } = await serveSite());
+  browser = await launchChromium();
+}, 60_000);
+afterAll(async () => {
+  await browser.close();
+  close();
+});
+
+/** Opens the page; what it says in its console is added to `problems`, but that there is no warm start beside it. */
+async function open(settings: string, problems: string[]): Promise<Page> {
+  const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
+  page.on("console", (message) => {
+    if (!message.location().url.endsWith("/warm/warm.json")) problems.push(message.text());
+  });
+  page.on("pageerror", (error) => problems.push(error.message));
+  await page.goto(address + settings);
+  return page;
+}
+
+/** The number of charts in each row. */
+const rowsOf = (page: Page): Promise<number[]> =>
+  page.locator("#charts .card").evaluateAll((cards) => {
+    const tops = cards.map((card) => card.getBoundingClientRect().top);
+    return [...new Set(tops)].map((top) => tops.filter((other) => other === top).length);
+  });
+
+test("a line for each term of the loss, in the same colours for all agents; eight charts at 1400 and 375 px", async () => {
+  const problems: string[] = [];
+  const page = await open(TERMS, problems);
+  const status = page.locator("#status");
+  await expect.poll(() => status.innerText(), WAIT).toMatch(/step 3, .*step 3, /);
+  const charts = page.locator("#charts .card");
+  expect(await charts.locator("h3").allInnerTexts()).toEqual([
+    "Success on held-out tasks",
+    "Reward in training",
+    "Surprise at its own episodes",
+    "Entropy of the policy",
+    "Groups without spread",
+    "World and policy gradient",
+    "Gradient shares: grpo",
+    "Gradient shares: grpo+echo",
+  ]);
+  /** What the picture of a chart is called, which has the newest value of each line. */
+  const said = async (index: number): Promise<string> =>
+    (await charts.nth(index).locator(".plot").getAttribute("aria-label"))!;
+  expect(await said(4)).toMatch(/At the end: grpo [\d.]+ %; grpo\+echo [\d.]+ %$/);
+  // The agent without a world model, a reference and a bonus has one term, if any of its groups has spread.
+  expect(await said(6)).toMatch(/At the end: policy (–|100.0 %); world model –; KL –; entropy –$/);
+  const shares = (await said(7)).split("At the end: ")[1]!;
+  expect(shares).toMatch(/^policy .*; world model [\d.]+ %; KL .*; entropy [\d.]+ %$/);
+  const total = [...shares.matchAll(/([\d.]+) %/g)].reduce((sum, [, share]) => sum + Number(share), 0);
+  expect(Math.abs(total - 100)).toBeLessThan(0.3); // each is rounded to a tenth
+  expect(await charts.locator(".uplot").count()).toBe(CHARTS);
+  expect(await rowsOf(page)).toEqual([4, 4]);
+  await page.setViewportSize({ width: 375, height: 800 });
+  expect(await rowsOf(page)).toEqual(Array(CHARTS).fill(1));
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(375);
+  await page.close();
+  expect(problems).toEqual([]);
+}, 120_000);
+
+test("another experiment leaves nothing of the charts and token strips of the one before", async () => {
+  const problems: string[] = [];
+  const page = await open(OTHERS, problems);
+  const isOver = async (seed: string): Promise<void> => {
+    await expect.poll(() => page.url()).toContain(seed);
+    await expect.poll(() => page.locator("#status").innerText(), WAIT).toMatch(/step 1, .*step 1, /);
+    await expect.poll(() => page.locator("#charts .uplot").count(), WAIT).toBe(CHARTS);
+    await expect.poll(() => page.locator("#ways .tokens").count(), WAIT).toBe(2);
+  };
+  await isOver("seed=4");
+  for (const seed of ["seed=5", "seed=6"]) {
+    await page.evaluate(
+      (search) => {
+        history.pushState(null, "", search);
+        dispatchEvent(new PopStateEvent("popstate"));
+      },
+      OTHERS.replace("seed=4", seed),
+    );
+    await isOver(seed);
+  }
+  const session = await page.context().newCDPSession(page);
+  /** The live objects of the kind of this one, after a collection of garbage. */
+  const living = async (one: string): Promise<number> => {
+    const { result } = await session.send("Runtime.evaluate", { expression: one });
+    const { objects } = await session.send("Runtime.queryObjects", { prototypeObjectId: result.objectId! });
+    const { result: count } = await session.send("Runtime.callFunctionOn", {
+      objectId: objects.objectId!,
+      functionDeclaration: "function () { return this.filter((own) => own.matches?.('.plot, .tokens')).length; }",
+      returnByValue: true,
+    });
+    return count.value as number;
+  };
+  expect(await living("HTMLDivElement.prototype")).toBe(CHARTS + 2);
+  await page.close();
+  expect(problems).toEqual([]);
+}, 180_000);
