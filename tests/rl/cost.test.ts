@@ -1,14 +1,21 @@
 /** No text of a model costs a reward, or what reads it before the reward, more than it should. */
 import { describe, it } from "vitest";
 import { wordsOf } from "../../environments/ranking.ts";
-import { parseToolCall } from "../../mcp/toolCall.ts";
+import { readProposal } from "../../environments/riddle/proposal.ts";
+import { visible } from "../../job/visible.ts";
+import { parseToolCall, resultText } from "../../mcp/toolCall.ts";
+import { byteTokenizer, TextStream } from "../../nn/index.ts";
+import { bleu, repetition } from "../../rl/selfplay/rewards.ts";
+import { parseAnswer, plainLength } from "../../serve/toolCalls.ts";
+import { truncate, wrap } from "../../tools/display/width.ts";
 import { repetitionPenalty, thinkFormat, toolEfficiency } from "../../rl/rewards/behaviour.ts";
 import { extractCode } from "../../rl/rewards/code.ts";
 import { mathsReward, normalizeMaths } from "../../rl/rewards/maths.ts";
 import { patchSimilarity, similarity, splitPatch } from "../../rl/rewards/similarity.ts";
-import { expectBounded, HOSTILE } from "../support/cost.ts";
+import { expectBounded, HOSTILE, SIZES } from "../support/cost.ts";
 
 const tools = [{ name: "x", description: "", inputSchema: { type: "object", properties: { a: { type: "string" } } } }];
+const tokenizer = byteTokenizer();
 /** What is refused has been read as well. */
 const orRefused = (read: () => unknown): void => {
   try {
@@ -40,15 +47,35 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
       { tools: ["x"] },
     ),
   parseToolCall: (text) => orRefused(() => parseToolCall(text, tools)),
+  "resultText of a tool": (text) => resultText({ content: [{ type: "text", text }] }, 100),
+  "readProposal, a program and its input": (text) => readProposal("deduction", text),
+  "readProposal, behind a program": (text) => readProposal("abduction", `x*2 for ${text}`),
+  "readProposal, inputs": (text) => readProposal("induction", text, "x*2"),
+  "bleu, of self-play": (text) => bleu(text, `${text} b`),
+  "repetition, of self-play": (text) => repetition([text, `${text} b`, "a"]),
+  "parseAnswer, hermes": (text) => parseAnswer("hermes", `<tool_call>${text}`),
+  "parseAnswer, llama3": (text) => parseAnswer("llama3", text),
+  "parseAnswer, behind an object": (text) => parseAnswer("llama3", `{"name": "f"};${text}`),
+  plainLength: (text) => [plainLength("hermes", text), plainLength("llama3", text)],
+  TextStream: (text) => {
+    const stream = new TextStream(tokenizer, { stop: ["\n\nab", "aaaaab"] });
+    for (const id of tokenizer.encode(text)) stream.push([id]);
+    return stream.end();
+  },
+  visible,
+  "wrap on a display": (text) => wrap(visible(text), 80),
+  "truncate on a display": (text) => truncate(visible(text), 80),
   "parseToolCall, after its name": (text) => orRefused(() => parseToolCall(`x ${text}`, tools)),
 };
 
 describe.each(Object.entries(READERS))("%s", (name, read) => {
   it("reads hostile texts of any length", { timeout: 60_000 }, async () => {
+    // Two texts are compared letter by letter up to a length of which 3,900 letters are just below.
+    const sizes = name.toLowerCase().includes("similarity") ? [2_000, 3_900, 64_000] : SIZES;
     for (const [text, make] of Object.entries(HOSTILE)) {
       // Comparing two texts costs the most that it may on nearly all of these; some are enough.
       if (name.startsWith("similarity") && !["letters", "blanks and line ends", "words"].includes(text)) continue;
-      await expectBounded(`${name} on ${text}`, (n) => read(make(n)), [2_000, 3_900, 64_000]);
+      await expectBounded(`${name} on ${text}`, (n) => read(make(n)), sizes);
     }
   });
 });

@@ -45,8 +45,8 @@ export const HOSTILE: Readonly<Record<string, (n: number) => string>> = {
   capitals: repeat("İ"),
 };
 
-/** Some pages; a book's quarter, half and whole. */
-export const SIZES: readonly number[] = [2_000, 16_000, 32_000, 64_000];
+/** Some pages; the quarter of a book, and the book. */
+export const SIZES: readonly number[] = [2_000, 16_000, 64_000];
 /** Linear work takes milliseconds; what is cubic takes more at the first size. */
 const LIMIT_MS = 1_000;
 /** How much longer a text of four times the length may take; it is 4 for linear work and 16 for quadratic. */

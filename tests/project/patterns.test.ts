@@ -1,0 +1,84 @@
+/**
+ * Every regular expression with a repetition without an end, in the folders that read what others write. JavaScript's
+ * backtrack, so each is either tried on hostile texts of growing length, or reads our own text alone: a new one has to
+ * be entered here.
+ */
+import { ts } from "ts-morph";
+import { expect, it } from "vitest";
+import { isTypeScript, projectFiles, readSource } from "./sources.ts";
+
+const FOLDERS = /^(rl|environments|mcp|serve|remote|chat)\//;
+
+/** Where the texts of `tests/support/cost.ts` come through the file. */
+const WORLDS = "tests/environments/cost.test.ts";
+const REWARDS = "tests/rl/cost.test.ts";
+const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS>> = {
+  "environments/actions.ts": WORLDS,
+  "environments/calculator/expression.ts": WORLDS,
+  "environments/calculator/rules.ts": WORLDS,
+  "environments/grid.ts": WORLDS,
+  "environments/household/hindsight.ts": WORLDS,
+  "environments/patch/edits.ts": WORLDS,
+  "environments/program/machine.ts": WORLDS,
+  "environments/program/syntax.ts": WORLDS,
+  "environments/ranking.ts": REWARDS,
+  "environments/riddle/proposal.ts": REWARDS,
+  "environments/screen/play.ts": WORLDS,
+  "environments/screen/rules.ts": WORLDS,
+  "environments/search/rules.ts": WORLDS,
+  "environments/terminal/commands-files.ts": WORLDS,
+  "environments/terminal/commands-lines.ts": WORLDS,
+  "environments/terminal/commands-list.ts": WORLDS,
+  "environments/terminal/commands-text.ts": WORLDS,
+  "environments/terminal/filesystem.ts": WORLDS,
+  "environments/terminal/tasks.ts": WORLDS,
+  "environments/web/play.ts": WORLDS,
+  "mcp/toolCall.ts": REWARDS,
+  "rl/rewards/behaviour.ts": REWARDS,
+  "rl/rewards/code.ts": REWARDS,
+  "rl/rewards/maths.ts": REWARDS,
+  "rl/selfplay/rewards.ts": REWARDS,
+};
+
+/** What the others read. */
+const OWN: Readonly<Record<string, string>> = {
+  "chat/template.ts": "the template of a model's folder; each `{%` is looked behind once, and it is fuzzed",
+  "environments/calculator/problems.ts": "tasks",
+  "environments/code/rules.ts": "programs of tasks",
+  "environments/code/tasks.ts": "programs of tasks",
+  "environments/home/tasks.ts": "tasks",
+  "environments/openenv/session.ts": "the address that a person gives",
+  "environments/patch/repository.ts": "files of tasks",
+  "environments/patch/rules.ts": "names and numbers of tasks",
+  "environments/patch/tasks.ts": "files of tasks",
+  "environments/riddle/index.ts": "tasks",
+  "environments/web/rules.ts": "pages of tasks",
+  "remote/sampler.ts": "the address that a person gives",
+  "rl/selfplay/rZero.ts": "programs of at most 20 letters, after they were read",
+  "serve/http.ts": "a header, which Node bounds at 16 KiB, and errors of the library's; one pass each",
+  "serve/openEnvMain.ts": "a flag",
+  "serve/server.ts": "an address, which Node bounds at 16 KiB; one pass",
+  "serve/toolCalls.ts": "what a template writes of a call of ours",
+};
+
+/** Regular expressions in a file that repeat something without an end, or are made of a text. */
+function repetitionsIn(path: string): string[] {
+  const found: string[] = [];
+  const visit = (node: ts.Node): void => {
+    const text = node.getText();
+    if (ts.isRegularExpressionLiteral(node)) {
+      const plain = text.replace(/\\./g, "").replace(/\[[^\]]*\]/g, "x");
+      if (/[+*]|\{\d+,\}/.test(plain)) found.push(text);
+    } else if (ts.isNewExpression(node) && node.expression.getText() === "RegExp") found.push(text);
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(path, readSource(path), ts.ScriptTarget.Latest, true));
+  return found;
+}
+
+it("every regular expression that repeats without an end is tried on hostile texts, or reads our own alone", () => {
+  const files = projectFiles().filter((path) => isTypeScript(path) && FOLDERS.test(path));
+  expect(files.length).toBeGreaterThan(200);
+  const found = files.filter((path) => repetitionsIn(path).length > 0);
+  expect(found.sort()).toEqual([...Object.keys(TRIED), ...Object.keys(OWN)].sort());
+});
