@@ -1,17 +1,17 @@
 /**
- * The tape: whether a gradient is being recorded, and the note that is then taken of every op. Reading the tape
- * backwards is `backward.ts`.
+ * The tape. While a gradient is recorded, every op leaves a note (a `GraphNode`) on its outputs: its name, its inputs,
+ * and how to compute its vjp. backward.ts reads these notes from the end.
  */
 import { check } from "./errors.ts";
 import type { GraphNode, Tensor } from "./tensor.ts";
 import { isFloat } from "./types.ts";
 
-/** How many forward passes that want a gradient are running, one inside the other. */
+/** The number of forward passes that are being recorded, one inside the other. */
 let recording = 0;
 /** > 0 inside `noGrad`. */
 let paused = 0;
 
-/** Whether an op on `inputs` has to be noted. */
+/** Whether an op on `inputs` has to be recorded. */
 export function isRecording(inputs: readonly Tensor[]): boolean {
   return recording > 0 && paused === 0 && inputs.some((x) => x.node !== undefined);
 }
@@ -21,7 +21,7 @@ export function recordingOutside(): boolean {
   return recording > 0 && paused === 0;
 }
 
-/** Notes how `outputs` came to be. */
+/** Leaves the note on `outputs` that says how they were computed. */
 export function recordNode(
   name: string,
   params: unknown,
