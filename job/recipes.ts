@@ -5,6 +5,7 @@
  */
 import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
 import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
+import { TOKEN_WEIGHTS } from "../rl/methods/presets.ts";
 import type { StartOptions } from "./startOptions.ts";
 import { UsageError } from "./usage.ts";
 
@@ -86,18 +87,36 @@ export function withRecipe(options: StartOptions): StartOptions {
 }
 
 /** Throws a UsageError that names the recipe, where the usual error would name settings that the user did not write. */
-function checkRecipe(name: string, recipe: Recipe, { advantage, selfPlay, set = [] }: StartOptions): void {
+function checkRecipe(name: string, recipe: Recipe, options: StartOptions): void {
+  const { advantage, selfPlay, set = [] } = options;
   const has = (part: string): boolean => recipe.set.some((text) => text.startsWith(part));
   if (advantage === "gdpo" && has("reward.cap"))
     throw new UsageError(
       `--method ${name} bounds the sum of its rewards, and --advantage gdpo compares them one by one; ` +
         `take --method ${recipe.method}`,
     );
+  if (recipe.method.endsWith("outcome_critic")) checkCritic(name, options);
   const isSelfPlay = selfPlay !== undefined || set.some((text) => keyOf(text) === "selfPlay.name");
   if (isSelfPlay && (recipe.dynamicSampling || has("reward.")))
     throw new UsageError(
       `--method ${name} has tasks and rewards of its own, and so has --self-play; take --method ${recipe.method}`,
     );
+}
+
+/** The same for a critic of outcomes, which no flag of the user's has named. */
+function checkCritic(name: string, { method = "", workers, reward, set = [] }: StartOptions): void {
+  const other = method.split("+").find((part) => Object.hasOwn(TOKEN_WEIGHTS, part));
+  if (other !== undefined)
+    throw new UsageError(`--method ${name} weighs tokens by a critic, and ${other} does it, too; leave +${other} out`);
+  if (set.includes("rl.trainObservations=true"))
+    throw new UsageError(
+      `--method ${name}: trainObservations trains answers as if they were actions, of which its critic says nothing; ` +
+        "leave one of them out",
+    );
+  if (workers !== undefined)
+    throw new UsageError(`--method ${name} asks a model on the learner's device; leave --workers out`);
+  if (reward === "orm")
+    throw new UsageError(`--method ${name} and --reward orm: a run trains one such model; leave one of them out`);
 }
 
 const keyOf = (text: string): string => text.split("=", 1)[0]!;

@@ -200,7 +200,8 @@ export function checkCritic({ env, async, pretrained, data, rl }: Preset): void 
       `--method ${rl.method}: outcome_critic is for the environments ${envs.join(", ")}, not ${env}`,
     );
   if (data?.selfPlay) throw new UsageError("--self-play has rewards of its own; leave outcome_critic out");
-  if (rl.reward?.name === "orm") throw new UsageError("outcome_critic and --reward orm: a run trains one such model");
+  if (rl.reward?.name === "orm")
+    throw new UsageError("outcome_critic and --reward orm: a run trains one such model; leave one of them out");
   if (async) throw new UsageError("outcome_critic asks a model on the learner's device; leave --workers out");
   if (pretrained)
     throw new UsageError("outcome_critic trains a copy of the run's own warm start; leave --model-path out");

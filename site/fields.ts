@@ -95,7 +95,8 @@ export const AGENT_FIELDS: readonly Field[] = [
 /** Methods to choose from: those that are trained, each with the first world model, and what they are measured by. */
 export const METHOD_WORDS: readonly string[] = [
   ...Object.keys(METHODS).flatMap((name) => [name, ...Object.keys(WORLD).map((world) => `${name}+${world}`)]),
-  ...Object.keys(TOKEN_WEIGHTS).map((weights) => `grpo_token+${weights}`),
+  // What a critic of programs says is no question in the page's worlds.
+  ...Object.keys(TOKEN_WEIGHTS).flatMap((name) => (name === "outcome_critic" ? [] : [`grpo_token+${name}`])),
   ...Object.keys(YARDSTICKS),
 ];
 

@@ -39,8 +39,9 @@ const RULES: Readonly<Record<string, RegExp>> = {
   "predictions and a greedy rollout": /^--(method|advantage) \S+ and --predict: predictions have no greedy rollout/,
   "a reward of programs elsewhere": /^--reward (coderl|ppocoder|swerl|toolrl) is for the environments/,
   "a critic of outcomes where there are none": /outcome_critic is for the environments code, patch/,
-  "a critic of outcomes and workers": /^outcome_critic asks a model on the learner's device; leave --workers out$/,
-  "a critic of outcomes and an outcome model": /^outcome_critic and --reward orm: a run trains one such model$/,
+  "two weightings of tokens": /^--method coderl weighs tokens by a critic, and \w+ does it, too/,
+  "a critic of outcomes and workers": /^(outcome_critic|--method coderl) asks a model .*; leave --workers out$/,
+  "a critic of outcomes and an outcome model": /(outcome_critic|coderl) and --reward orm: a run trains one such model/,
   "a model that judges and workers": /^--reward orm asks a model on the learner's device; leave --workers out$/,
   "a judge that is the learner": /^--set reward\.judges: approval asks .* leave --workers out$/,
   "a bound on a sum that nobody takes": /^--set reward\.cap bounds a sum|^--method \w+ bounds the sum of its rewards/,
@@ -58,12 +59,10 @@ const rulesOf = (refusal: string): string[] => Object.keys(RULES).filter((name) 
 
 /** Pairs of which each needs what the other cannot: a world, or a world model. */
 const APART = [
-  ...["reward", "sft", "selfPlay"].map((other) => `coordinates ${other}`),
-  "method advantage",
-  "method masks",
-  "reward sft",
-  "reward selfPlay",
-  "sft selfPlay",
+  ...["method", "addOn", "reward", "sft", "negatives", "selfPlay"].map((other) => `coordinates ${other}`),
+  ...["method advantage", "method masks", "method reward", "method sft", "method negatives"],
+  ...["addOn reward", "addOn sft", "addOn negatives", "reward sft", "reward negatives", "reward selfPlay"],
+  ...["sft negatives", "sft selfPlay", "negatives selfPlay"],
 ];
 
 const unexpected: string[] = [];

@@ -8,7 +8,8 @@ import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 describe("a recipe", () => {
   it.each(Object.entries(RECIPES))("%s is the settings of the flags that it stands for", (name, recipe) => {
     const flags = ["--method", recipe.method, ...(recipe.dynamicSampling ? ["--dynamic-sampling"] : [])];
-    expect(presetOfFlags("--method", name)).toEqual(presetOfFlags(...flags, ...set(...recipe.set)));
+    const env = name === "coderl" ? ["--env", "code"] : [];
+    expect(presetOfFlags("--method", name, ...env)).toEqual(presetOfFlags(...flags, ...env, ...set(...recipe.set)));
   });
 
   it("starpo_s has a critic, no KL, clip-higher, an entropy bonus, a filter and a price for malformed actions", () => {
@@ -33,6 +34,32 @@ describe("a recipe", () => {
     const exchanged = presetOfFlags("--method", "starpo_s", "--advantage", "bi_level_gae");
     expect(exchanged.rl.options).toEqual({ ppo: { epsilon: 0.2, epsilonHigh: 0.28 } });
   });
+
+  it("coderl weighs tokens by its critic, and takes another reward that is asked for", () => {
+    const { rl } = presetOfFlags("--method", "coderl", "--env", "code", ...set("outcomeCritic.steps=3"));
+    const { advantage, policyLoss, tokenWeights } = objectiveFor(rl, 100);
+    expect([advantage.name, policyLoss.name, tokenWeights!.name]).toEqual(["remax", "reinforce", "outcome_critic"]);
+    expect([rl.reward, rl.outcomeCritic]).toEqual([{ name: "coderl" }, { steps: 3 }]);
+    const other = presetOfFlags("--method", "coderl", "--env", "patch", "--reward", "swerl");
+    expect(other.rl.reward).toEqual({ name: "swerl" });
+  });
+
+  it.each<[string[], string]>([
+    [
+      ["--env", "web", "--method", "grpo+outcome_critic"],
+      "outcome_critic is for the environments code, patch, not web",
+    ],
+    [["--env", "code", "--method", "coderl", "--workers", "1"], "leave --workers out"],
+    [["--env", "code", "--method", "coderl", "--reward", "orm"], "a run trains one such model"],
+    [["--env", "code", "--self-play", "r-zero", "--method", "grpo+outcome_critic"], "leave outcome_critic out"],
+    [["--env", "code", ...set("outcomeCritic.steps=3")], "--set outcomeCritic.steps is about +outcome_critic; add it"],
+    [["--env", "web", ...set("orm.steps=3")], "--set orm.steps is about --reward orm; add it"],
+    [["--env", "web", "--reward", "orm", "--workers", "1"], "leave --workers out"],
+    [["--env", "tools", ...set("reward.matching=best")], "--set reward.matching is about --reward toolrl; add it"],
+    [["--env", "web", "--reward", "toolrl"], "--reward toolrl is for the environments tools, not web"],
+    [set("sft.generalTexts=shuffled"), "add --set sft.general=0.5"],
+    [["--kl", "0.1", "--kl-target", "1", ...set("kl.decay=0.5")], "kl: target and decay both change beta"],
+  ])("%j is refused: %s", (flags, message) => expect(() => presetOfFlags(...flags)).toThrow(message));
 
   it("stands alone", () => {
     expect(() => presetOfFlags("--method", "dapo_full+vapo_full")).toThrow("dapo_full and vapo_full; one is possible");

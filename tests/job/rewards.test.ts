@@ -53,7 +53,7 @@ describe("flags", () => {
   });
 
   it.each<[readonly string[], string]>([
-    [["--reward", "code"], '--reward: expected coderl, ppocoder, swerl, judges, got "code"'],
+    [["--reward", "code"], '--reward: expected coderl, ppocoder, swerl, toolrl, orm, judges, got "code"'],
     [["--reward", "coderl"], "--reward coderl is for the environments code, patch, not terminal"],
     [["--env", "code", "--reward", "swerl"], "--reward swerl is for the environments patch, not code"],
     [["--reward", "judges", ...set("reward.judges=form+formm")], 'unknown judge "formm"; did you mean "form"?'],

@@ -9,7 +9,7 @@ import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { IMPORTANCE_CORRECTION, REJECTION } from "../../rl/methods/importanceCorrection.ts";
 import { ADAPTIVE_ENTROPY } from "../../rl/methods/losses/entropy.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { ADAPTIVE_KL, KL_PENALTY } from "../../rl/methods/losses/kl.ts";
+import { ADAPTIVE_KL, DECAYING_KL, KL_PENALTY } from "../../rl/methods/losses/kl.ts";
 import { TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 import { REPETITION, TOOL_EFFICIENCY } from "../../rl/rewards/behaviour.ts";
 import { PREFERENCE_ROWS, SFT_ROWS } from "../../rl/train/supervised.ts";
@@ -78,7 +78,12 @@ const WEIGHTS: Readonly<Record<string, Numbers>> = {
 
 const OTHERS: readonly (readonly [name: string, table: OptionTable, numbers: Numbers])[] = [
   ["AdaptiveKl", ADAPTIVE_KL, { beta: "needed in [0, ∞)", target: "needed in (0, ∞)", horizon: "10000 in (0, ∞)" }],
-  ["kl", KL_PENALTY, { beta: "needed in [0, ∞)", target: "none in (0, ∞)", horizon: "10000 in (0, ∞)" }],
+  ["DecayingKl", DECAYING_KL, { beta: "needed in [0, ∞)", decay: "needed in (0, 1]" }],
+  [
+    "kl",
+    KL_PENALTY,
+    { beta: "needed in [0, ∞)", target: "none in (0, ∞)", horizon: "10000 in (0, ∞)", decay: "1 in (0, 1]" },
+  ],
   [
     "AdaptiveEntropy",
     ADAPTIVE_ENTROPY,

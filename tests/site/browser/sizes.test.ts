@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
-import { chapterNames } from "../../../scripts/book/book.ts";
+import { chapterNames } from "../../../scripts/book/chapters.ts";
 import { CHAPTER_BUDGET, makePages, PAGES_BUDGET } from "../../../scripts/book/pages.ts";
 import { BUDGETS } from "../../../scripts/sitePage.ts";
 
