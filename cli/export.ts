@@ -5,7 +5,7 @@ import { oneOf, UsageError } from "../job/usage.ts";
 import { exportMerged } from "../node/exportRun.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
 
-const HELP = `worldgrad: what a run has trained, as a folder that transformers loads
+const HELP = `worldgrad: write a trained model as a folder that transformers loads
 
   npm run export -- --run runs/NAME --to DIR [flags]
 
@@ -14,7 +14,7 @@ const HELP = `worldgrad: what a run has trained, as a folder that transformers l
   --dtype NAME   float32 | bfloat16 | float16: how the weights are stored
                                                               (default float32)
   --max-shard-size SIZE
-                 bytes of a file of weights at most, as in 500MB or 2GB; more are written in several files
+                 largest size of a file of weights, as in 500MB or 2GB; more weights go to several files
                                                               (default 5GB)
   --help         this text
 `;

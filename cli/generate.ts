@@ -26,23 +26,24 @@ const HELP = `worldgrad: play one episode with a trained checkpoint, or continue
   npm run generate -- --run runs/NAME [flags]
 
   --run PATH         run folder whose newest checkpoint plays
-  --task TEXT        your own task; without it the environment's (a held-out one), which is then also judged
-  --seed N           which world, and which random numbers    (default 0)
+  --task TEXT        your own task; without it the environment's held-out task for the seed, which is also judged
+  --seed N           seed of the world and of all random numbers
+                                                              (default 0)
   --temperature X    0 is greedy                              (default 0)
 
   npm run generate -- --model-path DIR --prompt TEXT [flags]
 
-  --model-path DIR   folder with a model, as transformers or llama2.c have it
-  --prompt TEXT      what the user says, in the model's chat template
-  --raw              the prompt is continued as it is, without the template; also if the model has none
+  --model-path DIR   folder with a model, as transformers or llama2.c write it
+  --prompt TEXT      the user's message, formatted by the model's chat template
+  --raw              continues the prompt as it is; so does a model without a chat template
   --system TEXT      a system message
-  --adapter DIR      an adapter on the model, as PEFT has it
-  --storage FORM     f32 | bf16 | f16 | q8: how its matrices lie in memory
+  --adapter DIR      an adapter for the model, in PEFT's format
+  --storage FORM     f32 | bf16 | f16 | q8: how its matrices are stored in memory
                                                               (default f32)
-  --max-tokens N     tokens that are drawn at most            (default 256)
-  --seed N           which random numbers                     (default 0)
+  --max-tokens N     largest number of tokens that are drawn  (default 256)
+  --seed N           seed of the random numbers               (default 0)
   --temperature X    0 is greedy                              (default: the model's generation config)
-  --stats            says at the end how long it took, and the memory
+  --stats            prints time and memory at the end
   --help             this text
 `;
 

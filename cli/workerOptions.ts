@@ -12,11 +12,11 @@ export const HELP: string = `worldgrad: play episodes, or compute gradients, for
   npm run worker -- --learn --server nats://HOST:PORT[/QUEUE] [flags]
 
   --server URL       the NATS server (nats:// or tls://) of the learner: npm start -- --workers URL
-  --learn            computes gradients and does not play: npm start -- --learners URL; the flags --episodes,
+  --learn            computes gradients instead of playing, for npm start -- --learners URL; the flags --episodes,
                      --environments and --device are for workers that play
   --episodes N       episodes at a time                       (default 16)
   --environments LIST
-                     what may be played: names, and files of your own, with commas between them
+                     environments that may be played: names, and files of your own, with commas between them
                                                               (default: all built-in environments)
   --device NAME      wasm | webgpu | reference                (default: the learner's)
   --name NAME        name in the learner's lines              (default: host and process)
@@ -25,7 +25,7 @@ export const HELP: string = `worldgrad: play episodes, or compute gradients, for
   --nkey FILE        an nkey seed                             (default NATS_NKEY)
   --ca FILE, --cert FILE, --key FILE
                      TLS                                      (default NATS_CA, NATS_CERT, NATS_KEY)
-  --ready FILE       is written when the server has let it in, for whoever starts it
+  --ready FILE       is written when the server has accepted the worker, for a probe
   --patience N       seconds in which a lost server has to come back
                                                               (default 60)
   --help             this text

@@ -20,13 +20,13 @@ any other flag about a method, one agent is trained.
   --seed N            seed of everything random             (default 0)
   --steps N           optimiser steps of the RL phase       (default: sized for minutes on two CPU cores)
   --model SIZE        tiny | small | base                   (default small)
-  --model-path DIR    begins with the model in this folder, as transformers or llama2.c have it, in the place of one of
-                      its own; --set lora.r=16 trains an adapter in the place of all weights
-  --storage FORM      with an adapter: f32 | bf16 | f16 | q8, how the model's matrices lie in memory
+  --model-path DIR    begins with the pretrained model in this folder (as transformers or llama2.c write it) instead of
+                      a new one; --set lora.r=16 trains an adapter instead of all weights
+  --storage FORM      f32 | bf16 | f16 | q8: how the matrices under an adapter are stored in memory
                                                             (default f32)
   --system TEXT       system message of its episodes        (default: a line about the environment)
   --env NAME          the environment                       (default home)
-  --env ./FILE.ts     an environment of your own: what the file exports as its default
+  --env ./FILE.ts     an environment of your own: the default export of this file
   --arms LIST         the agents to compare: methods, with settings in brackets, commas between them, as in
                       "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"
                                                             (default: the environment's)
@@ -43,15 +43,15 @@ any other flag about a method, one agent is trained.
   --kl-target X       adapts that weight so that the KL comes near X
   --importance-correction NAME
                       tis | icepop: weights for episodes of an older policy (--replay, --workers)
-  --reward NAME       the outcome in place of the environment's own: coderl | ppocoder | swerl for submitted programs
+  --reward NAME       replaces the environment's own outcome: coderl | ppocoder | swerl for submitted programs
                       (--env code, --env patch), or judges: a majority vote
   --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
                       stay at 1                             (default 1)
   --explore X         share of actions that a random player chooses, or a schedule
                                                             (default 0)
   --curriculum NAME   learnability | failed | failed+learnability | pools: which tasks are played
-  --dynamic-sampling  plays further tasks in place of those that all episodes solve, or none
-  --expert-prefix     plays tasks that no episode solves again, with the expert's first actions given
+  --dynamic-sampling  replaces tasks that all episodes solve, or none, by further tasks
+  --expert-prefix     repeats tasks that no episode solves, with the expert's first actions given
   --replay N          also learns from N earlier groups in every step
                                                             (default 0)
   --predict N         rewards predictions of N answers in every step
@@ -61,7 +61,7 @@ any other flag about a method, one agent is trained.
   --workers nats://HOST:PORT
                       plays on other machines, through a NATS server: npm run worker -- --server nats://HOST:PORT
   --learners nats://HOST:PORT
-                      other learners compute gradients, the run is the same to the last bit:
+                      other learners compute gradients; the run stays the same to the last bit:
                       npm run worker -- --learn --server nats://HOST:PORT
   --max-staleness N   lets workers play ahead: a step learns from episodes that are at most N steps old
                                                             (default 0: the same run as without workers)

@@ -19,19 +19,20 @@ const HELP = `worldgrad: a trained policy, or a model from a folder, behind the 
   npm run serve -- --model-path DIR [flags]
 
   --run PATH          run folder whose newest checkpoint is served
-  --model-path DIR    folder with a model, as transformers or llama2.c have it: conversations and tools are written in
-                      its own chat template
-  --adapter DIR       an adapter on it, as PEFT has it
-  --storage FORM      f32 | bf16 | f16 | q8: how its matrices lie in memory
+  --model-path DIR    folder with a model, as transformers or llama2.c write it; its chat template formats conversations
+                      and tools
+  --adapter DIR       an adapter for it, in PEFT's format
+  --storage FORM      f32 | bf16 | f16 | q8: how its matrices are stored in memory
                                                            (default f32)
-  --max-context N     tokens of a conversation at most     (default: the model's positions, at most 4096)
+  --max-context N     largest number of tokens of a conversation
+                                                           (default: the model's positions, at most 4096)
   --host ADDRESS      where to listen                      (default 127.0.0.1: this machine alone)
   --port N            the port                             (default 8000)
   --api-key KEY       a key that requests must bring; better in the variable WORLDGRAD_API_KEY
   --name NAME         the model's name in the API          (default: the folder's)
-  --rows N            answers that are written at a time   (default 8)
+  --rows N            answers that are drawn at a time     (default 8)
   --device NAME       auto | wasm | webgpu | reference     (default auto)
-  --watch N           looks every N seconds for a newer checkpoint, and serves it from the next token on
+  --watch N           looks for a newer checkpoint every N seconds, and serves it from the next token on
                                                            (default: only when /update_weights_from_disk is called)
   --trajectories FILE appends the episodes that agents play, as JSON lines
   --logprobs-mode M   raw_logprobs | processed_logprobs    (default raw_logprobs, as vLLM)

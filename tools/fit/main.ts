@@ -11,15 +11,15 @@ import { parse, report } from "../../node/flags.ts";
 import { hasWeights, withWeights } from "../../node/pretrained.ts";
 import { fitReport } from "./report.ts";
 
-const HELP = `worldgrad: what memory a model needs, before it is loaded
+const HELP = `worldgrad: the memory that a model needs, before it is loaded
 
   npm run fit -- --model DIR [flags]
 
   --model DIR    folder with config.json, and perhaps *.safetensors (their headers are read)
   --rows N       rows of a micro-batch                       (default 1)
-  --tokens N     tokens of each                              (default 256)
-  --rank N       of LoRA, on all linear layers               (default 16)
-  --storage FORM f32 | bf16 | f16 | q8, of the matrices under LoRA
+  --tokens N     tokens of each row                          (default 256)
+  --rank N       LoRA's rank, on all linear layers           (default 16)
+  --storage FORM f32 | bf16 | f16 | q8: how the matrices under LoRA are stored
                                                              (default f32)
   --episodes N   of a step of RL, one group                  (default 2)
   --prompt N     tokens of the prompt of each                (default 64)
