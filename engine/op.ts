@@ -98,7 +98,7 @@ export function apply<P>(op: OpDef<P>, inputs: readonly Tensor[], params: P): Te
   return applyOn(device, op, inputs, params);
 }
 
-/** As `apply`, for ops without tensor inputs (`fill`, `random`), which cannot tell their device. */
+/** As `apply`, for ops without tensor inputs (`fill`, `random`), whose device has to be given. */
 export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor[], params: P): Tensor[] {
   const types = op.infer(inputs, params);
   if (op.view) {
@@ -119,7 +119,7 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
   }
   const outputs: Tensor[] = [];
   try {
-    for (const i of overwritten) inputs[i]!.storage.thaw();
+    for (const i of overwritten) inputs[i]!.storage.thaw(); // no longer read-only (Storage.freeze)
     for (const { shape, dtype } of types) {
       // The constructor enters the tensor into the current scope.
       outputs.push(new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype));

@@ -44,13 +44,14 @@ export class Storage {
   }
 
   /**
-   * Says that nobody will write it again, so that it may lie outside of a memory that is too small (backends/heap.ts).
-   * An op that overwrites it all the same first takes that back (`thaw`).
+   * Declares it read-only, so that the executor may move it out of a memory that is too small (backends/heap.ts). An op
+   * that overwrites it all the same undoes this first (`thaw`).
    */
   freeze(): void {
     this.device.backend.readOnly?.(this.buffer, true);
   }
 
+  /** Undoes `freeze`. */
   thaw(): void {
     this.device.backend.readOnly?.(this.buffer, false);
   }

@@ -1,7 +1,7 @@
 /**
  * Multi-turn GRPO + ECHO with the library's tensors and transformer only: playing, advantages, weights, loss, update.
  * `trainRl` does this for any method and world; a test holds it to the same bits as this file (reference executor).
- * `npx tsx examples/grpo.ts` takes about ten seconds: from reward 0.11 at step 10 to 0.45, λ · world loss 0.092 at 100.
+ * `npx tsx examples/grpo.ts` takes about ten seconds: reward 0.11 at step 10, 0.45 at 100 (λ · world loss 0.092 there).
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * (A program of your own imports from "worldgrad".)
@@ -93,7 +93,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
   decoder.dispose();
 }
 
-// 3. What each token is worth.
+// 3. How much each token counts: advantages and weights.
 /**
  * GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group; the policy term is a mean over an episode's
  * own tokens, then over all episodes. ECHO (arXiv 2605.24517): λ times the mean of −log p over an episode's answers,

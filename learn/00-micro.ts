@@ -110,8 +110,8 @@ export function initModel(rng: () => number): Model {
 function read(m: Model, cache: Record<"keys" | "values", Value[]>, word: number): Value {
   const x = add(m.words[word]!, m.positions[cache.keys.length]!); // which word it is, and where it stands
   const a = rmsNorm(x);
-  cache.keys.push(linear(m.k, a)); // its key: a later word's query, times this, says how much it attends to it
-  cache.values.push(linear(m.v, a)); // its value: what that word then gets of it
+  cache.keys.push(linear(m.k, a)); // its key: the more a later word's query agrees with it, the more that word
+  cache.values.push(linear(m.v, a)); // reads this value of it
   const attention = softmax(linear(cache.keys, linear(m.q, a), 1 / Math.sqrt(C))); // how much from each word
   const y = add(x, linear(m.o, mix(attention, cache.values)));
   const b = rmsNorm(y);
