@@ -55,9 +55,9 @@ interface BackendBase {
    */
   part(whole: Buffer, offset: number, bytes: number): Buffer;
   /**
-   * Whether programs only read `buffer` from now on, as they do the weights of a model that is not trained. Where memory
-   * is short the executor may then keep it elsewhere, and bring each program a copy. `write`, `read` and `free` stay as
-   * they are. Absent where memory is all of one kind.
+   * Whether programs only read `buffer` from now on, as they do the weights of a model that is not trained. Where
+   * memory is short the executor may then keep it elsewhere, and bring each program a copy. `write`, `read` and `free`
+   * stay as they are. Absent where memory is all of one kind.
    */
   readOnly?(buffer: Buffer, is: boolean): void;
   /** Gives the storage back to the pool. Work already enqueued on it still happens first. */

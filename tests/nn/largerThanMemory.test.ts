@@ -173,7 +173,7 @@ describe("a model of which a part lies outside", () => {
     const small = await open(1, 12 * 65536);
     await expect(load(small, "f32")).rejects.toThrow(OutOfMemoryError);
     await expect(load(small, "f32")).rejects.toThrow(
-      /^wasm: out of memory: asked for 786432 bytes, \d+ are live in \d+ buffers, \d+ of them outside of the memory, the limit is 786432 \(open scopes: none\)$/,
+      /^wasm: out of memory: asked for 786432 bytes, .* of them outside .*, the limit is 786432 \(open scopes: none\)$/,
     );
     expect(stats(small)).toMatchObject({ liveBytes: 0, liveBuffers: 0, outsideBytes: 0 });
     // Here each fits by itself, but not beside what a product is made from.

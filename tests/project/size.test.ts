@@ -10,8 +10,8 @@ const MAX_LINES = 400;
  */
 const BUDGETS: Readonly<Record<string, number>> = {
   kernels: 7180,
-  engine: 7270,
-  nn: 5510, // shards
+  engine: 7350, // heap.ts
+  nn: 5520, // what loading and drawing take
   environments: 8440, // web, screen
   "rl/episode": 420,
   "rl/methods": 3020,
@@ -27,11 +27,11 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/worker": 440,
   job: 3750, // inverse.ts
   mcp: 680,
-  node: 1740, // environmentFile.ts
+  node: 1795, // modelMemory.ts
   remote: 460,
   serve: 2225,
-  cli: 580,
-  tools: 6170,
+  cli: 585, // the line on memory
+  tools: 6310, // a counted step of RL
   site: 5550,
 };
 /** A budget that is further than this above its folder is lowered. */

@@ -85,7 +85,7 @@ describe("lines", () => {
     for (const on of [wasm, reference]) on.dispose();
   });
 
-  it("of `npm run fit`: loading and a step of RL beside the training steps; weights outside on the CPU only", async () => {
+  it("of `npm run fit`: loading and a step of RL beside training steps; weights outside on the CPU only", async () => {
     const large = modelConfig({ vocabSize: 1000, hiddenSize: 4096, intermediateSize: 16384, layers: 10, heads: 32 });
     const question = { rows: 1, tokens: 16, rank: 4 };
     const cpu = await fitReport(large, question);

@@ -50,7 +50,8 @@ export async function fitReport(config: ModelConfig, question: FitQuestion): Pro
     `weights in f32 / 16 bits / 8 bits   ` +
       `${bytesText(weights.f32)} / ${bytesText(weights.bf16)} / ${bytesText(weights.q8)}`,
     `AdamW's moments, all weights        ${bytesText(8 * parameters)}`,
-    `LoRA, rank ${rank}, all linear layers   ${lora.toLocaleString("en")} numbers; with moments ${bytesText(12 * lora)}`,
+    `LoRA, rank ${rank}, all linear layers   ` +
+      `${lora.toLocaleString("en")} numbers; with moments ${bytesText(12 * lora)}`,
     `cache                               ` +
       `${bytesText(cache)} per token and row; ${bytesText(cache * rows * tokens)} for ${rows} × ${tokens}`,
     `logits                              ` +
@@ -74,15 +75,16 @@ export async function fitReport(config: ModelConfig, question: FitQuestion): Pro
       const perToken = (longer.peak - stepMemory(config, { rows, tokens, ...roomy })!.peak) / (rows * tokens);
       const most = mostTokens(config, { ...how, ...place });
       lines.push(
-        `  ${`${name}${gradientCheckpointing ? ", gradientCheckpointing" : ""}`.padEnd(44)} ${bytesText(counted.peak)}` +
-          ` (${bytesText(counted.held)} held, ${bytesText(perToken)} per further token): ` +
+        `  ${`${name}${gradientCheckpointing ? ", gradientCheckpointing" : ""}`.padEnd(44)} ` +
+          `${bytesText(counted.peak)} (${bytesText(counted.held)} held, ${bytesText(perToken)} per further token): ` +
           `${fitting === null ? "does not fit" : fitsText(fitting)}; ` +
           (most === 0 ? "no step does" : `up to ${most} tokens in a micro-batch`),
         ...ofProcess(counted),
       );
       if (gpu !== undefined && counted.largest > 128 * 2 ** 20) {
         lines.push(
-          `    its largest tensor, ${bytesText(counted.largest)}, is beyond the 128 MiB that every WebGPU adapter binds`,
+          `    its largest tensor, ${bytesText(counted.largest)}, is beyond the 128 MiB that every ` +
+            "WebGPU adapter binds",
         );
       }
     }
