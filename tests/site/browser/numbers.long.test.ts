@@ -1,6 +1,7 @@
 /**
  * The numbers of the live page in a real Chromium. Its buttons go back and come again to the same, number by number. On
- * WebGPU, by a software adapter, an agent has the numbers of Node up to rounding. numbers.test.ts has the executor wasm.
+ * WebGPU, by a software adapter, an agent has the numbers of Node up to rounding. numbers.test.ts has single agents on
+ * WebAssembly.
  */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
