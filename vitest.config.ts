@@ -66,8 +66,6 @@ const FIREFOX = "tests/site/browser/firefox.test.ts";
 
 /** Makes the live page once, for all files that open it. */
 const SITE_PAGES = "tests/support/sitePages.ts";
-/** The same for the book's first two chapters. */
-const BOOK_PAGES = "tests/support/bookPages.ts";
 
 /** Two processes for all files: each file would else load the engine anew. */
 const TOGETHER = {
@@ -134,10 +132,7 @@ const config: ViteUserConfig = {
       },
       ...(chromium === undefined
         ? []
-        : [
-            inBrowsers("browser", "tests/browser"),
-            inBrowsers("pages", "tests/site/browser", [SITE_PAGES, BOOK_PAGES]),
-          ]),
+        : [inBrowsers("browser", "tests/browser"), inBrowsers("pages", "tests/site/browser", [SITE_PAGES])]),
     ],
   },
 };

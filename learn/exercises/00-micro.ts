@@ -11,9 +11,9 @@
  * ```
  *
  * λ has no say then: the first two agents are the same. All answers of a group tell the same code, and its advantages
- * sum to 0, so that what one episode makes likelier another makes less likely: the codes are hardly learnt. What remains
- * disturbs. Opened at first try at the end, seeds 0 to 9: 41 %, where rewards alone reach 57 %. It is a common mistake
- * with agents that act in several turns: on the live page it is [Answers in the policy mask](preset:).
+ * sum to 0, so that what one episode makes likelier another makes less likely: the codes are hardly learnt. What
+ * remains disturbs. Opened at first try at the end, seeds 0 to 9: 41 %, where rewards alone reach 57 %. It is a common
+ * mistake with agents that act in several turns: on the live page it is [Answers in the policy mask](preset:).
  *
  * ## Simplifications so far
  *
@@ -29,9 +29,9 @@
  * It computes the same: a test gives it this file's model and episodes and compares the loss and the gradient of every
  * weight. `engine/backward.ts` has the chain rule, for tensors: one op handles all words of many episodes at once, so
  * that the processor is busy with numbers and not with a million small objects. `nn/transformer.ts` is the model.
- * `environments/environment.ts` says what a world is. `rl/methods/advantages/group.ts` has A, `rl/methods/world/echo.ts`
- * the world model, and `rl/train/step.ts` is one step. There playing takes no notes for the gradient: the episodes are
- * read once more for it, all words side by side. `nn/optimizer.ts` is Adam.
+ * `environments/environment.ts` says what a world is. `rl/methods/advantages/group.ts` has A,
+ * `rl/methods/world/echo.ts` the world model, and `rl/train/step.ts` is one step. There playing takes no notes for the
+ * gradient: the episodes are read once more for it, all words side by side. `nn/optimizer.ts` is Adam.
  *
  * ## Exercises
  *
@@ -44,10 +44,10 @@ import { expectClose } from "./expect.ts";
 /**
  * # One op instead of two
  *
- * `read` ends with a softmax, and `play` takes the logarithm of one p. If p_i is too small for a number, that is −∞, and
- * its gradient is not a number. Write both as one op: y = log p_i = x_i − log Σ_j e^x_j. Derive ∂y/∂x_k by hand and make
- * a `Value` with `value(data, parents, pull)`. Two things to think of: e^1000 is too large for a number, and `pull` adds
- * to `x.grad`, because x may have other readers. (The functions of the chapter's program can be used.)
+ * `read` ends with a softmax, and `play` takes the logarithm of one p. If p_i is too small for a number, that is −∞,
+ * and its gradient is not a number. Write both as one op: y = log p_i = x_i − log Σ_j e^x_j. Derive ∂y/∂x_k by hand and
+ * make a `Value` with `value(data, parents, pull)`. Two things to think of: e^1000 is too large for a number, and
+ * `pull` adds to `x.grad`, because x may have other readers. (The functions of the chapter's program can be used.)
  */
 export function exercise1(x: Value, i: number): Value {
   return logAt(softmax(x), i);
@@ -123,12 +123,12 @@ export const wrong1: (typeof exercise1)[] = [
 /**
  * # An estimate that is right on average
  *
- * GRPO's A is divided by the group's standard deviation, and the mean that is subtracted holds the try's own reward: its
- * gradient is like that of E[reward], but scaled. Given the rewards of a group of two or more tries, return a weight w_i
- * for each such that the gradient of Σ_i w_i · log p(try i) is, on average over all groups that may be drawn, exactly that
- * of E[reward]. The weights must not change if all rewards grow by the same number. So a baseline is needed; but one that
- * depends on the try itself changes the average. (The check lists all groups of two and of three tries of an agent with
- * three words, and weighs each by its probability.)
+ * GRPO's A is divided by the group's standard deviation, and the mean that is subtracted holds the try's own reward:
+ * its gradient is like that of E[reward], but scaled. Given the rewards of a group of two or more tries, return a
+ * weight w_i for each such that the gradient of Σ_i w_i · log p(try i) is, on average over all groups that may be
+ * drawn, exactly that of E[reward]. The weights must not change if all rewards grow by the same number. So a baseline
+ * is needed; but one that depends on the try itself changes the average. (The check lists all groups of two and of
+ * three tries of an agent with three words, and weighs each by its probability.)
  */
 export function exercise2(rewards: readonly number[]): number[] {
   return rewards.map((reward) => reward / rewards.length);

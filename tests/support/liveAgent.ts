@@ -7,7 +7,7 @@ import type { FromAgent, ToAgent } from "../../site/messages.ts";
 import { Session, warmUp } from "../../site/session.ts";
 
 /** Metrics without what depends on the clock. */
-export const timeless = (metrics: readonly MetricsRecord[]): unknown[] =>
+export const timeless = (metrics: readonly MetricsRecord[]): MetricsRecord[] =>
   metrics.map(({ step_time: _time, tokens_per_second: _rate, ...line }) => line);
 
 /** The settings of the second agent of an address, and its metrics when it is played to the end in Node. */

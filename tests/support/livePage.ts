@@ -59,14 +59,14 @@ export const messagesOf = (page: Page): Promise<FromAgent[][]> =>
   page.evaluate(() => (globalThis as unknown as Heard).heard);
 
 /** The metrics of each agent when it last came to rest, without what depends on the clock. */
-export async function restingMetrics(page: Page): Promise<unknown[][]> {
+export async function restingMetrics(page: Page): Promise<MetricsRecord[][]> {
   const all = await page.evaluate(() =>
     (globalThis as unknown as Heard).heard.map((own) => own.findLast(({ kind }) => kind === "rests")),
   );
   return all.map((last) => {
     const metrics = (last as { readonly metrics?: readonly MetricsRecord[] } | undefined)?.metrics ?? [];
     expect(metrics.length).toBeGreaterThan(0);
-    return timeless(metrics) as unknown[];
+    return timeless(metrics);
   });
 }
 

@@ -1,10 +1,10 @@
 /**
  * The numbers of the live page in a real Chromium. Its buttons go back and come again to the same, number by number. On
- * WebGPU, by a software adapter, an agent has the numbers of Node up to rounding. numbers.test.ts has the executor wasm.
+ * WebGPU, by a software adapter, an agent has the numbers of Node up to rounding. numbers.test.ts has single agents on
+ * WebAssembly.
  */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { MetricsRecord } from "../../../job/records.ts";
 import { launchChromium } from "../../support/browser.ts";
 import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
 import { button, openLive, restingMetrics, untilStep } from "../../support/livePage.ts";
@@ -44,7 +44,7 @@ test(`the page's own buttons: what ${WHAT}`, { timeout: PATIENCE }, async () => 
   const expectSameUntil = async (step: number): Promise<void> => {
     await untilStep(page, step, PATIENCE);
     for (const [i, lines] of (await restingMetrics(page)).entries()) {
-      const first = end[i] as MetricsRecord[];
+      const first = end[i]!;
       const last = first.filter(({ phase }) => phase === "rl")[step - 1]!;
       const count = first.indexOf(last) + 1;
       expect(count, `lines of agent ${i} until step ${step}`).toBeGreaterThan(step);
@@ -71,7 +71,7 @@ test("on WebGPU an agent in a worker has the metrics of Node up to rounding", { 
   const inPage = await page.evaluate(playInWorker, [`${address}agent.js`, preset, "webgpu"] as const);
   await page.close();
   expect(inPage.executor).toMatch(/^webgpu/);
-  const [ours, wanted] = [inPage.metrics, metrics].map((lines) => timeless(lines) as MetricsRecord[]);
+  const [ours, wanted] = [inPage.metrics, metrics].map(timeless);
   expect(ours!.map((line) => Object.keys(line))).toEqual(wanted!.map((line) => Object.keys(line)));
   const far: string[] = [];
   wanted!.forEach((line, i) => {

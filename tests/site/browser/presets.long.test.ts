@@ -4,7 +4,6 @@
  */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { MetricsRecord } from "../../../job/records.ts";
 import { experimentOf } from "../../../site/experiment.ts";
 import { BROKEN, WORKING } from "../../../site/presets.ts";
 import { launchChromium } from "../../support/browser.ts";
@@ -50,7 +49,7 @@ test.each(WORKING)("$title: two steps, with numbers all of which are finite", as
   const { page, problems } = await openLive(browser, `${address}?${cut.toString()}`);
   await untilStep(page, 2, 250_000);
   const { agents } = experimentOf(cut);
-  const all = (await restingMetrics(page)) as MetricsRecord[][];
+  const all = await restingMetrics(page);
   expect(all).toHaveLength(agents.length);
   for (const [i, lines] of all.entries()) {
     expect(lines.filter(({ phase }) => phase === "rl")).toHaveLength(2);

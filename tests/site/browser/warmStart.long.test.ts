@@ -1,6 +1,7 @@
 /**
- * The live page as it is published, with a warm start beside it: agents with its settings begin from it, with the numbers
- * that they have without it; others make their own. Nothing comes from elsewhere, and what is loaded goes on offline.
+ * The live page as it is published, with a warm start beside it: agents with its settings begin from it, with the
+ * numbers that they have without it; others make their own. Nothing comes from elsewhere, and what is loaded goes on
+ * offline.
  */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
