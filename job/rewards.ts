@@ -1,9 +1,9 @@
 /**
  * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
- * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, or the vote of judges. The
- * components (form, use of tools, length, repetition) have small weights, and their sum is capped so that it cannot
- * outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics and for
- * GDPO.
+ * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, or the vote of
+ * judges. The components (form, use of tools, length, repetition) have small weights, and their sum is capped so that
+ * it cannot outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics
+ * and for GDPO.
  */
 import { fail } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
