@@ -10,7 +10,7 @@ import { serveSite } from "../../support/sitePages.ts";
  */
 const TERMS =
   "?quick=true&seed=3&steps=3&set=reward.overlong%3D1&set=rl.gradEvery%3D1" +
-  "&arms=grpo%3Dgrpo_token,grpo%2Becho%3Dgrpo_token%2Becho[kl%3D0.05,entropy%3D0.01]";
+  "&arms=grpo%3Dgrpo_token,grpo%2Becho%3Dgrpo_token%2Becho[kl%3D0.05,rl.entropy%3D0.01]";
 const OTHERS = "?quick=true&seed=4&steps=1";
 const CHARTS = 8;
 /** For one step on a busy machine. */
