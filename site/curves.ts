@@ -71,14 +71,7 @@ const CHARTS: readonly (LineChartInfo & Choice)[] = [
 
 const ABOUT_SHARES = "How long the gradient of each term of the loss is, as a share of the sum of all these lengths.";
 /** The terms of a loss, as `grad_share/TERM` has them, in the order of their colours. */
-const TERMS = {
-  policy: "policy",
-  world: "world model",
-  kl: "KL",
-  entropy: "entropy",
-  value: "critic",
-  imitation: "imitation",
-};
+const TERMS = ["policy", "world", "kl", "entropy", "value", "imitation"] as const;
 
 /** The height of a drawing in pixels. */
 const HEIGHT = 170;
@@ -104,13 +97,11 @@ export class Curves {
   show(): void {
     CHARTS.forEach((choice, i) => this.#charts[i]!.show(this.#agents.map((agent) => lineOf(agent, choice))));
     // A term that one of them has is in the charts of all, so that it has one colour.
-    const terms = Object.entries(TERMS).flatMap(([term, name]) => {
-      const metric = `grad_share/${term}`;
-      return this.#agents.some(({ metrics }) => metrics.some((line) => metric in line)) ? [{ metric, name }] : [];
-    });
-    const names = terms.map(({ name }) => name);
+    const names = TERMS.filter((term) =>
+      this.#agents.some(({ metrics }) => metrics.some((line) => `grad_share/${term}` in line)),
+    );
     this.#agents.forEach((agent, i) => {
-      const lines = terms.map(({ metric }) => lineOf(agent, { phase: "rl", metric }));
+      const lines = names.map((term) => lineOf(agent, { phase: "rl", metric: `grad_share/${term}` }));
       this.#shares[i]!.show(lines, names);
     });
   }
