@@ -25,8 +25,8 @@ export interface PageSize {
 
 /** The limits of what the pages weigh. Only a commit of its own with the reason may raise one; docs/decisions.md. */
 export const BUDGETS = {
-  live: { first: 190 * 1024, all: 322 * 1024 },
-  exact: { first: 120 * 1024, all: 148 * 1024 },
+  live: { first: 183 * 1024, all: 326 * 1024 },
+  exact: { first: 121 * 1024, all: 149 * 1024 },
 } as const;
 
 /** A page: its text and style, the modules that become files, by the names of these, and texts of further files. */

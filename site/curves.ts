@@ -69,19 +69,9 @@ const CHARTS: readonly (LineChartInfo & Choice)[] = [
   },
 ];
 
-const SHARES = {
-  about: "How long the gradient of each term of the loss is, as a share of the sum of all these lengths.",
-  format: "percent",
-} as const;
+const ABOUT_SHARES = "How long the gradient of each term of the loss is, as a share of the sum of all these lengths.";
 /** The terms of a loss, as `grad_share/TERM` has them, in the order of their colours. */
-const TERMS = {
-  policy: "policy",
-  world: "world model",
-  kl: "KL",
-  entropy: "entropy",
-  imitation: "imitation",
-  value: "critic",
-} as const;
+const TERMS = ["policy", "world", "kl", "entropy", "value", "imitation"] as const;
 
 /** The height of a drawing in pixels. */
 const HEIGHT = 170;
@@ -98,9 +88,8 @@ export class Curves {
     const names = agents.map(({ label }) => label);
     this.#agents = agents;
     this.#charts = CHARTS.map((chart) => new LineChart({ ...chart, height: HEIGHT }, names));
-    this.#shares = names.map(
-      (name) => new LineChart({ ...SHARES, title: `Gradient shares: ${name}`, height: HEIGHT }, []),
-    );
+    const shares = { about: ABOUT_SHARES, format: "percent", height: HEIGHT } as const;
+    this.#shares = names.map((name) => new LineChart({ ...shares, title: `Gradient shares: ${name}` }, []));
     this.views = [...this.#charts, ...this.#shares].map(({ card }) => card);
   }
 
@@ -108,17 +97,13 @@ export class Curves {
   show(): void {
     CHARTS.forEach((choice, i) => this.#charts[i]!.show(this.#agents.map((agent) => lineOf(agent, choice))));
     // A term that one of them has is in the charts of all, so that it has one colour.
-    const terms = Object.entries(TERMS).flatMap(([term, name]) => {
-      const lines = this.#agents.map((agent) => lineOf(agent, { phase: "rl", metric: `grad_share/${term}` }));
-      return lines.some((line) => line.length > 0) ? [{ name, lines }] : [];
-    });
-    const names = terms.map(({ name }) => name);
-    this.#shares.forEach((chart, i) =>
-      chart.show(
-        terms.map(({ lines }) => lines[i]!),
-        names,
-      ),
+    const names = TERMS.filter((term) =>
+      this.#agents.some(({ metrics }) => metrics.some((line) => `grad_share/${term}` in line)),
     );
+    this.#agents.forEach((agent, i) => {
+      const lines = names.map((term) => lineOf(agent, { phase: "rl", metric: `grad_share/${term}` }));
+      this.#shares[i]!.show(lines, names);
+    });
   }
 
   dispose(): void {

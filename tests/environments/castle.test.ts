@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
+import { CASTLE, type CastleOptions, FAMILIES, type Step } from "../../environments/castle/episode.ts";
 import { castleOf, namesOf, roomBehind, wayBetween } from "../../environments/castle/facts.ts";
-import { castle, type CastleOptions } from "../../environments/castle/index.ts";
+import { castle } from "../../environments/castle/index.ts";
 import { isHeldOutPair, makeTask, subjectOf } from "../../environments/castle/tasks.ts";
-import { CASTLE, FAMILIES, type Step } from "../../environments/castle/episode.ts";
 import type { Environment } from "../../environments/environment.ts";
 import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import { settleOptions } from "../../environments/options.ts";
@@ -17,9 +17,7 @@ import { tries } from "../support/tries.ts";
 /** One baseline action in eight ends the episode. */
 const TRIES = 7 / 8;
 
-/**
- * The chance of all that a family's first command has to guess; where there are several steps, one of several forms.
- */
+/** The chance of all that a family's first command has to guess; with several steps, one of several forms. */
 function chance(family: string, size: number): number {
   const { words, chests, keys } = namesOf(size);
   const forms = { cross: 2, visit: 2, fetch: 2, bring: 3 }[family] ?? 1;

@@ -18,7 +18,11 @@ export const lineStyle = (i: number): uPlot.Series => ({
   dash: DASHES[i % DASHES.length]!,
   spanGaps: true,
   // A line of one value would not be seen.
-  points: { show: (plot, of) => [...plot.data[of]!].filter((value) => value !== null).length === 1, size: 6 },
+  points: {
+    show: (plot, of) => [...plot.data[of]!].filter((value) => value !== null).length === 1,
+    size: 6,
+    fill: lineColour(i),
+  },
 });
 
 /** The series of the horizontal axis. */
