@@ -5,11 +5,12 @@
  * It packs dist/ (run `npm run build` first) and installs the tarball into an empty folder. There it follows the maps
  * of the declarations to the sources, imports every entry point in Node, trains ten steps on WebAssembly, type-checks
  * strictly without `@webgpu/types` and `@types/node` (engine and nn also without the DOM's types; rl takes an
- * AbortSignal), adds fast-check, the optional peer, to check a gradient as a property, and bundles for the browser,
- * where imports of `node:` would be errors.
+ * AbortSignal), adds fast-check, the optional peer, to check a gradient as a property, bundles for the browser, where
+ * imports of `node:` would be errors, and builds examples/embed/vite as its reader would, with Vite's own settings.
  */
 import { spawnSync } from "node:child_process";
 import {
+  cpSync,
   existsSync,
   mkdtempSync,
   readdirSync,
@@ -153,6 +154,12 @@ try {
     ...FOR_BROWSERS,
   });
   const size = outputFiles[0]!.contents.length.toLocaleString("en");
+
+  cpSync(join(packageFolder, "examples/embed/vite"), join(folder, "embed"), { recursive: true });
+  inConsumer(join(packageFolder, "node_modules/.bin/vite"), "build", "embed", "--logLevel", "error");
+  const assets = readdirSync(join(folder, "embed/dist/assets")).filter((name) => name.endsWith(".js"));
+  if (!["agent", "index"].every((name) => assets.some((file) => file.startsWith(`${name}-`))))
+    throw new Error(`examples/embed/vite: expected scripts of the page and of its worker, got ${assets.join(", ")}`);
   console.log(
     `${tarball}: ${statSync(join(folder, tarball)).size.toLocaleString("en")} bytes; in a browser bundle ${size}`,
   );
