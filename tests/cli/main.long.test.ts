@@ -102,7 +102,8 @@ test("without a reader, or onto a full disk, the run is the same; nobody else ge
   expect(await some.done, some.seen()).toBe(0);
   expect(metrics("some")).toEqual(metrics("unread"));
   // A reader of one byte every 50 ms, which has not got far when the run has ended.
-  const reader = `const { readSync } = require("node:fs"), byte = Buffer.alloc(1), word = new Int32Array(new SharedArrayBuffer(4));
+  const reader = `const { readSync } = require("node:fs");
+    const [byte, word] = [Buffer.alloc(1), new Int32Array(new SharedArrayBuffer(4))];
     while (readSync(0, byte) > 0) Atomics.wait(word, 0, 0, 50);`;
   const slow = spawn(process.execPath, ["--eval", reader], { stdio: ["pipe", "ignore", "inherit"] });
   const read = start("cli/main.ts", flags("slow"));
