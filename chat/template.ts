@@ -64,8 +64,8 @@ export async function chatTemplate(options: ChatTemplateOptions): Promise<ChatTe
 /** The template of a configuration: a text, or of a list of named ones that for tools, else the default. */
 function templateIn(value: unknown, name: string): string {
   if (typeof value === "string") return value;
-  const named = Array.isArray(value) ? (value as { name?: unknown; template?: unknown }[]) : [];
-  const found = named.find((one) => one.name === "tool_use") ?? named.find((one) => one.name === "default");
+  const named = Array.isArray(value) ? (value as ({ name?: unknown; template?: unknown } | null)[]) : [];
+  const found = named.find((one) => one?.name === "tool_use") ?? named.find((one) => one?.name === "default");
   return typeof found?.template === "string"
     ? found.template
     : fail(

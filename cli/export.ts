@@ -4,6 +4,7 @@ import { device } from "../engine/index.ts";
 import { oneOf, UsageError } from "../job/usage.ts";
 import { exportMerged } from "../node/exportRun.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
+import { outliveOutput, outputTaken } from "../node/output.ts";
 
 const HELP = `worldgrad: write a trained model as a folder that transformers loads
 
@@ -36,6 +37,7 @@ function bytesOf(text: string): number {
 }
 
 async function main(): Promise<number> {
+  outliveOutput();
   const values = parse(process.argv.slice(2), FLAGS);
   if (values["help"]) {
     process.stdout.write(HELP);
@@ -57,5 +59,6 @@ async function main(): Promise<number> {
 }
 
 process.exitCode = await main().catch(report);
+await outputTaken();
 // Worker threads of the executor keep the process alive.
 process.exit();

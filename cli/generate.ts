@@ -14,7 +14,7 @@ import { environmentOf, taskOptions } from "../job/environments.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
-import { endWithOutput } from "../node/output.ts";
+import { endWithOutput, outputTaken } from "../node/output.ts";
 import { numberFrom, UsageError, wholeNumber } from "../job/usage.ts";
 import { presetOf, templateFor } from "../job/presets.ts";
 import { modelFromCheckpoint } from "../job/modelFiles.ts";
@@ -136,5 +136,6 @@ async function main(): Promise<number> {
 }
 
 process.exitCode = await main().catch(report);
+await outputTaken();
 // Worker threads of the executor have ended by now, so nothing else keeps the process alive.
 process.exit();

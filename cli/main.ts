@@ -33,7 +33,7 @@ import type { LoadSource } from "../job/modelFiles.ts";
 import { exportRun } from "../node/exportRun.ts";
 import { lockFolder } from "../node/lock.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
-import { outliveOutput } from "../node/output.ts";
+import { displayOutput, outliveOutput, outputTaken } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
 import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSource.ts";
 import { listSettings } from "../job/settings.ts";
@@ -70,7 +70,7 @@ async function main(): Promise<number> {
     return 0;
   }
   const options = await withEnvironmentFile(said);
-  const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
+  const display = createDisplay({ stream: displayOutput, isTTY: process.stdout.isTTY, env: process.env });
   const isSeveral = options.resume === undefined ? isAboutSeveral(options) : isComparison(options.resume);
   const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
   if (isSeveral) {
@@ -218,5 +218,6 @@ function nameOf({ env, seed, rl, async, pretrained }: Preset, { model, quick }: 
 }
 
 process.exitCode = await main().catch(report);
+await outputTaken();
 // Threads and Dawn may keep the process alive after their device is disposed.
 process.exit();

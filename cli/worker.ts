@@ -9,10 +9,12 @@ import { objectiveOfSettings } from "../job/presets.ts";
 import { visibleLine } from "../job/visible.ts";
 import { serveLearner, serveNats } from "../nats/index.ts";
 import { report } from "../node/flags.ts";
+import { outliveOutput, outputTaken } from "../node/output.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { HELP, parseWorker } from "./workerOptions.ts";
 
 async function main(): Promise<number> {
+  outliveOutput();
   const options = await parseWorker(process.argv.slice(2));
   if (options === "help") {
     process.stdout.write(HELP);
@@ -40,4 +42,5 @@ async function main(): Promise<number> {
 }
 
 process.exitCode = await main().catch(report);
+await outputTaken();
 process.exit();

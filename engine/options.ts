@@ -59,7 +59,7 @@ export function showValue(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** Words of more letters have no near ones: the time goes with the product of two lengths, and others may write them. */
+/** Longer words have no near ones: the time goes with the product of two lengths, and others may write them. */
 const LONGEST_WORD = 64;
 
 /**

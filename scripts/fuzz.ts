@@ -29,6 +29,6 @@ for (const target of targets) {
   console.log(`| ${target.name} | ${tried} | ${accepted} | ${refused} | ${failure === undefined ? 0 : 1} |`);
   if (failure === undefined) continue;
   console.error(failure);
-  console.error(`for tests/fixtures/fuzz: ${JSON.stringify({ target: target.name, document })}`);
+  console.error(`for tests/fixtures/fuzz/past: ${JSON.stringify({ target: target.name, document })}`);
   process.exitCode = 1;
 }

@@ -9,6 +9,7 @@ import { device } from "../engine/index.ts";
 import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
 import { WEIGHT_STORAGES } from "../nn/index.ts";
 import { parse, report } from "../node/flags.ts";
+import { outliveOutput, outputTaken } from "../node/output.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { servePolicy } from "./server.ts";
 import { folderSubject, runSubject } from "./subjects.ts";
@@ -63,6 +64,7 @@ const FLAGS = {
 const lineOf = (trajectory: Trajectory): string => `${JSON.stringify(trajectory)}\n`;
 
 async function main(): Promise<number> {
+  outliveOutput();
   const values = parse(process.argv.slice(2), FLAGS) as Readonly<Record<string, string | undefined>>;
   if (values["help"]) {
     process.stdout.write(HELP);
@@ -137,5 +139,6 @@ async function main(): Promise<number> {
 }
 
 process.exitCode = await main().catch(report);
+await outputTaken();
 // Worker threads of the executor have ended by now, so nothing else keeps the process alive.
 process.exit();

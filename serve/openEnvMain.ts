@@ -8,6 +8,7 @@ import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
 import { WORLDS } from "../job/environments.ts";
 import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
 import { parse, report } from "../node/flags.ts";
+import { outliveOutput } from "../node/output.ts";
 import { serveOpenEnv } from "./openEnv.ts";
 
 const HELP = `worldgrad: an environment as an OpenEnv server
@@ -36,6 +37,7 @@ const FLAGS = {
 } as const;
 
 async function main(): Promise<number> {
+  outliveOutput();
   const values = parse(process.argv.slice(2), FLAGS) as Readonly<Record<string, string | undefined>>;
   if (values["help"]) {
     process.stdout.write(HELP);

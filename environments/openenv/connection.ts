@@ -58,9 +58,13 @@ export const isFields = (value: unknown): value is Fields =>
 
 function parseFrame(raw: unknown): Frame {
   const malformed = (what: string): never => {
-    throw new OpenEnvError("PROTOCOL_ERROR", `openenv: the server sent ${what}: ${showValue(raw)}`);
+    throw new OpenEnvError(
+      "PROTOCOL_ERROR",
+      `openenv: the server sent ${what}: ${showValue(typeof raw === "string" ? raw.slice(0, 99) : raw)}`,
+    );
   };
   if (typeof raw !== "string") return malformed("a frame that is not text");
+  if (raw.length > MOST_LETTERS) return malformed(`a frame of ${raw.length} letters, more than ${MOST_LETTERS}`);
   let frame: unknown;
   try {
     frame = JSON.parse(raw);
@@ -79,6 +83,9 @@ function serverError(data: Fields): OpenEnvError {
   const text = typeof message === "string" ? message : showValue(message);
   return new OpenEnvError(name, `openenv: the server says ${name}: ${text}`, details);
 }
+
+/** Letters of a frame; the connection of a longer one ends before it is read. */
+const MOST_LETTERS = 10_000_000;
 
 /** How long one call may take. */
 export interface Patience {

@@ -22,7 +22,7 @@ const SCHEMA: Fields = {
   properties: { a: { type: "number" }, b: { type: ["string", "null"] } },
   required: ["a"],
 };
-/** What the client of the package admits: tools with a name and a schema that is an object, results that are objects. */
+/** What the package's client admits: tools with a name and a schema that is an object, results that are objects. */
 function readTools(document: Json): void {
   if (!isFields(document)) return;
   const { name, description, inputSchema, content, structuredContent, isError, action } = document;

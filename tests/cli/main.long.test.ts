@@ -2,6 +2,7 @@
  * The main job as a person runs it: to its end; stopped by Ctrl-C or killed, then resumed, with the same result to the
  * last bit. Real processes in a temporary folder; flags are in main.test.ts.
  */
+import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -94,6 +95,23 @@ test("without a reader, or onto a full disk, the run is the same; nobody else ge
   expect(errors(full)).toEqual([expect.stringContaining("ENOSPC")]);
   expect(metrics("full")).toEqual(metrics("unread"));
   expect(lastModel("full").equals(lastModel("unread"))).toBe(true);
+  // As `| head -5` does: the reader goes in the middle.
+  const some = start("cli/main.ts", flags("some"));
+  while (some.seen().split("\n").length <= 5) await new Promise((next) => setTimeout(next, 20));
+  some.child.stdout!.destroy();
+  expect(await some.done, some.seen()).toBe(0);
+  expect(metrics("some")).toEqual(metrics("unread"));
+  // A reader of one byte every 50 ms, which has not got far when the run has ended.
+  const reader = `const { readSync } = require("node:fs");
+    const [byte, word] = [Buffer.alloc(1), new Int32Array(new SharedArrayBuffer(4))];
+    while (readSync(0, byte) > 0) Atomics.wait(word, 0, 0, 50);`;
+  const slow = spawn(process.execPath, ["--eval", reader], { stdio: ["pipe", "ignore", "inherit"] });
+  const read = start("cli/main.ts", flags("slow"));
+  read.child.stdout!.pipe(slow.stdin);
+  expect(await read.done, read.seen()).toBe(0);
+  expect(slow.exitCode).toBeNull();
+  slow.kill("SIGKILL");
+  expect(metrics("slow")).toEqual(metrics("unread"));
   // A program that only prints ends.
   const list = startOnto(folder, "/dev/full", "cli/main.ts", ["--list"]);
   expect(await list.done).toBe(0);

@@ -97,6 +97,7 @@ describe("a session", () => {
     ["NaN, which is not JSON", (link) => link.text('{"type":"observation","data":{"reward":NaN}}'), /not JSON/],
     ["JSON that is no frame", (link) => link.json([1]), /a frame that is not \{ type, data \}: "\[1\]"/],
     ["a frame without data", (link) => link.json({ type: "observation" }), /not \{ type, data \}/],
+    ["too long", (link) => link.text("x".repeat(10_000_001)), /a frame of 10000001 letters, more than 10000000/],
     ["bytes", (link) => link.raw(frame(2, Buffer.from("{}"))), /a frame that is not text/],
     ["another type", (link) => link.json({ type: "state", data: {} }), /expected a frame of type "observation", got/],
     ["no observation", (link) => link.json({ type: "observation", data: { reward: 1 } }), /an observation that is an/],

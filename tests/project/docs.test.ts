@@ -106,18 +106,32 @@ describe("docs/testing.md", () => {
   }
   const testFiles = projectFiles().filter((path) => path.startsWith("tests/") && path.endsWith(".test.ts"));
 
+  /** Holds a cell to its form: a file of tests, and words of a title that stand there. */
+  function expectTests(held: string, where: string): void {
+    const tests = held.split("; ").map((test) => /^`([^`]+)`: (“.*”)$/.exec(test));
+    expect(tests, `${where}: ${held}`).not.toContain(null);
+    for (const [, file, titles] of tests as RegExpExecArray[]) {
+      expect(testFiles, where).toContain(file);
+      const words = [...titles!.matchAll(/“([^”]+)”/g)].map((m) => m[1]!.replaceAll("\\|", "|"));
+      for (const title of words) expect(readSource(file!), `${where}: ${file}`).toContain(title);
+    }
+  }
+
   it("names a test for every fault that was found: its file, and words of its title that stand there", () => {
     const rows = rowsOf("Fault", "Before", "Now", "Test");
     expect(rows.length).toBeGreaterThanOrEqual(42);
     for (const [fault, before, now, held] of rows) {
       expect([before, now], fault).not.toContain("");
-      const tests = held!.split("; ").map((test) => /^`([^`]+)`: (“.*”)$/.exec(test));
-      expect(tests, `${fault}: ${held}`).not.toContain(null);
-      for (const [, file, titles] of tests as RegExpExecArray[]) {
-        expect(testFiles, fault).toContain(file);
-        const words = [...titles!.matchAll(/“([^”]+)”/g)].map((m) => m[1]!.replaceAll("\\|", "|"));
-        for (const title of words) expect(readSource(file!), `${fault}: ${file}`).toContain(title);
-      }
+      expectTests(held!, fault!);
+    }
+  });
+
+  it("names a test for every attack", () => {
+    const rows = rowsOf("Attack", "Tried", "Survived", "Test");
+    expect(rows.length).toBeGreaterThanOrEqual(23);
+    for (const [attack, tried, survived, held] of rows) {
+      expect([tried, survived], attack).not.toContain("");
+      expectTests(held!, attack!);
     }
   });
 

@@ -25,7 +25,7 @@ import { stopOnInterrupt } from "../../node/interrupt.ts";
 import { report } from "../../node/flags.ts";
 import { bundlePage } from "../page/assets.ts";
 import type { Evaluation, Summary } from "../../job/records.ts";
-import { outliveOutput } from "../../node/output.ts";
+import { displayOutput, outliveOutput, outputTaken } from "../../node/output.ts";
 import { openRun } from "../../node/runFolder.ts";
 import { listYardsticks } from "../../job/yardsticks.ts";
 
@@ -39,7 +39,7 @@ async function main(): Promise<number> {
   const options = { ...said, envs: await Promise.all(said.envs.map(loaded)) };
   const tuning = tuningOf(options);
   if (tuning === null) planOf(options); // throws before anything is shown if the settings are wrong
-  const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
+  const display = createDisplay({ stream: displayOutput, isTTY: process.stdout.isTTY, env: process.env });
   // The signal also ends the child processes.
   const signal = stopOnInterrupt(() =>
     display.note("stopping after the steps that are under way; press Ctrl-C again to stop at once"),
@@ -206,4 +206,5 @@ function lineOf(cell: Cell, cells: readonly Cell[]): string {
 }
 
 process.exitCode = await main().catch(report);
+await outputTaken();
 process.exit();

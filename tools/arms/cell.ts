@@ -9,6 +9,7 @@ import process from "node:process";
 import { device } from "../../engine/index.ts";
 import { fail } from "../../engine/errors.ts";
 import { report } from "../../node/flags.ts";
+import { outliveOutput, outputTaken } from "../../node/output.ts";
 import { lockFolder } from "../../node/lock.ts";
 import type { Job } from "./job.ts";
 import { messenger } from "./messages.ts";
@@ -18,6 +19,7 @@ import { trainJob } from "./train.ts";
 const PATIENCE_MS = 30_000;
 
 async function main(): Promise<number> {
+  outliveOutput();
   const job = JSON.parse(process.argv[2] ?? fail("cell: expected a job")) as Job;
   const stop = new AbortController();
   const onInterrupt = (): void => stop.abort(new Error("interrupted"));
@@ -36,5 +38,6 @@ async function main(): Promise<number> {
 }
 
 process.exitCode = await main().catch(report);
+await outputTaken();
 // Threads and Dawn may keep the process alive after their device is disposed.
 process.exit();

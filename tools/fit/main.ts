@@ -8,6 +8,7 @@ import process from "node:process";
 import { oneOf, UsageError, wholeNumber } from "../../job/usage.ts";
 import { configFromHuggingFace, estimateParameters, WEIGHT_STORAGES } from "../../nn/index.ts";
 import { parse, report } from "../../node/flags.ts";
+import { endWithOutput } from "../../node/output.ts";
 import { hasWeights, withWeights } from "../../node/pretrained.ts";
 import { fitReport } from "./report.ts";
 
@@ -54,6 +55,7 @@ async function stored(folder: string): Promise<{ elements: number; bytes: Record
 }
 
 async function main(): Promise<number> {
+  endWithOutput();
   const values = parse(process.argv.slice(2), FLAGS);
   if (values["help"]) {
     process.stdout.write(HELP);
