@@ -205,8 +205,8 @@ function besideTrl(lines: readonly ResultLine[]): string {
     "median of the ratios of two rounds side by side), " +
     `${list(({ own, trl }) => trl.ms!.median / own.ms!.median)} (of the medians in the table), ` +
     `${list(({ own, trl }) => trl.processorMs! / own.processorMs!)} (of the processor's time). PyTorch's cost of a ` +
-    "call does not dominate a step of 64 episodes, and above it its products are faster, with wider vectors and fused " +
-    "multiply-add."
+    "call does not dominate a step of 64 episodes, and above it its products are faster, with wider vectors and " +
+    "fused multiply-add."
   );
 }
 

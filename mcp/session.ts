@@ -159,7 +159,7 @@ function translated(error: unknown, where: string, timeout: number, trouble: () 
 
 /**
  * Connects to an MCP server, or starts one, and reads the list of its tools.
- * @param maxMessageBytes the longest message of a server that was started; a longer one ends the session
+ * @param maxMessageBytes the longest message of the server; a longer one ends the session
  * @throws McpError CONNECT_FAILED with what the server wrote to its standard error
  */
 export async function openSession(
@@ -195,7 +195,27 @@ export async function openSession(
   }
 }
 
-async function transportTo(server: McpServer, maxBufferSize: number): Promise<Transport> {
+/** `fetch` whose answers fail beyond so many bytes, a stream of events beyond so many in a line: a message is one. */
+function limitedFetch(most: number): typeof fetch {
+  return async (address, init) => {
+    const answer = await fetch(address, init);
+    if (answer.body === null) return answer;
+    const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream") ?? false;
+    let size = 0;
+    const counted = new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, out) {
+        const begin = isStream ? chunk.lastIndexOf(10) + 1 : 0;
+        size = (begin > 0 ? 0 : size) + chunk.length - begin;
+        if (size > most) out.error(new McpError("LOST", `a message of the server is over ${most} bytes`));
+        else out.enqueue(chunk);
+      },
+    });
+    const { status, statusText, headers } = answer;
+    return new Response(answer.body.pipeThrough(counted), { status, statusText, headers });
+  };
+}
+
+async function transportTo(server: McpServer, maxMessageBytes: number): Promise<Transport> {
   if ("command" in server) {
     const { StdioClientTransport } = await loadSdk(() => import("@modelcontextprotocol/sdk/client/stdio.js"));
     const { command, args = [], env, cwd } = server;
@@ -203,7 +223,7 @@ async function transportTo(server: McpServer, maxBufferSize: number): Promise<Tr
       command,
       args: [...args],
       stderr: "pipe",
-      maxBufferSize,
+      maxBufferSize: maxMessageBytes,
       ...(env ? { env: { ...env } } : {}),
       ...(cwd === undefined ? {} : { cwd }),
     });
@@ -219,6 +239,7 @@ async function transportTo(server: McpServer, maxBufferSize: number): Promise<Tr
     throw new McpError("CONNECT_FAILED", `the server's url must be an address, got ${JSON.stringify(url)}`);
   }
   return new StreamableHTTPClientTransport(address, {
+    fetch: limitedFetch(maxMessageBytes),
     ...(headers ? { requestInit: { headers: { ...headers } } } : {}),
     // A stream that breaks is not taken up again behind the episode's back.
     reconnectionOptions: {

@@ -260,12 +260,9 @@ export class Decoder {
  */
 function tokensOf(values: ArrayLike<number>, i: number, burst: number, greedy: boolean): SampledToken[] {
   const width = values.length / (3 * burst);
+  const at = (row: number): number => values[row * width + i]!;
   return Array.from({ length: burst }, (_, n) => {
-    const [id, logProb, plainLogProb] = [0, 1, 2].map((k) => values[(3 * n + k) * width + i]!) as [
-      number,
-      number,
-      number,
-    ];
+    const [id, logProb, plainLogProb] = [at(3 * n), at(3 * n + 1), at(3 * n + 2)];
     check(id >= 0, () => `sampling: the logit of token ${-1 - id} is ${logProb}; the model has diverged`);
     return { id, logProb, plainLogProb, samplingLogProb: greedy ? 0 : logProb };
   });

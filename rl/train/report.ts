@@ -128,7 +128,6 @@ export function updateMetrics(
   return {
     policy_loss: first.policyLoss,
     ...worldMetrics(rows, first),
-    ...imitationMetrics(rows, first),
     loss: first.policyLoss + first.worldLoss + first.klLoss + (first.entropyLoss ?? 0) + (first.valueLoss ?? 0),
     ...(first.entropyLoss === undefined ? {} : { entropy_loss: first.entropyLoss }),
     ...(first.valueLoss === undefined ? {} : { value_loss: first.valueLoss }),
@@ -168,34 +167,29 @@ function klMetrics(objective: Objective, inReward: number | undefined, { klLoss 
 
 /**
  * `world_loss`: mean of −lp over the targets of the world objective, in nats per token, whatever λ is;
- * `world_loss_weighted`: its share of the loss. Both are left out if nothing was a target.
+ * `world_loss_weighted`: its share of the loss. `imitation_loss`: mean of −lp over the agent's own tokens in successful
+ * rollouts, whatever its weight is. What has no tokens is left out.
  */
 function worldMetrics(rows: readonly TokenRow[], { logProbs, worldLoss }: PassResult): Metrics {
-  const losses = rows.flatMap(({ trajectory, wWorld, wClipped }, i) =>
-    [...wWorld].flatMap((w, t) => {
-      const isTarget = !isAgentToken(trajectory.stream.roles[t]!) && (w !== 0 || wClipped[t] !== 0);
-      return isTarget ? [-logProbs[i]![t]!] : [];
-    }),
-  );
-  const { weighted } = imitated(rows, logProbs);
-  return losses.length === 0 ? {} : { world_loss: mean(losses), world_loss_weighted: worldLoss - weighted };
-}
-
-/** −lp of the agent's own tokens that are imitated, and the sum with their weights. */
-function imitated(rows: readonly TokenRow[], logProbs: PerToken): { losses: number[]; weighted: number } {
-  const terms = rows.flatMap(({ trajectory, wWorld }, i) =>
-    [...wWorld].flatMap((w, t) => {
-      const isImitated = w !== 0 && isAgentToken(trajectory.stream.roles[t]!);
-      return isImitated ? [{ w, loss: -logProbs[i]![t]! }] : [];
-    }),
-  );
-  return { losses: terms.map(({ loss }) => loss), weighted: terms.reduce((sum, { w, loss }) => sum + w * loss, 0) };
-}
-
-/** `imitation_loss`: mean of −lp over the tokens of successful rollouts, in nats per token, whatever its weight is. */
-function imitationMetrics(rows: readonly TokenRow[], { logProbs }: PassResult): Metrics {
-  const { losses } = imitated(rows, logProbs);
-  return losses.length === 0 ? {} : { imitation_loss: mean(losses) };
+  const [world, imitated]: [number[], number[]] = [[], []];
+  let weighted = 0; // the share of the imitated tokens in the loss
+  rows.forEach(({ trajectory, wWorld, wClipped }, i) => {
+    const { roles } = trajectory.stream;
+    for (let t = 0; t < roles.length; t++) {
+      const w = wWorld[t]!;
+      if (w === 0 && wClipped[t] === 0) continue;
+      const loss = -logProbs[i]![t]!;
+      if (!isAgentToken(roles[t]!)) world.push(loss);
+      else if (w !== 0) {
+        imitated.push(loss);
+        weighted += w * loss;
+      }
+    }
+  });
+  return {
+    ...(world.length === 0 ? {} : { world_loss: mean(world), world_loss_weighted: worldLoss - weighted }),
+    ...(imitated.length === 0 ? {} : { imitation_loss: mean(imitated) }),
+  };
 }
 
 /**

@@ -19,14 +19,16 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/play": 705, // inverse.ts; the end of a call
   "rl/tasks": 1090,
   "rl/train": 1530, // scoring that can be stopped
-  "rl/async": 900,
+  "rl/async": 940, // frozen.ts: packed weights
   "rl/selfplay": 430,
   "rl/learners": 235,
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
   job: 3750, // inverse.ts
-  mcp: 680,
+  mcp: 710, // messages over HTTP have a limit
+  nats: 2960,
+  chat: 390,
   node: 1795, // modelMemory.ts
   remote: 460,
   serve: 2225,
