@@ -85,12 +85,13 @@ export const ROWS: readonly Row[] = [
     "coordinates as bins are learnt as well as written numbers",
     NO_TIME,
   ),
-  unmeasured(
+  ran(
     "VPT: inverse dynamics",
     "--set sft.labelled=N",
     "arXiv 2206.11795",
     "few labelled episodes label many others, and imitating these beats imitating the few",
-    NO_TIME,
+    "negative (one seed): 100 labelled episodes give 0.5 % with and without labels for 900 more; all labels 56.5 %",
+    "Labels: inverse dynamics",
   ),
   ran(
     "CodeRL's reward",
