@@ -114,7 +114,7 @@ export const ROWS: readonly Row[] = [
     "--reward swerl",
     "arXiv 2502.18449",
     "likeness of a patch to the true one teaches what running tests would",
-    "as good as running the tests (one seed): 38.0 % against 36.5 %, within chance",
+    "nothing to be seen (one seed): 38.0 %, by chance 37.0 %, the tests alone 36.5 %",
     "Repositories: patch",
   ),
   ran(
