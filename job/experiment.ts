@@ -244,13 +244,13 @@ export class Experiment {
     { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
     reader: Reader | undefined,
   ): DataOptions {
-    const { reward, outcomeCritic } = this.preset.rl;
+    const { rl, seed } = this.preset;
     const { options } = this.#data;
     const maxLength = longestCompletion(this.preset);
-    const context = { template, model: reference, reader, maxLength };
-    const rewards = reward ? rewardOptionsOf(reward, context) : {};
+    const context = { template, model: reference, reader, maxLength, seed };
+    const rewards = rl.reward ? rewardOptionsOf(rl.reward, context) : {};
     if (this.#objective.tokenWeights?.name !== "outcome_critic") return { ...options, ...rewards };
-    return { ...options, ...rewards, reward: criticised(rewards.reward, context, outcomeCritic) };
+    return { ...options, ...rewards, reward: criticised(rewards.reward, context, rl.outcomeCritic) };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */

@@ -171,6 +171,11 @@ export const REWARD = options("--set reward", {
     undefined,
     `who votes in --reward judges, with a plus between them: ${JUDGES.join(", ")}; by default the first three`,
   ),
+  control: oneOf(
+    ["chance"],
+    undefined,
+    "with --reward coderl, ppocoder or swerl: the grade of what does not solve the task is drawn, a control",
+  ),
   timeout: number(undefined, "milliseconds that a reward may take, where others say it; by default 60000", {
     above: 0,
   }),

@@ -8,12 +8,13 @@
 import { fail } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
 import { nearest } from "../engine/options.ts";
+import { Rng } from "../engine/random.ts";
 import { approvalJudge } from "../rl/preferences/judges.ts";
 import { formatScore, malformedActions, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
 import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
 import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
-import { codeRlReward, ppoCoderReward, sweRlReward } from "../rl/rewards/program.ts";
+import { chanceReward, PROGRAM_REWARDS, type ProgramRewardName } from "../rl/rewards/program.ts";
 import { toolRlReward } from "../rl/rewards/toolCalls.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
@@ -29,15 +30,13 @@ import { once, type Settings } from "./settings.ts";
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
-/** What the info of an episode is worth, and the environments that tell it. */
-const OF_INFO: Readonly<Record<InfoReward, { readonly envs: readonly string[]; readonly score: ScoreInfo }>> = {
-  coderl: { envs: ["code", "patch"], score: codeRlReward },
-  ppocoder: { envs: ["code", "patch"], score: ppoCoderReward },
-  swerl: { envs: ["patch"], score: sweRlReward },
-  toolrl: { envs: ["tools"], score: (info, { matching }) => toolRlReward(info, { matching }) },
+/** Rewards that read the info of an episode, and the environments that tell it. */
+const OF_INFO: Readonly<Record<ProgramRewardName | "toolrl", readonly string[]>> = {
+  coderl: ["code", "patch"],
+  ppocoder: ["code", "patch"],
+  swerl: ["patch"],
+  toolrl: ["tools"],
 };
-type InfoReward = Exclude<NonNullable<RewardSettings["name"]>, "judges" | "orm">;
-type ScoreInfo = (info: Trajectory["info"], settings: RewardSettings) => number;
 
 /** Options of one reward alone. */
 const OPTIONS_OF = { judges: "judges", timeout: "judges", matching: "toolrl" } as const;
@@ -69,6 +68,8 @@ export function rewardSettings(
   for (const [option, owner] of Object.entries(OPTIONS_OF))
     if (all[option as keyof RewardSettings] !== undefined && name !== owner)
       throw new UsageError(`--set reward.${option} is about --reward ${owner}; add it`);
+  if (all.control !== undefined && !(name !== undefined && Object.hasOwn(PROGRAM_REWARDS, name)))
+    throw new UsageError("--set reward.control is about --reward coderl, ppocoder and swerl; add one of them");
   const weights = weightsOf(all);
   if (cap !== undefined && Object.keys(weights).length === 0)
     throw new UsageError(
@@ -119,7 +120,7 @@ export function checkRewards(
     if (pretrained)
       throw new UsageError("--reward orm trains a copy of the run's own warm start; leave --model-path out");
   } else if (name !== undefined) {
-    const { envs } = OF_INFO[name];
+    const envs = OF_INFO[name];
     if (!envs.includes(env))
       throw new UsageError(`--reward ${name} is for the environments ${envs.join(", ")}, not ${env}`);
   }
@@ -144,6 +145,8 @@ function judgesOf({ judges = "verifier+form+tools" }: RewardSettings): readonly 
 /** A run as its rewards see it. */
 interface RewardContext {
   readonly template: Template;
+  /** Of the run: what chance draws. */
+  readonly seed: number;
   /** Whom the judge `approval` asks. */
   readonly model: Model;
   /** What judges in `--reward orm`. */
@@ -187,7 +190,7 @@ export function criticised(
 /** @throws UsageError if there are no outcomes that a critic could foretell, or nobody who could ask it */
 export function checkCritic({ env, async, pretrained, data, rl }: Preset): void {
   OUTCOME_CRITIC_TRAINING.read(rl.outcomeCritic);
-  const envs: readonly string[] = OF_INFO.coderl.envs;
+  const envs: readonly string[] = OF_INFO.coderl;
   if (!envs.includes(env))
     throw new UsageError(
       `--method ${rl.method}: outcome_critic is for the environments ${envs.join(", ")}, not ${env}`,
@@ -203,16 +206,20 @@ export function checkCritic({ env, async, pretrained, data, rl }: Preset): void 
 function outcomeFor(
   name: NonNullable<RewardSettings["name"]>,
   settings: RewardSettings,
-  { template, model, reader }: RewardContext,
+  { template, model, reader, seed }: RewardContext,
 ): RewardFunction {
   if (name === "orm") {
     const judge = reader ?? fail("--reward orm: there is no outcome model yet");
     return async (t) => (await import("./outcomeModel.ts")).judgeOutcome(judge, template, t);
   }
   if (name !== "judges") {
-    const { score } = OF_INFO[name];
-    return ({ info }) => {
-      const reward = score(info, settings);
+    const chance = new Rng(seed).split("reward.control");
+    return (t) => {
+      // An episode's chance is its own, whatever was played before it.
+      const draw = (): Rng => chance.split(t.seed).split(t.stream.ids.join());
+      const ofProgram = (of: ProgramRewardName): number =>
+        settings.control ? chanceReward(of, t.info, draw()) : PROGRAM_REWARDS[of](t.info);
+      const reward = name === "toolrl" ? toolRlReward(t.info, { matching: settings.matching }) : ofProgram(name);
       return { reward, parts: { [name]: reward } };
     };
   }
@@ -232,7 +239,7 @@ function outcomeFor(
 /** The environment's own outcome with the components that are added to it. */
 export function rewardOf(
   settings: RewardSettings,
-  { template, maxLength }: Omit<RewardContext, "model" | "reader">,
+  { template, maxLength }: Pick<RewardContext, "template" | "maxLength">,
 ): (trajectory: Trajectory) => CompositeReward {
   const textOf = (t: Trajectory): string => {
     const actions = turnsOf(t, template).map(({ action }) => action);

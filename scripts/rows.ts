@@ -135,7 +135,7 @@ export const ROWS: readonly Row[] = [
   ),
   unmeasured(
     "BEACON",
-    "--advantage beacon",
+    "--advantage milestone",
     "arXiv 2605.06078",
     "credit by milestones within an episode beats one return for all of it",
     NO_TIME,

@@ -51,9 +51,8 @@ async function votesOf<Question>(
 ): Promise<(boolean | undefined)[]> {
   const settled = await Promise.allSettled(judges.map(async (judge) => judge(question, signal)));
   signal?.throwIfAborted();
-  return settled.map((said) =>
-    said.status === "fulfilled" && typeof said.value === "boolean" ? said.value : undefined,
-  );
+  const answers = settled.map((said) => (said.status === "fulfilled" ? said.value : undefined));
+  return answers.map((answer) => (typeof answer === "boolean" ? answer : undefined));
 }
 
 /**

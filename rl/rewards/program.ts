@@ -4,6 +4,7 @@
  * the `patch` and the `solution` as unified diffs. An episode that submitted nothing is one that does not compile.
  */
 import { check } from "../../engine/errors.ts";
+import type { Rng } from "../../engine/index.ts";
 import { patchSimilarity } from "./similarity.ts";
 
 type Info = Readonly<Record<string, number | string | boolean>>;
@@ -40,3 +41,22 @@ export function sweRlReward(info: Info): number {
   const [patch, solution] = [info["patch"] as string | undefined, info["solution"] as string | undefined];
   return patch === undefined || solution === undefined ? -1 : patchSimilarity(patch, solution);
 }
+
+/** What a reward of programs pays, by the name of `--reward`. */
+export const PROGRAM_REWARDS = { coderl: codeRlReward, ppocoder: ppoCoderReward, swerl: sweRlReward } as const;
+export type ProgramRewardName = keyof typeof PROGRAM_REWARDS;
+
+/** How each reward grades what does not solve its task, drawn: which failure, both matches, the similarity. */
+const DRAWN: Readonly<Record<ProgramRewardName, (info: Info, rng: Rng) => number>> = {
+  coderl: (_, rng) => rng.choice(Object.values(CODERL).filter((reward) => reward < 0)),
+  ppocoder: ({ outcome }, rng) =>
+    ppoCoderReward(outcome === undefined ? {} : { outcome }) + rng.uniform() + rng.uniform(),
+  swerl: (info, rng) => (sweRlReward(info) < 0 ? -1 : rng.uniform()),
+};
+
+/**
+ * The control of a graded reward: what solves the task, and what cannot be graded (no program, no patch), is paid as
+ * ever, and the grade of all else is chance.
+ */
+export const chanceReward = (name: ProgramRewardName, info: Info, rng: Rng): number =>
+  info["success"] === true ? PROGRAM_REWARDS[name](info) : DRAWN[name](info, rng);

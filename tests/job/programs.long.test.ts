@@ -16,16 +16,11 @@ const CASES = [
 ] as const;
 
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
-  // A software adapter takes half a minute for each: it has each world once, as rewards do not run on it.
-  it.each(executor === wasm ? CASES : CASES.slice(0, 2))(
-    "%s by %s",
-    { timeout: 600_000 },
-    async (env, reward, part) => {
-      const steps = await smokeRun(executor, smokePreset("--env", env, "--reward", reward));
-      for (const numbers of steps) {
-        expect(numbers["rewards/failed"]).toBe(0);
-        expect(numbers).toHaveProperty([`rewards/${part}/mean`]);
-      }
-    },
-  );
+  it.each(CASES)("%s by %s", { timeout: 600_000 }, async (env, reward, part) => {
+    const steps = await smokeRun(executor, smokePreset("--env", env, "--reward", reward));
+    for (const numbers of steps) {
+      expect(numbers["rewards/failed"]).toBe(0);
+      expect(numbers).toHaveProperty([`rewards/${part}/mean`]);
+    }
+  });
 });

@@ -30,7 +30,10 @@ const played = (info: Trajectory["info"], changes: Partial<Trajectory> = {}): Tr
     { info, stepRewards: [0], ...changes },
   );
 const paid = (settings: RewardSettings, t: Trajectory): EpisodeReward | Promise<EpisodeReward> =>
-  rewardOptionsOf(settings, { template: toyTemplate, model, maxLength: 40 }).reward!(t, new AbortController().signal);
+  rewardOptionsOf(settings, { template: toyTemplate, model, maxLength: 40, seed: 0 }).reward!(
+    t,
+    new AbortController().signal,
+  );
 
 describe("flags", () => {
   it("--reward NAME is --set reward.name=NAME, beside components, and stands in the summary", () => {
@@ -55,6 +58,7 @@ describe("flags", () => {
     [["--env", "code", "--reward", "swerl"], "--reward swerl is for the environments patch, not code"],
     [["--reward", "judges", ...set("reward.judges=form+formm")], 'unknown judge "formm"; did you mean "form"?'],
     [["--reward", "judges", ...set("reward.judges=form+form")], "--set reward.judges: form is there twice"],
+    [["--reward", "judges", ...set("reward.control=chance")], "reward.control is about --reward coderl, ppocoder and"],
     [set("reward.judges=form"), "--set reward.judges is about --reward judges; add it"],
     [["--env", "code", "--reward", "coderl", ...set("reward.timeout=5")], "reward.timeout is about --reward judges"],
     [["--reward", "judges", ...set("reward.name=judges")], "--reward and --set reward.name are the same"],
@@ -80,6 +84,14 @@ describe("outcomes", () => {
     const both = paid({ name: "coderl", format: 0.2 }, played(info)) as EpisodeReward;
     expect(both).toMatchObject({ outcome: -0.3, parts: { coderl: -0.3, outcome: -0.3, format: 0 } });
     expect(both.reward).toBeCloseTo(-0.3, 12);
+  });
+
+  it("of programs, with chance for a grade: an episode's own, of the run's seed", () => {
+    const settings = { name: "ppocoder", control: "chance" } as const;
+    const worth = (seed: number): number => (paid(settings, played(info, { seed })) as EpisodeReward).reward;
+    expect(worth(1)).toBe(worth(1));
+    expect(new Set([1, 2, 3].map(worth)).size).toBe(3);
+    expect(paid(settings, played({ ...info, success: true }))).toMatchObject({ reward: 2.25 });
   });
 
   it("of judges, as a promise: the verifier, the form and the tools vote, and the majority decides", async () => {
@@ -109,7 +121,7 @@ describe("outcomes", () => {
   it("judges have a time limit", () => {
     const { rewardLimits } = rewardOptionsOf(
       { name: "judges", timeout: 7 },
-      { template: toyTemplate, model, maxLength: 9 },
+      { template: toyTemplate, model, maxLength: 9, seed: 0 },
     );
     expect(rewardLimits).toEqual({ timeout: 7 });
   });

@@ -136,15 +136,28 @@ describe("advantages", () => {
     expectNear(ofLastAction([played(7, [0, 1]), played(8, [0, 0])]), [0.5, -0.5]);
   });
 
+  /** An episode of two tokens an action, with these step rewards. */
+  const acting = (stepRewards: number[]): Trajectory => {
+    const turns = stepRewards.flatMap((_, turn): Part[] => [
+      ["action", [2, 2]],
+      ["observation", [turn]],
+    ]);
+    return episode(turns, { stepRewards, reward: sumOf(stepRewards) });
+  };
+
+  it("BEACON's vector: 5 steps, milestones of 10 after steps 1 and 3, γ .9: 9, 10, 9, 10, 0", () => {
+    const other = [0, 0, 0, 0, 0];
+    const { perToken } = milestone({ gamma: 0.9 }).estimate([acting([0, 10, 0, 10, 0]), acting(other)]);
+    // Episodes ±10. The first segment is compared with five steps of the other, which never ends it: mean 19 / 7.
+    const values = [9 - 19 / 7, 10 - 19 / 7, 9 - 9.5, 10 - 9.5, 0].map((r) => 10 + r);
+    expectNear(
+      [1, 4, 7, 10, 13].map((t) => perToken[0]![t]!),
+      values,
+    );
+  });
+
   it("milestones: R·γ^(t_k − t) within a segment, against those in the same segment", () => {
-    const played = (stepRewards: number[]): Trajectory => {
-      const turns = stepRewards.flatMap((_, turn): Part[] => [
-        ["action", [2, 2]],
-        ["observation", [turn]],
-      ]);
-      return episode(turns, { stepRewards, reward: sumOf(stepRewards) });
-    };
-    const { perToken } = milestone({ gamma: 0.5, lambda: 2 }).estimate([played([0, 1]), played([0, 0])]);
+    const { perToken } = milestone({ gamma: 0.5, lambda: 2 }).estimate([acting([0, 1]), acting([0, 0])]);
     // Values .5, 1 and 0, 0 in the first segment: mean .375; episodes ±.5. Tokens 0 of a row are never trained.
     expectNear(perToken[0]!, [0, 0.5 + 2 * 0.125, 0, 0.5 + 2 * 0.625, 0.5 + 2 * 0.625, 0]);
     expectNear(perToken[1]!, [0, -0.5 - 2 * 0.375, 0, -0.5 - 2 * 0.375, -0.5 - 2 * 0.375, 0]);

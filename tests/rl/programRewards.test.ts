@@ -1,8 +1,19 @@
 /** Rewards of submitted programs and patches against numbers by hand, and the vote of judges as a reward. */
 import { describe, expect, it } from "vitest";
+import { Rng } from "../../engine/random.ts";
 import { unifiedDiff } from "../../environments/patch/repository.ts";
+import { gae } from "../../rl/methods/advantages/index.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { judgesReward } from "../../rl/rewards/judge.ts";
-import { codeRlReward, ppoCoderReward, sweRlReward } from "../../rl/rewards/program.ts";
+import {
+  chanceReward,
+  codeRlReward,
+  ppoCoderReward,
+  type ProgramRewardName,
+  sweRlReward,
+} from "../../rl/rewards/program.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
+import { episode } from "../support/rlToy.ts";
 
 describe("programs", () => {
   it.each([
@@ -14,6 +25,31 @@ describe("programs", () => {
     const info = { outcome, syntaxMatch: 0.8, dataFlowMatch: 0.5 };
     expect(codeRlReward(info)).toBe(codeRl);
     expect(ppoCoderReward(info)).toBeCloseTo(ppoCoder, 12);
+  });
+
+  it("PPOCoder's vector: a program that compiles, matches of .8 and .5, lp − ref .2 and −.1, β .1", () => {
+    const batch = [
+      episode(
+        [
+          ["prompt", [1]],
+          ["action", [2, 3]],
+        ],
+        { reward: ppoCoderReward({ outcome: "failed test", syntaxMatch: 0.8, dataFlowMatch: 0.5 }) },
+      ),
+    ];
+    const lp = batch[0]!.stream.oldLogProbs;
+    const refLogProbs = [Float64Array.of(0, lp[1]! - 0.2, lp[2]! + 0.1)];
+    const values = [new Float64Array(3)];
+    const advantage = gae({ gamma: 0, lambda: 0, whiten: false }); // γ 0: the rewards themselves
+    const kl = { beta: 0.1, estimator: "k1", in: "reward" } as const;
+    const found = advantagesOf(
+      { advantage, policyLoss: ppoClip(), aggregation: "token-mean", critic: {}, kl },
+      batch,
+      0,
+      { refLogProbs, values },
+    );
+    expect(found.perToken[0]![1]).toBeCloseTo(-0.02, 12);
+    expect(found.perToken[0]![2]).toBeCloseTo(2.31, 12);
   });
 
   it("nothing submitted is what does not compile; another outcome is none of a program", () => {
@@ -37,6 +73,32 @@ describe("patches", () => {
     expect(sweRlReward({ patch: solution })).toBe(-1);
     expect(sweRlReward({ solution })).toBe(-1);
     expect(worth({})).toBe(-1);
+  });
+});
+
+describe("the control of graded rewards", () => {
+  const drawn = (name: ProgramRewardName, info: Parameters<typeof codeRlReward>[0]): number[] =>
+    Array.from({ length: 100 }, (_, seed) => chanceReward(name, info, new Rng(seed)));
+  const matches = { syntaxMatch: 1, dataFlowMatch: 1 };
+
+  it("leaves what solves the task, and what is no program or no patch", () => {
+    expect(new Set(drawn("coderl", { outcome: "passed", success: true }))).toEqual(new Set([1]));
+    expect(new Set(drawn("ppocoder", { outcome: "passed", success: true, ...matches }))).toEqual(new Set([3]));
+    expect(new Set(drawn("swerl", {}))).toEqual(new Set([-1]));
+  });
+
+  it("draws all else: which failure, two matches, a similarity; whether it compiles stays", () => {
+    const failed = { outcome: "failed test", success: false, ...matches };
+    expect(new Set(drawn("coderl", failed))).toEqual(new Set([-1, -0.6, -0.3]));
+    for (const [outcome, base] of [["compile error", -1] as const, ["failed test", 1] as const]) {
+      const all = drawn("ppocoder", { ...failed, outcome });
+      expect(Math.min(...all)).toBeGreaterThanOrEqual(base);
+      expect(Math.max(...all)).toBeLessThan(base + 2);
+      expect(all.reduce((a, b) => a + b, 0) / all.length).toBeCloseTo(base + 1, 0);
+    }
+    const patches = drawn("swerl", { patch: "a", solution: "a" });
+    expect(Math.max(...patches)).toBeGreaterThan(0.9);
+    expect(Math.min(...patches)).toBeLessThan(0.1);
   });
 });
 

@@ -4,7 +4,7 @@
  * `npm run mutate`: before it was here, an edit of that place went unnoticed.
  */
 import { describe, expect, it } from "vitest";
-import { repetitionPenalty } from "../../rl/rewards/behaviour.ts";
+import { malformedActions, repetitionPenalty } from "../../rl/rewards/behaviour.ts";
 import { composite } from "../../rl/rewards/composite.ts";
 import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, majorityVote, tally } from "../../rl/rewards/judge.ts";
@@ -16,6 +16,12 @@ import { toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 it("repetitions are of three words unless said otherwise", () => {
   expect(repetitionPenalty("a b c a b c")).toBe(-0.25);
   expect(repetitionPenalty("a b c")).toBe(0);
+});
+
+it("nothing is malformed of an episode in which nobody acted, and whose world counts no errors", () => {
+  const stream = emptyStream();
+  toyTemplate.appendTask(stream, "ab");
+  for (const stepRewards of [[], [0]]) expect(malformedActions({ stream, stepRewards, info: {} })).toBe(0);
 });
 
 it("lengths: α is 1 unless given; rewards of wrong answers can be given", () => {

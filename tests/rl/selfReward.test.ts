@@ -95,6 +95,15 @@ describe("an ensemble", () => {
     ).toEqual([NaN, 2, 3, 4, 5, 6]);
   });
 
+  it("the rubric's vector: three judgements of three answers, 4 5 4, 2 2 3, 4 4 4: the first over the second", async () => {
+    const answers = episodes([0, 0, 0]);
+    const judges = [says("once", [4, 2, 4]), says("twice", [5, 2, 4]), says("thrice", [4, 3, 4])];
+    const { scores } = await judgeEpisodes(judges, answers, context(), { ensemble: "mean" });
+    expect(scores).toEqual([13 / 3, 7 / 3, 4]);
+    const pairs = judgedPairs(answers, scores);
+    expect(pairs.map(({ chosen, rejected }) => [answers.indexOf(chosen), answers.indexOf(rejected)])).toEqual([[0, 1]]);
+  });
+
   it("ends with the signal's reason, and only with it", async () => {
     const signal = AbortSignal.abort(new Error("enough"));
     await expect(judgeEpisodes([says("x", [1, 2, 3, 4, 5, 6])], rows, { ...context(), signal })).rejects.toThrow(

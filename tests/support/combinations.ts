@@ -26,16 +26,19 @@ const flags = (name: string, values: readonly string[]): string[] => ["", ...val
 const isOfRewards = (name: string): boolean => !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name);
 
 const METHOD_NAMES = [...Object.keys(METHODS), ...Object.keys(RECIPES), ...Object.keys(YARDSTICKS)];
-/** What a run of two small steps cannot do of a recipe: find groups with spread, and train the critic for 50 steps. */
+/** What a run of a few small steps cannot do of a recipe: find groups with spread, and train the critic for 50 steps. */
 const SMALLER: Readonly<Record<string, string>> = {
   dapo_full: " --set dynamicSampling.exhausted=train",
   vapo_full: " --set critic.pretrain=1",
   coderl: " --set outcomeCritic.episodes=8 --set outcomeCritic.steps=2",
 };
 
+const CONTROLS_OF_LABELS = ["shuffled", "none"].map((labels) => set("sft.labelled=8", `sft.labels=${labels}`));
+
 /** The flags of a value of each factor; the first is what a user gets who says nothing, or `grpo`. */
 export const FACTORS: Factors = {
   env: Object.keys(ENVIRONMENTS).map((name) => `--env ${name}`),
+  coordinates: ["", set("env.coordinates=bins")],
   method: METHOD_NAMES.map((name) => `--method ${name}${SMALLER[name] ?? ""}`),
   addOn: ["", "+echo", "+paw", "+actfocus", "+top_entropy", "+outcome_critic"],
   advantage: flags("advantage", Object.keys(ADVANTAGES)),
@@ -81,7 +84,10 @@ export const FACTORS: Factors = {
   workers: ["", "--workers 1", "--workers 1 --max-staleness 1"],
   learners: ["", "--learners nats://localhost:4222"],
   lora: ["", set("lora.r=2")],
-  sft: ["", set("sft.thoughts=true"), set("sft.labelled=8"), set("sft.loss=dft"), set("sft.general=0.5")],
+  sft: [
+    ...["", set("sft.thoughts=true"), set("sft.labelled=8"), ...CONTROLS_OF_LABELS],
+    ...[set("sft.loss=dft"), set("sft.general=0.5")],
+  ],
   negatives: ["", set("env.negatives=0.5")],
   selfPlay: ["", "--self-play absolute-zero", "--self-play r-zero"],
 };
@@ -181,12 +187,12 @@ const OF_EPISODES = new Set([
  * - An estimator reads rewards, and says what else it needs and promises (statistics, a memory, a greedy rollout); a
  *   loss sees numbers for each token, and says the same. Those that say the same are one, and a preset is its parts.
  * - Worlds, rewards and choices of tasks reach a method through what its estimator reads, no loss sees them.
- * - Labels are made before RL begins, which sees demonstrations alone.
+ * - Labels are made before RL begins, which sees demonstrations alone; nor do methods see whose they are.
  */
 export function seen(factor: string, value: string, other: string): string {
   const word = value.split(" ")[1];
   const isOfEpisodes = OF_EPISODES.has(other);
-  if (factor === "sft" && value.includes("labelled") && other !== "env" && other !== "method") return "";
+  if (factor === "sft" && value.includes("labelled") && other !== "env") return other === "method" ? "labelled" : "";
   if (FACTORS[other]!.length <= 3 || word === undefined) return value;
   const reads = (name: string): string => (READERS.has(name) && isOfEpisodes ? name : estimator(name));
   if (factor === "loss") return isOfEpisodes ? "a loss" : policyLoss(word);

@@ -9,9 +9,25 @@ import { QUIET } from "./tinyRun.ts";
 
 type Numbers = Readonly<Record<string, unknown>>;
 
-/** Two groups of four, so that 20 steps take a minute on a software adapter. */
-export const smokePreset = (...flags: readonly string[]): Preset =>
-  presetOfFlags("--quick", "--steps", "20", "--set", "rl.groups=2", "--set", "evaluation.every=20", ...flags);
+/** So small, and with episodes so short, that 20 steps take seconds, also on a software adapter. */
+export function smokePreset(...flags: readonly string[]): Preset {
+  const preset = presetOfFlags("--quick", "--steps", "20", "--set", "rl.groups=2", ...flags);
+  const { maxTurns, maxActionTokens } = preset.rollout;
+  return {
+    ...preset,
+    tokenizer: { ...preset.tokenizer, vocabSize: 280, corpusEpisodes: 20 },
+    model: { ...preset.model, hiddenSize: 16, layers: 1, heads: 2, intermediateSize: 16 },
+    sft: { ...preset.sft, demonstrations: 40, steps: 40, warmup: 2, checkpointEvery: 40, lr: 3e-2 },
+    rollout: {
+      ...preset.rollout,
+      maxTurns: Math.min(3, maxTurns),
+      maxActionTokens: Math.min(12, maxActionTokens),
+      maxObservationTokens: 24,
+    },
+    evaluation: { every: 20, episodes: 4, finalEpisodes: 4 },
+    checkpointEvery: 20,
+  };
+}
 
 /** @returns the metrics of RL's 20 steps, whose numbers are finite; the policy is trained in some of them */
 export function expectTrained(store: MemoryStore): readonly Numbers[] {

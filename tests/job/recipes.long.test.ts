@@ -1,0 +1,37 @@
+/**
+ * One name for a paper's method with its data and rewards, and labels of a model, in the main job: warm start, 20 steps
+ * of RL, evaluation, on WebAssembly and on WebGPU; everything stays finite, and what the name promises happens.
+ */
+import { describe, expect, it } from "vitest";
+import { gpuEnabled } from "../support/gpu.ts";
+import { wasm, webgpu } from "../support/rlExecutors.ts";
+import { smokePreset, smokeRun } from "../support/smokeRun.ts";
+
+type Numbers = Readonly<Record<string, unknown>>;
+const all = (steps: readonly Numbers[], name: string): number[] => steps.map((numbers) => Number(numbers[name]));
+
+describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", { timeout: 600_000 }, (executor) => {
+  it("dapo_full plays groups again that have no spread", async () => {
+    const own = ["--env", "gridworld", "--method", "dapo_full", "--set", "dynamicSampling.exhausted=train"];
+    const steps = await smokeRun(executor, smokePreset(...own));
+    expect(Math.max(...all(steps, "dynamic_sampling/refills"))).toBeGreaterThan(0);
+  });
+
+  it("starpo_s makes malformed actions cost", async () => {
+    const steps = await smokeRun(executor, smokePreset("--env", "web", "--method", "starpo_s"));
+    expect(Math.min(...all(steps, "rewards/malformed/mean"))).toBeLessThan(0);
+  });
+
+  it("vapo_full leaves the policy alone while its critic learns", async () => {
+    const own = ["--env", "web", "--method", "vapo_full", "--set", "critic.pretrain=5"];
+    const steps = await smokeRun(executor, smokePreset(...own));
+    const losses = all(steps, "policy_loss");
+    expect(losses.slice(0, 5)).toEqual([0, 0, 0, 0, 0]);
+    expect(losses.slice(5)).not.toEqual(losses.slice(5).map(() => 0));
+  });
+
+  it("inverse dynamics labels, then RL", async () => {
+    const own = ["--env", "web", "--set", "env.families=enter", "--set", "sft.labelled=20"];
+    await smokeRun(executor, smokePreset(...own));
+  });
+});
