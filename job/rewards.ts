@@ -1,6 +1,7 @@
 /**
  * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
- * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, or the vote of judges. The
+ * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, or the vote of
+ * judges. The
  * components (form, use of tools, length, repetition) have small weights, and their sum is capped so that it cannot
  * outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics and for
  * GDPO.
@@ -21,7 +22,6 @@ import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
 import type { Reader } from "../rl/train/reader.ts";
-import type { Preset } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
 import type { MethodFlags } from "./startOptions.ts";
@@ -95,11 +95,25 @@ const OVERLONG_FROM = 0.8;
 
 type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajectory) => number>>;
 
+/** What rewards have to know of a run's settings. */
+interface RunOfRewards {
+  readonly env: string;
+  readonly async?: unknown;
+  readonly pretrained?: unknown;
+}
+
+/** What a critic of outcomes has to know of them. */
+interface RunOfCritic extends RunOfRewards {
+  readonly data?: { readonly selfPlay?: unknown };
+  readonly rl: {
+    readonly method: string;
+    readonly reward?: RewardSettings;
+    readonly outcomeCritic?: OutcomeCriticOptions;
+  };
+}
+
 /** @throws if the settings of the return do not fit together, or not to the run */
-export function checkRewards(
-  settings: RewardSettings,
-  { env, async, pretrained }: Pick<Preset, "env" | "async" | "pretrained">,
-): void {
+export function checkRewards(settings: RewardSettings, { env, async, pretrained }: RunOfRewards): void {
   const nothing = (): number => 0;
   compositeOf(settings, {
     format: nothing,
@@ -183,12 +197,12 @@ export function criticised(
   const critic = reader ?? fail("outcome_critic: there is no critic yet");
   return async (t, signal) => {
     const said = reward ? await reward(t, signal) : { reward: t.reward, parts: {} };
-    return (await import("./outcomeModel.ts")).withShares(critic, template, t, said, labels);
+    return (await import("./readers.ts")).withShares(critic, template, t, said, labels);
   };
 }
 
 /** @throws UsageError if there are no outcomes that a critic could foretell, or nobody who could ask it */
-export function checkCritic({ env, async, pretrained, data, rl }: Preset): void {
+export function checkCritic({ env, async, pretrained, data, rl }: RunOfCritic): void {
   OUTCOME_CRITIC_TRAINING.read(rl.outcomeCritic);
   const envs: readonly string[] = OF_INFO.coderl;
   if (!envs.includes(env))
@@ -210,7 +224,7 @@ function outcomeFor(
 ): RewardFunction {
   if (name === "orm") {
     const judge = reader ?? fail("--reward orm: there is no outcome model yet");
-    return async (t) => (await import("./outcomeModel.ts")).judgeOutcome(judge, template, t);
+    return async (t) => (await import("./readers.ts")).judgeOutcome(judge, template, t);
   }
   if (name !== "judges") {
     const chance = new Rng(seed).split("reward.control");

@@ -18,6 +18,7 @@ export interface ToolCall {
 export const TOOL_CALLS = options("toolCallReward", {
   matching: oneOf(["greedy", "best"], "greedy", "how calls are matched: each wanted one in turn, or all at once"),
 });
+/** Options of `toolCallReward`: calls are matched greedily by default, as the authors' code does. */
 export type ToolCallOptions = OptionsOf<typeof TOOL_CALLS>;
 
 /** Calls that are matched in every order at most; more are matched greedily. */

@@ -80,7 +80,7 @@ function rowsOf(lessons: readonly Marked[]): TokenRow[] {
 
 /** Options of `trainReader`. */
 export interface ReaderTraining extends Pick<PackOptions, "padId" | "maxTokens"> {
-  /** How many lessons are drawn for a step, with replacement, half of them with a target below one half if there are. */
+  /** Lessons of a step, drawn with replacement, half of them with a target below one half if there are such. */
   readonly batchSize: number;
   readonly steps: number;
   readonly lr: Schedule;

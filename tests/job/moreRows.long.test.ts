@@ -19,13 +19,15 @@ const CASES: readonly (readonly [flags: string, ...metrics: string[]])[] = [
   ["--env code --method coderl --set outcomeCritic.episodes=24 --set outcomeCritic.steps=4", "rewards/critic/mean"],
 ];
 /** A software adapter takes minutes for what WebAssembly does in seconds. */
-const SMALLER =
-  "--set rl.groupSize=2 --set rollout.maxTurns=2 --set rollout.maxActionTokens=10 --set evaluation.finalEpisodes=3 --set evaluation.episodes=3";
+const SMALLER: readonly string[] = [
+  ...["rl.groupSize=2", "rollout.maxTurns=2", "rollout.maxActionTokens=10"],
+  ...["evaluation.finalEpisodes=3", "evaluation.episodes=3"],
+].flatMap((setting) => ["--set", setting]);
 
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
   it.each(CASES)("%s", { timeout: 600_000 }, async (flags, ...metrics) => {
-    const all = executor === wasm ? flags : `${flags} ${SMALLER}`;
-    const steps = await smokeRun(executor, smokePreset(...all.split(" ")));
+    const all = [...flags.split(" "), ...(executor === wasm ? [] : SMALLER)];
+    const steps = await smokeRun(executor, smokePreset(...all));
     for (const metric of metrics) expect(steps.some((numbers) => metric in numbers)).toBe(true);
   });
 });

@@ -12,20 +12,20 @@ const BUDGETS: Readonly<Record<string, number>> = {
   kernels: 7180,
   engine: 7270,
   nn: 5510, // shards
-  environments: 8440, // web, screen
-  "rl/episode": 420,
-  "rl/methods": 3020,
-  "rl/rewards": 640,
-  "rl/play": 705, // inverse.ts; the end of a call
+  environments: 8620, // web, screen, tools
+  "rl/episode": 425,
+  "rl/methods": 3065, // a KL that decays
+  "rl/rewards": 725, // toolCalls.ts
+  "rl/play": 755, // inverse.ts; the end of a call; generalTexts.ts
   "rl/tasks": 1090,
-  "rl/train": 1530, // scoring that can be stopped
+  "rl/train": 1780, // scoring that can be stopped; reader.ts, outcomeCritic.ts
   "rl/async": 900,
   "rl/selfplay": 430,
   "rl/learners": 235,
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 3750, // inverse.ts
+  job: 4160, // inverse.ts; models that judge
   mcp: 680,
   node: 1740, // environmentFile.ts
   remote: 460,

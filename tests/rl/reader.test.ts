@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { agreement } from "../../job/outcomeModel.ts";
+import { agreement } from "../../job/readers.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import {
   disposeReader,
