@@ -39,10 +39,10 @@ function jaccard(a: readonly string[], b: readonly string[]): number {
 }
 
 /** How much a call has of a wanted one: the Jaccard index of parameter names, and one for each equal value. */
-function likeness(wanted: ToolCall, said: ToolCall | undefined): number {
-  if (said === undefined || said.name !== wanted.name) return 0;
+function likeness(wanted: ToolCall, said: ToolCall): number {
+  if (said.name !== wanted.name) return 0;
   const [names, saidNames] = [Object.keys(wanted.parameters), Object.keys(said.parameters)];
-  const equal = names.filter((name) => Object.hasOwn(said.parameters, name) && sameValue(wanted, said, name));
+  const equal = names.filter((name) => sameValue(wanted, said, name));
   return jaccard(names, saidNames) + equal.length;
 }
 
@@ -64,7 +64,7 @@ function greedy(said: readonly ToolCall[], wanted: readonly ToolCall[]): number 
 /** The largest Σ over all matchings. */
 function best(said: readonly ToolCall[], wanted: readonly ToolCall[]): number {
   const [call, ...others] = wanted;
-  if (call === undefined || said.length === 0) return 0;
+  if (call === undefined) return 0;
   const without = best(said, others);
   return said.reduce(
     (most, one, i) => Math.max(most, likeness(call, one) + best(said.toSpliced(i, 1), others)),

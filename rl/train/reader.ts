@@ -65,10 +65,8 @@ const crossEntropyOfLogit = fuse("bce", (z, y) => where(z.gt(0), z, 0).add(z.abs
 function rowsOf(lessons: readonly Marked[]): TokenRow[] {
   const count = lessons.reduce((n, { marks }) => n + marks.length, 0);
   return lessons.map(({ episode, marks }) => {
-    const [wValue, returns] = [0, 1].map(() => new Float64Array(episode.stream.ids.length)) as [
-      Float64Array,
-      Float64Array,
-    ];
+    const wValue = new Float64Array(episode.stream.ids.length);
+    const returns = new Float64Array(wValue.length);
     for (const { token, target } of marks) {
       check(token > 0 && token < wValue.length, () => `reader: token ${token} of ${wValue.length} cannot be read`);
       wValue[token] = 1 / count;
@@ -101,9 +99,7 @@ export async function trainReader(
   check(lessons.length > 0 || steps === 0, () => "trainReader: there are no lessons");
   const trained = { model: reader.model.params, head: reader.head } as Tree;
   const optimizer = new AdamW(trained, { betas: [0.9, 0.98], weightDecay: 0.01, clipNorm: 1 });
-  const classes = [false, true].map((isGood) =>
-    lessons.filter(({ marks }) => (marks.at(-1)?.target ?? 0) >= 0.5 === isGood),
-  );
+  const classes = [false, true].map((isGood) => lessons.filter(({ marks }) => marks.at(-1)!.target >= 0.5 === isGood));
   const both = classes.filter((of) => of.length > 0);
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) {
@@ -118,7 +114,7 @@ export async function trainReader(
         const z = readerLogits(head, hiddenOf({ ...reader.model, params }, micro));
         const { wValue, returns } = micro.columns;
         const total = sum(mul(column(wValue), crossEntropyOfLogit(z, column(returns))));
-        return [total, mul(total, 1)];
+        return [total, total];
       });
       const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
       return { loss, norm: optimizer.step(gradient, lr(step)) };

@@ -2,7 +2,6 @@
  * The rest of the table of methods: what is there beside losses, penalties and estimators (rlMethods.ts), each with its
  * formula, its source, and the tests that hold it. docs/methods.md is made of these rows, too.
  */
-
 import { OTHER_DATA_ROWS, REWARD_ROWS, WORLD_ROWS } from "./rlRewardRows.ts";
 
 /** A test by its file and the beginning of its title. */
