@@ -25,7 +25,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 4160, // inverse.ts; models that judge
+  job: 4170, // inverse.ts; models that judge
   mcp: 680,
   node: 1740, // environmentFile.ts
   remote: 460,
