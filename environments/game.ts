@@ -17,7 +17,7 @@ import {
   type StepInfo,
   type StepResult,
 } from "./environment.ts";
-import { number } from "../engine/optionTable.ts";
+import { number, type Settled } from "../engine/optionTable.ts";
 import { COMMON_OPTIONS, type OptionFields, type OptionsWith, type SettledOptions, settleOptions } from "./options.ts";
 import { selectFamilies } from "./selection.ts";
 
@@ -27,6 +27,18 @@ export const SIZED = {
 };
 /** Options of games whose worlds come in three sizes: `size` 1 (default) to 3, and `EnvironmentOptions`. */
 export type GameOptions = OptionsWith<typeof SIZED>;
+
+/** Options of games that know goals on the way to the outcome (`GameRules.subgoals`). */
+export const SHAPED = {
+  subgoals: number(0, "reward for each subgoal when it is reached for the first time", { min: 0 }),
+  shaping: number(
+    0,
+    "reward for each subgoal while it holds, as a potential: taken back when it is lost, and at the end",
+    {
+      min: 0,
+    },
+  ),
+};
 
 /** What a game makes of a seed. */
 export interface GameTask {
@@ -99,6 +111,8 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   random(rng: Rng, task: string | undefined, options: SettledOptions<F>): string;
   /** What a newcomer does now, if there is more to say than that two actions are random. */
   novice?(episode: Episode<F, Task, State>, rng: Rng): NoviceMove;
+  /** The names of the subgoals that hold now: for games with the options `SHAPED`. */
+  subgoals?(episode: Episode<F, Task, State>): readonly string[];
   /** What might be thought before the next action, as `EnvironmentSpec` has it. */
   thoughts?(episode: Episode<F, Task, State>, rng: Rng): string;
   /** The same task, in which this seed decides what is left to chance after `reset`. Default: nothing is. */
@@ -140,6 +154,9 @@ export class GameEnvironment<
   #rules: GameRules<F, Family, Task, State> | undefined;
   #family: Family | undefined;
   #episode: Episode<F, Task, State> | undefined;
+  /** The subgoals that were reached so far, also before the first action, and how many hold now. */
+  #reached: ReadonlySet<string> = new Set();
+  #held = 0;
   /** The sum over all answers so far; undefined once one did not tell its own. */
   #answerEntropy: number | undefined = 0;
 
@@ -165,7 +182,21 @@ export class GameEnvironment<
     this.#family = rng.choice(this.#families);
     const task = await rules.makeTask(rng, this.#family, options);
     this.#episode = { options, task, state: rules.start(task), turns: 0, toolErrors: 0 };
+    this.#progress(false);
     return task.text;
+  }
+
+  /** What the options `SHAPED` pay for what holds now. */
+  #progress(isOver: boolean): number {
+    const { subgoals = 0, shaping = 0 } = this.#options as Partial<Settled<typeof SHAPED>>;
+    if (subgoals === 0 && shaping === 0) return 0;
+    const holds = this.rules.subgoals!(this.episode);
+    const fresh = holds.filter((name) => !this.#reached.has(name)).length;
+    const held = isOver ? 0 : holds.length;
+    const rise = held - this.#held;
+    this.#reached = new Set([...this.#reached, ...holds]);
+    this.#held = held;
+    return subgoals * fresh + shaping * rise;
   }
 
   /** What is hidden from the agent, for experts and tests. @throws before reset */
@@ -197,7 +228,7 @@ export class GameEnvironment<
     const { kind, score } = ending ?? { kind: "none", score: 0 };
     return {
       observation,
-      reward: reward ?? score,
+      reward: (reward ?? score) + this.#progress(ending !== undefined),
       done: ending !== undefined,
       info: {
         ...this.info,
@@ -221,6 +252,8 @@ export class GameEnvironment<
     copy.#rules = this.#rules;
     copy.#family = this.#family;
     copy.#answerEntropy = this.#answerEntropy;
+    copy.#reached = this.#reached;
+    copy.#held = this.#held;
     return copy;
   }
 }
