@@ -18,7 +18,14 @@ import {
   type StepResult,
 } from "./environment.ts";
 import { number, type Settled } from "../engine/optionTable.ts";
-import { COMMON_OPTIONS, type OptionFields, type OptionsWith, type SettledOptions, settleOptions } from "./options.ts";
+import {
+  COMMON_OPTIONS,
+  type OptionFields,
+  type OptionsWith,
+  type SettledOptions,
+  settleOptions,
+  type SHAPED,
+} from "./options.ts";
 import { selectFamilies } from "./selection.ts";
 
 /** The option of games whose worlds come in three sizes. */
@@ -27,18 +34,6 @@ export const SIZED = {
 };
 /** Options of games whose worlds come in three sizes: `size` 1 (default) to 3, and `EnvironmentOptions`. */
 export type GameOptions = OptionsWith<typeof SIZED>;
-
-/** Options of games that know goals on the way to the outcome (`GameRules.subgoals`). */
-export const SHAPED = {
-  subgoals: number(0, "reward for each subgoal when it is reached for the first time", { min: 0 }),
-  shaping: number(
-    0,
-    "reward for each subgoal while it holds, as a potential: taken back when it is lost, and at the end",
-    {
-      min: 0,
-    },
-  ),
-};
 
 /** What a game makes of a seed. */
 export interface GameTask {

@@ -68,7 +68,7 @@ export const ROWS: readonly Row[] = [
     "--env web",
     "arXiv 2305.11854",
     "an agent that clicks, types and selects on pages that it reads as text gets better by rewards",
-    "negative so far (one seed each): 29.5 % to 32.0 % in 30 steps, ECHO 30.5 %, ECHO without reward 16.5 %; 48.3 % to 48.3 % in 50",
+    "negative so far (one seed): 29.5 % to 32.0 % in 30 steps, with ECHO 30.5 %, ECHO alone 16.5 %",
     "Pages: web",
   ),
   unmeasured(

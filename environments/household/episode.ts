@@ -1,8 +1,8 @@
 /** The families of `household`, its options, and what an episode knows. */
 import type { FamilyInfo } from "../environment.ts";
-import { type Episode, type GameTask, SHAPED, SIZED } from "../game.ts";
+import { type Episode, type GameTask, SIZED } from "../game.ts";
 import { number } from "../../engine/optionTable.ts";
-import type { OptionsWith } from "../options.ts";
+import { type OptionsWith, SHAPED } from "../options.ts";
 import type { House, HouseState, Treatment } from "./house.ts";
 
 export interface HouseholdFamily extends FamilyInfo {
@@ -49,8 +49,8 @@ export const HOUSEHOLD = {
 };
 /**
  * Options of `household`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, `maxSteps`, the
- * actions after which an episode ends unsolved (default 50, as in ALFWorld), and what a thing of the goal pays that is in
- * the hand, or has been treated (`subgoals`, `shaping`).
+ * actions after which an episode ends unsolved (default 50, as in ALFWorld), and what a thing of the goal pays that is
+ * in the hand, or has been treated (`subgoals`, `shaping`).
  */
 export type HouseholdOptions = OptionsWith<typeof HOUSEHOLD>;
 

@@ -65,7 +65,7 @@ function random(rng: Rng): string {
   return rng.choice(actions);
 }
 
-/** Of each thing of the goal: that it is in the hand or where it belongs, and that it is hot, cold or clean as asked. */
+/** Each thing of the goal: that it is in the hand or where it belongs, and that it is hot, cold or clean as asked. */
 function subgoals({ task: { goal }, state }: HouseholdEpisode): string[] {
   const treatment = goal.kind === "put" ? goal.treatment : undefined;
   const isThere = (thing: string): boolean => goal.kind === "put" && state.contents.get(goal.target)!.includes(thing);

@@ -1,8 +1,8 @@
 /** The families of `screen`, its options, and what an episode knows: windows, what is in them, and the goal. */
 import { oneOf } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { type Episode, type GameTask, SHAPED } from "../game.ts";
-import type { OptionsWith } from "../options.ts";
+import type { Episode, GameTask } from "../game.ts";
+import { type OptionsWith, SHAPED } from "../options.ts";
 
 /** All families, easiest first. */
 export const FAMILIES = [
@@ -22,8 +22,8 @@ export const SCREEN = {
   coordinates: oneOf(["cells", "bins"], "cells", "cells from 0, or OpenVLA's bins, 1 to 256 over the screen"),
 };
 /**
- * Options of `screen`, beside `EnvironmentOptions`: what an `answer` is, what `coordinates` are, and what each thing that
- * is entered rightly pays (`subgoals`, `shaping`).
+ * Options of `screen`, beside `EnvironmentOptions`: what an `answer` is, what `coordinates` are, and what each thing
+ * that is entered rightly pays (`subgoals`, `shaping`).
  */
 export type ScreenOptions = OptionsWith<typeof SCREEN>;
 

@@ -1,8 +1,8 @@
 /** The families of `web`, its options, and what an episode knows: a site of pages, what is on them, and the goal. */
 import { oneOf } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { type Episode, type GameTask, SHAPED } from "../game.ts";
-import type { OptionsWith } from "../options.ts";
+import type { Episode, GameTask } from "../game.ts";
+import { type OptionsWith, SHAPED } from "../options.ts";
 
 /** All families, easiest first. */
 export const FAMILIES = [

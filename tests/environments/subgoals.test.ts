@@ -1,4 +1,4 @@
-/** Subgoals of `web`, `screen` and `household`: paid when first reached, or as a potential, and milestones of BEACON. */
+/** Subgoals of `web`, `screen`, `household`: paid when first reached, or as a potential, and BEACON's milestones. */
 import { describe, expect, it } from "vitest";
 import type { Environment, EnvironmentSpec } from "../../environments/environment.ts";
 import { household } from "../../environments/household/index.ts";

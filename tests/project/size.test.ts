@@ -15,7 +15,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   environments: 8440, // web, screen
   "rl/episode": 420,
   "rl/methods": 3020,
-  "rl/rewards": 640,
+  "rl/rewards": 650, // chanceReward
   "rl/play": 705, // inverse.ts; the end of a call
   "rl/tasks": 1090,
   "rl/train": 1530, // scoring that can be stopped
@@ -25,7 +25,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 3750, // inverse.ts
+  job: 3790, // inverse.ts, names.ts
   mcp: 680,
   node: 1740, // environmentFile.ts
   remote: 460,
