@@ -17,8 +17,15 @@ import {
   type StepInfo,
   type StepResult,
 } from "./environment.ts";
-import { number } from "../engine/optionTable.ts";
-import { COMMON_OPTIONS, type OptionFields, type OptionsWith, type SettledOptions, settleOptions } from "./options.ts";
+import { number, type Settled } from "../engine/optionTable.ts";
+import {
+  COMMON_OPTIONS,
+  type OptionFields,
+  type OptionsWith,
+  type SettledOptions,
+  settleOptions,
+  type SHAPED,
+} from "./options.ts";
 import { selectFamilies } from "./selection.ts";
 
 /** The option of games whose worlds come in three sizes. */
@@ -99,6 +106,8 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   random(rng: Rng, task: string | undefined, options: SettledOptions<F>): string;
   /** What a newcomer does now, if there is more to say than that two actions are random. */
   novice?(episode: Episode<F, Task, State>, rng: Rng): NoviceMove;
+  /** The names of the subgoals that hold now: for games with the options `SHAPED`. */
+  subgoals?(episode: Episode<F, Task, State>): readonly string[];
   /** What might be thought before the next action, as `EnvironmentSpec` has it. */
   thoughts?(episode: Episode<F, Task, State>, rng: Rng): string;
   /** The same task, in which this seed decides what is left to chance after `reset`. Default: nothing is. */
@@ -140,6 +149,9 @@ export class GameEnvironment<
   #rules: GameRules<F, Family, Task, State> | undefined;
   #family: Family | undefined;
   #episode: Episode<F, Task, State> | undefined;
+  /** The subgoals that were reached so far, also before the first action, and how many hold now. */
+  #reached: ReadonlySet<string> = new Set();
+  #held = 0;
   /** The sum over all answers so far; undefined once one did not tell its own. */
   #answerEntropy: number | undefined = 0;
 
@@ -165,7 +177,21 @@ export class GameEnvironment<
     this.#family = rng.choice(this.#families);
     const task = await rules.makeTask(rng, this.#family, options);
     this.#episode = { options, task, state: rules.start(task), turns: 0, toolErrors: 0 };
+    this.#progress(false);
     return task.text;
+  }
+
+  /** What the options `SHAPED` pay for what holds now. */
+  #progress(isOver: boolean): number {
+    const { subgoals = 0, shaping = 0 } = this.#options as Partial<Settled<typeof SHAPED>>;
+    if (subgoals === 0 && shaping === 0) return 0;
+    const holds = this.rules.subgoals!(this.episode);
+    const fresh = holds.filter((name) => !this.#reached.has(name)).length;
+    const held = isOver ? 0 : holds.length;
+    const rise = held - this.#held;
+    this.#reached = new Set([...this.#reached, ...holds]);
+    this.#held = held;
+    return subgoals * fresh + shaping * rise;
   }
 
   /** What is hidden from the agent, for experts and tests. @throws before reset */
@@ -197,7 +223,7 @@ export class GameEnvironment<
     const { kind, score } = ending ?? { kind: "none", score: 0 };
     return {
       observation,
-      reward: reward ?? score,
+      reward: (reward ?? score) + this.#progress(ending !== undefined),
       done: ending !== undefined,
       info: {
         ...this.info,
@@ -221,6 +247,8 @@ export class GameEnvironment<
     copy.#rules = this.#rules;
     copy.#family = this.#family;
     copy.#answerEntropy = this.#answerEntropy;
+    copy.#reached = this.#reached;
+    copy.#held = this.#held;
     return copy;
   }
 }

@@ -55,6 +55,18 @@ export const COMMON_OPTIONS = {
   ),
 } satisfies Readonly<Record<keyof EnvironmentOptions, Option<unknown>>>;
 
+/** Options of games that know goals on the way to the outcome (`GameRules.subgoals`). */
+export const SHAPED = {
+  subgoals: number(0, "reward for each subgoal when it is reached for the first time", { min: 0 }),
+  shaping: number(
+    0,
+    "reward for each subgoal while it holds, as a potential: taken back when it is lost, and at the end",
+    {
+      min: 0,
+    },
+  ),
+};
+
 /** What `make` of an environment takes that declares the options `F`: all may be left out that have a default. */
 export type OptionsWith<F extends OptionFields> = EnvironmentOptions & Given<F>;
 

@@ -1,4 +1,4 @@
-/** What flags name beside methods: rewards, curricula and self-play, each with a sentence and its source for `--list`. */
+/** What flags name beside methods: rewards, curricula, self-play, each with a sentence and its source for `--list`. */
 import type { SELF_PLAY_NAMES } from "../rl/selfplay/options.ts";
 import type { CURRICULA, REWARDS } from "./parts.ts";
 

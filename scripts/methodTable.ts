@@ -43,7 +43,7 @@ lp is the new log-probability of a token, old the recorded one, ref a frozen ref
 ρ = e^(lp − old), sg(·) a value without its gradient, R the return of a rollout. Losses are minimised. **Golden**:
 entries of \`tests/fixtures/rl_losses.json\` and \`rl_losses_wide.json\` (verl, TRL, prime-rl, verl-agent, RAGEN), whose
 value and gradient are compared to 1e-6 on the f64 reference and to 1e-5 on the f32 executors, and of \`trl.json\` (TRL
-1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests, which also hold values worked out by hand.
+1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests, which also hold values by hand.
 `;
 
 /** Everything that methods are compared with. */

@@ -48,6 +48,14 @@ export const ROWS: readonly Row[] = [
     "nothing in 40 steps from a weak warm start: no gain over random programs",
     "Self-play: Absolute Zero",
   ),
+  ran(
+    "WebRL: failed tasks again, replay",
+    "--curriculum failed, --replay 2",
+    "arXiv 2411.02337",
+    "tasks that were failed are worth trying again, and earlier successes worth learning from again",
+    "nothing to be seen (one seed): 30.5 % and 33.5 %, plain GRPO 32.0 %",
+    "Pages: web",
+  ),
   unmeasured(
     "R-Zero",
     "--self-play r-zero",
@@ -60,7 +68,7 @@ export const ROWS: readonly Row[] = [
     "--env web",
     "arXiv 2305.11854",
     "an agent that clicks, types and selects on pages that it reads as text gets better by rewards",
-    "negative so far (one seed): warm start 48.3 %, after 50 steps GRPO 48.3 %, GRPO + ECHO 46.7 %",
+    "negative so far (one seed): 29.5 % to 32.0 % in 30 steps, with ECHO 30.5 %, ECHO alone 16.5 %",
     "Pages: web",
   ),
   unmeasured(
@@ -84,58 +92,65 @@ export const ROWS: readonly Row[] = [
     "few labelled episodes label many others, and imitating these beats imitating the few",
     NO_TIME,
   ),
-  unmeasured(
+  ran(
     "CodeRL's reward",
     "--reward coderl",
     "arXiv 2207.01780",
     "−1, −0.6, −0.3 and 1 by how a program fails teach more than whether its tests pass",
-    NO_TIME,
+    "no gain (one seed): 79.5 % in code, plain GRPO 80.5 %; in patch both 36.5 %",
+    "Programs: code",
   ),
-  unmeasured(
+  ran(
     "PPOCoder's reward",
     "--reward ppocoder",
     "arXiv 2301.13816",
     "likeness of syntax and data flow to a reference program speeds up learning to write programs",
-    NO_TIME,
+    "negative (one seed): 73.0 %, without its KL 75.5 %, plain PPO 80.5 %",
+    "Programs: code",
   ),
-  unmeasured(
+  ran(
     "SWE-RL's reward",
     "--reward swerl",
     "arXiv 2502.18449",
     "likeness of a patch to the true one teaches what running tests would",
-    NO_TIME,
+    "as good as running the tests (one seed): 38.0 % against 36.5 %, within chance",
+    "Repositories: patch",
   ),
-  unmeasured(
+  ran(
     "Judges that vote",
     "--reward judges",
     "arXiv 2401.10020",
     "a majority of judges can stand in for the verifier",
-    NO_TIME,
+    "negative (one seed): the vote 72.0 %, as without the verifier in it; the verifier alone 80.5 %; warm start 71.0 %",
+    "Programs: code",
   ),
-  unmeasured(
+  ran(
     "DAPO with its data",
     "--method dapo_full",
     "arXiv 2503.14476",
     "groups of equal outcomes refilled, and long answers punished, make steps worth more",
-    NO_TIME,
+    "85.5 % against DAPO's 78.5 % and 81.0 % of the refills alone (one seed): within chance",
+    "Programs: code",
   ),
-  unmeasured(
+  ran(
     "StarPO-S",
     "--method starpo_s",
     "RAGEN, arXiv 2504.20073",
     "training on the quarter of the groups with the largest spread is stabler than on all",
-    NO_TIME,
+    "negative (one seed): the quarter of largest spread 74.0 %, a random one 73.5 %, all groups 78.5 %",
+    "Programs: code",
   ),
-  unmeasured(
+  ran(
     "VAPO with value pre-training",
     "--method vapo_full",
     "arXiv 2504.05118",
     "a critic that was trained before the policy moves does not lead it astray at first",
-    NO_TIME,
+    "negative (one seed): VAPO forgets the task, 71.0 to 5.0 %, with pre-training 3.0 %",
+    "Programs: code",
   ),
   unmeasured(
-    "BEACON",
-    "--advantage milestone",
+    "BEACON and subgoals",
+    "--advantage milestone, --set env.subgoals=W",
     "arXiv 2605.06078",
     "credit by milestones within an episode beats one return for all of it",
     NO_TIME,

@@ -2,7 +2,7 @@
 import type { FamilyInfo } from "../environment.ts";
 import { type Episode, type GameTask, SIZED } from "../game.ts";
 import { number } from "../../engine/optionTable.ts";
-import type { OptionsWith } from "../options.ts";
+import { type OptionsWith, SHAPED } from "../options.ts";
 import type { House, HouseState, Treatment } from "./house.ts";
 
 export interface HouseholdFamily extends FamilyInfo {
@@ -44,11 +44,13 @@ export const FAMILIES: readonly HouseholdFamily[] = [
 
 export const HOUSEHOLD = {
   ...SIZED,
+  ...SHAPED,
   maxSteps: number(50, "actions after which an episode ends unsolved, as in ALFWorld", { integer: true, min: 1 }),
 };
 /**
- * Options of `household`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, and `maxSteps`, the
- * actions after which an episode ends unsolved (default 50, as in ALFWorld).
+ * Options of `household`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, `maxSteps`, the
+ * actions after which an episode ends unsolved (default 50, as in ALFWorld), and what a thing of the goal pays that is
+ * in the hand, or has been treated (`subgoals`, `shaping`).
  */
 export type HouseholdOptions = OptionsWith<typeof HOUSEHOLD>;
 

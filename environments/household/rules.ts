@@ -65,10 +65,21 @@ function random(rng: Rng): string {
   return rng.choice(actions);
 }
 
+/** Each thing of the goal: that it is in the hand or where it belongs, and that it is hot, cold or clean as asked. */
+function subgoals({ task: { goal }, state }: HouseholdEpisode): string[] {
+  const treatment = goal.kind === "put" ? goal.treatment : undefined;
+  const isThere = (thing: string): boolean => goal.kind === "put" && state.contents.get(goal.target)!.includes(thing);
+  return goal.things.flatMap((thing) => [
+    ...(state.hand === thing || isThere(thing) ? [`found ${thing}`] : []),
+    ...(treatment !== undefined && isTreated(state, thing, treatment) ? [`treated ${thing}`] : []),
+  ]);
+}
+
 export const rules: GameRules<typeof HOUSEHOLD, HouseholdFamily, HouseholdTask, HouseState> = {
   makeTask,
   start: ({ start }) => start,
   play,
   expert,
   random,
+  subgoals,
 };

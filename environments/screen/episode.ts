@@ -2,7 +2,7 @@
 import { oneOf } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../environment.ts";
 import type { Episode, GameTask } from "../game.ts";
-import type { OptionsWith } from "../options.ts";
+import { type OptionsWith, SHAPED } from "../options.ts";
 
 /** All families, easiest first. */
 export const FAMILIES = [
@@ -17,10 +17,14 @@ export const FAMILIES = [
 export type ScreenFamily = (typeof FAMILIES)[number];
 
 export const SCREEN = {
+  ...SHAPED,
   answer: oneOf(["rows", "screen"], "rows", "what an action is answered with: the rows that changed, or the screen"),
   coordinates: oneOf(["cells", "bins"], "cells", "cells from 0, or OpenVLA's bins, 1 to 256 over the screen"),
 };
-/** Options of `screen`, beside `EnvironmentOptions`: what an `answer` is, and what `coordinates` are. */
+/**
+ * Options of `screen`, beside `EnvironmentOptions`: what an `answer` is, what `coordinates` are, and what each thing
+ * that is entered rightly pays (`subgoals`, `shaping`).
+ */
 export type ScreenOptions = OptionsWith<typeof SCREEN>;
 
 export const WIDTH = 12;

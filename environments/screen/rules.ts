@@ -76,6 +76,18 @@ function novice(episode: ScreenEpisode, rng: Rng): NoviceMove {
   return { action: `click ${x} ${Math.max(1, Math.round(Number(y) + beside))}`, isGuess: true };
 }
 
+/** What is entered as it should be: each field, each box, and the item that is picked. */
+function subgoals({ task: { goal }, state }: ScreenEpisode): string[] {
+  const fields = Object.entries(goal.fields).filter(([name, wants]) => state.fields[name] === wants);
+  const boxes = goal.ticked.filter((text) => state.ticked.includes(text));
+  const isPicked = goal.picked !== "" && state.picked === goal.picked;
+  return [
+    ...fields.map(([name]) => `field ${name}`),
+    ...boxes.map((text) => `box ${text}`),
+    ...(isPicked ? ["item"] : []),
+  ];
+}
+
 export const rules: GameRules<typeof SCREEN, ScreenFamily, ScreenTask, ScreenState> = {
   makeTask,
   start: startOf,
@@ -83,4 +95,5 @@ export const rules: GameRules<typeof SCREEN, ScreenFamily, ScreenTask, ScreenSta
   expert,
   random,
   novice,
+  subgoals,
 };

@@ -2,7 +2,7 @@
 import { oneOf } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../environment.ts";
 import type { Episode, GameTask } from "../game.ts";
-import type { OptionsWith } from "../options.ts";
+import { type OptionsWith, SHAPED } from "../options.ts";
 
 /** All families, easiest first. */
 export const FAMILIES = [
@@ -18,9 +18,13 @@ export const FAMILIES = [
 export type WebFamily = (typeof FAMILIES)[number];
 
 export const WEB = {
+  ...SHAPED,
   answer: oneOf(["change", "page"], "change", "what a filled field is answered with: the field, or the whole page"),
 };
-/** Options of `web`, beside `EnvironmentOptions`: whether an `answer` is what has changed, or the whole page. */
+/**
+ * Options of `web`, beside `EnvironmentOptions`: whether an `answer` is what has changed, or the whole page; and what
+ * fields that are filled rightly and pages on the way pay (`subgoals`, `shaping`).
+ */
 export type WebOptions = OptionsWith<typeof WEB>;
 
 /** Something on a page; all but text have a ref, which is its place among those that have one. */

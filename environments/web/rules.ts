@@ -70,6 +70,16 @@ function novice(episode: WebEpisode, rng: Rng): NoviceMove {
   return { action: wrong, isGuess: wrong !== action };
 }
 
+/** Fields that hold what they should, and pages on the way that have been open. */
+function subgoals({ task: { goal, visits }, state }: WebEpisode): string[] {
+  const fields = Object.entries(goal.values).flatMap(([page, values]) =>
+    Object.entries(values).flatMap(([field, wants]) =>
+      state.values[page]?.[field] === wants ? [`field ${page} ${field}`] : [],
+    ),
+  );
+  return [...fields, ...visits.filter((page) => state.seen.includes(page)).map((page) => `page ${page}`)];
+}
+
 export const rules: GameRules<typeof WEB, WebFamily, WebTask, WebState> = {
   makeTask,
   start: () => ({ path: [], seen: [], values: {}, above: 0, isRefused: false }),
@@ -77,4 +87,5 @@ export const rules: GameRules<typeof WEB, WebFamily, WebTask, WebState> = {
   expert,
   random,
   novice,
+  subgoals,
 };

@@ -31,7 +31,7 @@ export function malformedActions({
   stepRewards,
   info,
 }: Pick<Trajectory, "stream" | "stepRewards" | "info">): number {
-  const isCut = (lastTurn(stream) ?? -1) >= stepRewards.length;
+  const isCut = (lastTurn(stream) ?? -Infinity) >= stepRewards.length;
   return Number(info["toolErrors"] ?? 0) + Number(isCut);
 }
 

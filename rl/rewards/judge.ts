@@ -49,9 +49,9 @@ async function votesOf<Question>(
   question: Question,
   signal: AbortSignal | undefined,
 ): Promise<(boolean | undefined)[]> {
-  const settled = await Promise.allSettled(judges.map(async (judge) => judge(question, signal)));
+  const asked = judges.map(async (judge) => judge(question, signal));
+  const answers = await Promise.all(asked.map((answer) => answer.catch(() => undefined)));
   signal?.throwIfAborted();
-  const answers = settled.map((said) => (said.status === "fulfilled" ? said.value : undefined));
   return answers.map((answer) => (typeof answer === "boolean" ? answer : undefined));
 }
 

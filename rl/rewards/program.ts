@@ -46,11 +46,12 @@ export function sweRlReward(info: Info): number {
 export const PROGRAM_REWARDS = { coderl: codeRlReward, ppocoder: ppoCoderReward, swerl: sweRlReward } as const;
 export type ProgramRewardName = keyof typeof PROGRAM_REWARDS;
 
+const { passed: _, ...FAILURES } = CODERL;
+
 /** How each reward grades what does not solve its task, drawn: which failure, both matches, the similarity. */
 const DRAWN: Readonly<Record<ProgramRewardName, (info: Info, rng: Rng) => number>> = {
-  coderl: (_, rng) => rng.choice(Object.values(CODERL).filter((reward) => reward < 0)),
-  ppocoder: ({ outcome }, rng) =>
-    ppoCoderReward(outcome === undefined ? {} : { outcome }) + rng.uniform() + rng.uniform(),
+  coderl: (_, rng) => rng.choice(Object.values(FAILURES)),
+  ppocoder: (info, rng) => ppoCoderReward({ ...info, syntaxMatch: rng.uniform(), dataFlowMatch: rng.uniform() }),
   swerl: (info, rng) => (sweRlReward(info) < 0 ? -1 : rng.uniform()),
 };
 

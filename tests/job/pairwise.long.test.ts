@@ -2,8 +2,8 @@
  * Everything with everything: environments, methods and their parts, rewards, data options, workers, learners,
  * adapters, warm starts and self-play, each two of them. First what is refused: in one line that names both, before
  * anything begins, and by a rule of the list below, so that a new refusal fails here. Then runs in which each other
- * pair occurs: the main job on a tiny model, three steps from the warm start of the world, every number finite; and from
- * the second step's checkpoint on the run ends with the same numbers and the same weights.
+ * pair occurs: the main job on a tiny model, three steps from the warm start of the world, every number finite; and
+ * from the second step's checkpoint on the run ends with the same numbers and the same weights.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";

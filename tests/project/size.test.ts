@@ -15,7 +15,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   environments: 8620, // web, screen, tools
   "rl/episode": 425,
   "rl/methods": 3065, // a KL that decays
-  "rl/rewards": 725, // toolCalls.ts
+  "rl/rewards": 740, // toolCalls.ts, chanceReward
   "rl/play": 755, // inverse.ts; the end of a call; generalTexts.ts
   "rl/tasks": 1090,
   "rl/train": 1780, // scoring that can be stopped; reader.ts, outcomeCritic.ts
@@ -25,7 +25,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 4170, // inverse.ts; models that judge
+  job: 4200, // inverse.ts, names.ts; models that judge
   mcp: 680,
   node: 1740, // environmentFile.ts
   remote: 460,

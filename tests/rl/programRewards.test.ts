@@ -96,7 +96,10 @@ describe("the control of graded rewards", () => {
       expect(Math.max(...all)).toBeLessThan(base + 2);
       expect(all.reduce((a, b) => a + b, 0) / all.length).toBeCloseTo(base + 1, 0);
     }
-    const patches = drawn("swerl", { patch: "a", solution: "a" });
+    const before = { f: "a", g: "d" };
+    const [patch, solution] = [unifiedDiff(before, { ...before, g: "e" }), unifiedDiff(before, { ...before, f: "b" })];
+    expect(sweRlReward({ patch, solution })).toBe(0);
+    const patches = drawn("swerl", { patch, solution });
     expect(Math.max(...patches)).toBeGreaterThan(0.9);
     expect(Math.min(...patches)).toBeLessThan(0.1);
   });

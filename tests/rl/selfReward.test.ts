@@ -95,7 +95,7 @@ describe("an ensemble", () => {
     ).toEqual([NaN, 2, 3, 4, 5, 6]);
   });
 
-  it("the rubric's vector: three judgements of three answers, 4 5 4, 2 2 3, 4 4 4: the first over the second", async () => {
+  it("the rubric's vector: judgements 4 5 4, 2 2 3 and 4 4 4 of three answers: the first over the second", async () => {
     const answers = episodes([0, 0, 0]);
     const judges = [says("once", [4, 2, 4]), says("twice", [5, 2, 4]), says("thrice", [4, 3, 4])];
     const { scores } = await judgeEpisodes(judges, answers, context(), { ensemble: "mean" });

@@ -26,7 +26,7 @@ const flags = (name: string, values: readonly string[]): string[] => ["", ...val
 const isOfRewards = (name: string): boolean => !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name);
 
 const METHOD_NAMES = [...Object.keys(METHODS), ...Object.keys(RECIPES), ...Object.keys(YARDSTICKS)];
-/** What a run of a few small steps cannot do of a recipe: find groups with spread, and train the critic for 50 steps. */
+/** What a few small steps cannot do of a recipe: find groups with spread, and train the critic for 50 steps. */
 const SMALLER: Readonly<Record<string, string>> = {
   dapo_full: " --set dynamicSampling.exhausted=train",
   vapo_full: " --set critic.pretrain=1",

@@ -115,7 +115,7 @@ const EXPERT: TestName = ["tests/environments/contract.ts", "the expert solves i
 
 export const WORLD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
   web: row(
-    "generated pages read as text, `click`, `type`, `select`, `scroll`, `back`; 1 if the page is left as asked: `--env web`",
+    "generated pages as text, `click`, `type`, `select`, `scroll`, `back`; 1 if the end is as asked: `--env web`",
     "the setting of WebGUM, arXiv 2305.11854",
     ["tests/environments/web.test.ts", "the end state"],
     EXPERT,
