@@ -163,12 +163,13 @@ export const ROWS: readonly Row[] = [
     "negative in part: the loss on general texts falls from 13 to 0.1 nats, success of the warm start from 32 to 7 %",
     "AgentTuning: general texts",
   ),
-  unmeasured(
+  ran(
     "Agent-FLAN: plain answers",
     "--set env.negatives=0.5 --set demo.negatives=0.3",
     "arXiv 2403.12881",
     "demonstrations without a tool, or without a need for one, end calls that nobody wanted",
-    NO_TIME,
+    "works, in the warm start: unwanted calls from 98 to 13 % of such tasks, problems from 29 to 24 % (within chance)",
+    "Agent-FLAN: plain answers",
   ),
   ran(
     "ToolRL's reward",
@@ -186,12 +187,13 @@ export const ROWS: readonly Row[] = [
     "works, for a part of it: 62.0 %, the verifier 65.0 %, the warm start 55.3 %, a model of shuffled labels 43.7 %",
     "Tools: ToolRL's reward and an outcome model",
   ),
-  unmeasured(
+  ran(
     "CodeRL's critic",
     "--method coderl",
     "arXiv 2207.01780",
     "a critic that foretells outcomes gives the tokens that decide the credit",
-    NO_TIME,
+    "nothing to be seen (one seed, ten steps): 75 %, with a uniform critic 75 %, without one 78 %, warm start 74 %",
+    "Programs: CodeRL's critic",
   ),
   unmeasured(
     "VPT: decaying KL",

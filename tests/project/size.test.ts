@@ -12,7 +12,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   kernels: 7180,
   engine: 7270,
   nn: 5510, // shards
-  environments: 8620, // web, screen, tools
+  environments: 8700, // web, screen, tools
   "rl/episode": 425,
   "rl/methods": 3065, // a KL that decays
   "rl/rewards": 740, // toolCalls.ts, chanceReward
