@@ -21,9 +21,6 @@ export const TOOL_CALLS = options("toolCallReward", {
 /** Options of `toolCallReward`: calls are matched greedily by default, as the authors' code does. */
 export type ToolCallOptions = OptionsOf<typeof TOOL_CALLS>;
 
-/** Calls that are matched in every order at most; more are matched greedily. */
-const MOST_ORDERS = 7;
-
 /** |a ∩ b| / |a ∪ b| of multisets; 1 if both are empty. */
 function jaccard(a: readonly string[], b: readonly string[]): number {
   const left = [...b];
@@ -86,7 +83,7 @@ export function toolCallReward(
   if (said === undefined) return -3;
   if (wanted.length === 0) return 0;
   const most = wanted.reduce((sum, { parameters }) => sum + 1 + Object.keys(parameters).length, 1);
-  const isSmall = Math.max(said.length, wanted.length) <= MOST_ORDERS;
+  const isSmall = Math.max(said.length, wanted.length) <= 7; // of more there are too many orders to try all
   const matched = matching === "best" && isSmall ? best(said, wanted) : greedy(said, wanted);
   const names = (calls: readonly ToolCall[]): string[] => calls.map(({ name }) => name);
   return (6 * (jaccard(names(said), names(wanted)) + matched)) / most - 3;

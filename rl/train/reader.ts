@@ -6,20 +6,8 @@
  * What a token is told is read where it is predicted, as a critic's value is: the state has seen all tokens before it.
  */
 import { check } from "../../engine/errors.ts";
-import {
-  fuse,
-  mul,
-  noGrad,
-  type Rng,
-  scope,
-  sum,
-  tensor,
-  type Tensor,
-  type Tree,
-  treeLeaves,
-} from "../../engine/index.ts";
-import { add, matmul, outsideScopes, randomNormal, zeros } from "../../engine/index.ts";
-import { where } from "../../kernels/expr.ts";
+import { mul, noGrad, type Rng, scope, sum, tensor, type Tensor, type Tree, treeLeaves } from "../../engine/index.ts";
+import { add, matmul, outsideScopes, randomNormal, softplus, sub, zeros } from "../../engine/index.ts";
 import { AdamW, type Model, type Schedule } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
@@ -59,7 +47,7 @@ export interface Marked {
 export const lastToken = ({ stream }: Trajectory): number => stream.ids.length - 1;
 
 /** −(y·ln σ(z) + (1 − y)·ln(1 − σ(z))) = ln(1 + e^z) − y·z, without overflow. */
-const crossEntropyOfLogit = fuse("bce", (z, y) => where(z.gt(0), z, 0).add(z.abs().neg().exp().log1p()).sub(y.mul(z)));
+const crossEntropyOfLogit = (z: Tensor, y: Tensor): Tensor => sub(softplus(z), mul(y, z));
 
 /** Rows whose marked tokens share a weight of 1, with the targets as `returns`. */
 function rowsOf(lessons: readonly Marked[]): TokenRow[] {
