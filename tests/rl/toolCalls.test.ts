@@ -48,8 +48,8 @@ describe("correctness", () => {
     const more = (n: number): ToolCall[] => Array.from({ length: n }, (_, i) => f({ a: i }, `tool${i}`));
     const gain = (wantedMore: number, saidMore: number): number => {
       const all = [
-        [...said!, ...more(saidMore)],
-        [...wanted!, ...more(wantedMore)],
+        [...said, ...more(saidMore)],
+        [...wanted, ...more(wantedMore)],
       ] as const;
       return toolCallReward(...all, { matching: "best" }) - toolCallReward(...all);
     };
