@@ -168,7 +168,7 @@ export const ROWS: readonly Row[] = [
     "--set env.negatives=0.5 --set demo.negatives=0.3",
     "arXiv 2403.12881",
     "demonstrations without a tool, or without a need for one, end calls that nobody wanted",
-    "works, in the warm start: unwanted calls from 98 to 13 % of such tasks, problems from 29 to 24 % (within chance)",
+    "works: unwanted calls in 98 % of such tasks without, 13 % with them, after GRPO 98 and 2 %",
     "Agent-FLAN: plain answers",
   ),
   ran(
@@ -192,7 +192,7 @@ export const ROWS: readonly Row[] = [
     "--method coderl",
     "arXiv 2207.01780",
     "a critic that foretells outcomes gives the tokens that decide the credit",
-    "nothing to be seen (one seed, ten steps): 75 %, with a uniform critic 75 %, without one 78 %, warm start 74 %",
+    "no gain in ten steps, three seeds: 80.7 %, a uniform critic 81.0 %, none 82.0 %, shuffled outcomes 80.7 %",
     "Programs: CodeRL's critic",
   ),
   unmeasured(

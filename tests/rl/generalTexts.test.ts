@@ -43,7 +43,7 @@ describe("general texts", () => {
     expect([...train, ...heldOut].every(isRight)).toBe(true);
     expect(new Set(train.map(({ question }) => question.split(":")[0]))).toEqual(new Set(Object.keys(answers)));
     const lengths = train.map(({ question }) => question.split(": ")[1]!.split(" ").length);
-    expect([...new Set(lengths)].toSorted()).toEqual([2, 3, 4]);
+    expect(new Set(lengths)).toEqual(new Set([2, 3, 4]));
     expect(train.some(({ question }) => isHeldOut(question))).toBe(false);
     expect(heldOut.every(({ question }) => isHeldOut(question))).toBe(true);
     expect(draw("train")).toEqual(train);
