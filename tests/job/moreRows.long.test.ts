@@ -16,7 +16,7 @@ const CASES: readonly (readonly [flags: string, ...metrics: string[]])[] = [
   ["--env tools --reward toolrl --set env.levels=1-3", "rewards/toolrl/mean"],
   ["--env tools --reward orm --set orm.episodes=24 --set orm.steps=4 --set orm.batchSize=4", "rewards/agreement/mean"],
   ["--env tools --kl 0.2 --set kl.decay=0.9995", "kl_beta"],
-  ["--env code --method coderl+echo --set outcomeCritic.episodes=9", "rewards/critic/mean"],
+  ["--env code --method coderl+echo --set outcomeCritic.episodes=9 --set outcomeCritic.steps=4", "rewards/critic/mean"],
 ];
 /** A software adapter takes minutes for what WebAssembly does in seconds. */
 const SMALLER: readonly string[] = ["--set", "rl.groupSize=2", "--set", "evaluation.finalEpisodes=3"];
