@@ -245,13 +245,12 @@ export class Experiment {
     reader: Reader | undefined,
   ): DataOptions {
     const { rl, seed } = this.preset;
-    const { reward, outcomeCritic } = rl;
     const { options } = this.#data;
     const maxLength = longestCompletion(this.preset);
     const context = { template, model: reference, reader, maxLength, seed };
-    const rewards = reward ? rewardOptionsOf(reward, context) : {};
+    const rewards = rl.reward ? rewardOptionsOf(rl.reward, context) : {};
     if (this.#objective.tokenWeights?.name !== "outcome_critic") return { ...options, ...rewards };
-    return { ...options, ...rewards, reward: criticised(rewards.reward, context, outcomeCritic) };
+    return { ...options, ...rewards, reward: criticised(rewards.reward, context, rl.outcomeCritic) };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */

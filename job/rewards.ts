@@ -14,14 +14,13 @@ import { formatScore, malformedActions, repetitionPenalty, toolEfficiency } from
 import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
 import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
-import { chanceReward, PROGRAM_REWARDS } from "../rl/rewards/program.ts";
+import { chanceReward, PROGRAM_REWARDS, type ProgramRewardName } from "../rl/rewards/program.ts";
 import { toolRlReward } from "../rl/rewards/toolCalls.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
 import type { Reader } from "../rl/train/reader.ts";
-import type { Preset } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
 import type { MethodFlags } from "./startOptions.ts";
@@ -31,19 +30,15 @@ import { once, type Settings } from "./settings.ts";
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
 /** Rewards that are computed from the info of an episode, and the environments that provide it. */
-const OF_INFO: Readonly<Record<InfoReward, { readonly envs: readonly string[]; readonly score: ScoreInfo }>> = {
-  coderl: { envs: ["code", "patch"], score: PROGRAM_REWARDS.coderl },
-  ppocoder: { envs: ["code", "patch"], score: PROGRAM_REWARDS.ppocoder },
-  swerl: { envs: ["patch"], score: PROGRAM_REWARDS.swerl },
-  toolrl: { envs: ["tools"], score: (info, { matching }) => toolRlReward(info, { matching }) },
+const OF_INFO: Readonly<Record<ProgramRewardName | "toolrl", readonly string[]>> = {
+  coderl: ["code", "patch"],
+  ppocoder: ["code", "patch"],
+  swerl: ["patch"],
+  toolrl: ["tools"],
 };
-type InfoReward = Exclude<NonNullable<RewardSettings["name"]>, "judges" | "orm">;
-type ScoreInfo = (info: Trajectory["info"], settings: RewardSettings) => number;
 
 /** Options of one reward alone. */
 const OPTIONS_OF = { judges: "judges", timeout: "judges", matching: "toolrl" } as const;
-
-const isOfPrograms = (name: string): name is keyof typeof PROGRAM_REWARDS => Object.hasOwn(PROGRAM_REWARDS, name);
 
 /** The components that can be added to the outcome. */
 const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;
@@ -72,7 +67,7 @@ export function rewardSettings(
   for (const [option, owner] of Object.entries(OPTIONS_OF))
     if (all[option as keyof RewardSettings] !== undefined && name !== owner)
       throw new UsageError(`--set reward.${option} is about --reward ${owner}; add it`);
-  if (all.control !== undefined && !(name !== undefined && isOfPrograms(name)))
+  if (all.control !== undefined && !(name !== undefined && Object.hasOwn(PROGRAM_REWARDS, name)))
     throw new UsageError("--set reward.control is about --reward coderl, ppocoder and swerl; add one of them");
   const weights = weightsOf(all);
   if (cap !== undefined && Object.keys(weights).length === 0)
@@ -99,11 +94,25 @@ const OVERLONG_FROM = 0.8;
 
 type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajectory) => number>>;
 
+/** The settings of a run that its rewards depend on. */
+interface RunOfRewards {
+  readonly env: string;
+  readonly async?: unknown;
+  readonly pretrained?: unknown;
+}
+
+/** The settings of a run that a critic of outcomes depends on. */
+interface RunOfCritic extends RunOfRewards {
+  readonly data?: { readonly selfPlay?: unknown };
+  readonly rl: {
+    readonly method: string;
+    readonly reward?: RewardSettings;
+    readonly outcomeCritic?: OutcomeCriticOptions;
+  };
+}
+
 /** @throws if the settings of the return contradict each other or the run */
-export function checkRewards(
-  settings: RewardSettings,
-  { env, async, pretrained }: Pick<Preset, "env" | "async" | "pretrained">,
-): void {
+export function checkRewards(settings: RewardSettings, { env, async, pretrained }: RunOfRewards): void {
   const nothing = (): number => 0;
   compositeOf(settings, {
     format: nothing,
@@ -124,7 +133,7 @@ export function checkRewards(
     if (pretrained)
       throw new UsageError("--reward orm trains a copy of the run's own warm start; leave --model-path out");
   } else if (name !== undefined) {
-    const { envs } = OF_INFO[name];
+    const envs = OF_INFO[name];
     if (!envs.includes(env))
       throw new UsageError(`--reward ${name} is for the environments ${envs.join(", ")}, not ${env}`);
   }
@@ -187,14 +196,14 @@ export function criticised(
   const critic = reader ?? fail("outcome_critic: there is no critic yet");
   return async (t, signal) => {
     const said = reward ? await reward(t, signal) : { reward: t.reward, parts: {} };
-    return (await import("./outcomeModel.ts")).withShares(critic, template, t, said, labels);
+    return (await import("./readers.ts")).withShares(critic, template, t, said, labels);
   };
 }
 
 /** @throws UsageError if there are no outcomes that a critic could foretell, or nobody who could ask it */
-export function checkCritic({ env, async, pretrained, data, rl }: Preset): void {
+export function checkCritic({ env, async, pretrained, data, rl }: RunOfCritic): void {
   OUTCOME_CRITIC_TRAINING.read(rl.outcomeCritic);
-  const envs: readonly string[] = OF_INFO.coderl.envs;
+  const envs: readonly string[] = OF_INFO.coderl;
   if (!envs.includes(env))
     throw new UsageError(
       `--method ${rl.method}: outcome_critic is for the environments ${envs.join(", ")}, not ${env}`,
@@ -214,16 +223,16 @@ function outcomeFor(
 ): RewardFunction {
   if (name === "orm") {
     const judge = reader ?? fail("--reward orm: there is no outcome model yet");
-    return async (t) => (await import("./outcomeModel.ts")).judgeOutcome(judge, template, t);
+    return async (t) => (await import("./readers.ts")).judgeOutcome(judge, template, t);
   }
   if (name !== "judges") {
-    const { score } = OF_INFO[name];
     const chance = new Rng(seed).split("reward.control");
     return (t) => {
       // An episode's chance is its own, whatever was played before it.
       const draw = (): Rng => chance.split(t.seed).split(t.stream.ids.join());
-      const isDrawn = settings.control !== undefined && isOfPrograms(name);
-      const reward = isDrawn ? chanceReward(name, t.info, draw()) : score(t.info, settings);
+      const ofProgram = (of: ProgramRewardName): number =>
+        settings.control ? chanceReward(of, t.info, draw()) : PROGRAM_REWARDS[of](t.info);
+      const reward = name === "toolrl" ? toolRlReward(t.info, { matching: settings.matching }) : ofProgram(name);
       return { reward, parts: { [name]: reward } };
     };
   }

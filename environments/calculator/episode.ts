@@ -30,6 +30,7 @@ export const CALCULATOR = {
     max: 1,
   }),
 };
+/** Options of `calculator`, beside `EnvironmentOptions`: the share of problems that want a plain answer. */
 export type CalculatorOptions = OptionsWith<typeof CALCULATOR>;
 
 export interface CalculatorTask extends GameTask {

@@ -54,8 +54,8 @@
  *     ok
  *     $ done
  *
- * Calls are compared, not what they do: a lamp that was set wrong cannot be set again. Held-out requests share no set of
- * calls with those of training, and no name.
+ * Calls are compared, not what they do: a lamp that was set wrong cannot be set again. Held-out requests share no set
+ * of calls with those of training, and no name.
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";

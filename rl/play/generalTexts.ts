@@ -6,7 +6,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/random.ts";
-import { isHeldOut } from "../../environments/selection.ts";
+import { isHeldOut } from "../../environments/index.ts";
 import { emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 

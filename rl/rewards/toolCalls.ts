@@ -18,10 +18,8 @@ export interface ToolCall {
 export const TOOL_CALLS = options("toolCallReward", {
   matching: oneOf(["greedy", "best"], "greedy", "how calls are matched: each wanted one in turn, or all at once"),
 });
+/** Options of `toolCallReward`: calls are matched greedily by default, as the authors' code does. */
 export type ToolCallOptions = OptionsOf<typeof TOOL_CALLS>;
-
-/** Calls that are matched in every order at most; more are matched greedily. */
-const MOST_ORDERS = 7;
 
 /** |a ∩ b| / |a ∪ b| of multisets; 1 if both are empty. */
 function jaccard(a: readonly string[], b: readonly string[]): number {
@@ -38,10 +36,10 @@ function jaccard(a: readonly string[], b: readonly string[]): number {
 }
 
 /** How much a call has of a wanted one: the Jaccard index of parameter names, and one for each equal value. */
-function likeness(wanted: ToolCall, said: ToolCall | undefined): number {
-  if (said === undefined || said.name !== wanted.name) return 0;
+function likeness(wanted: ToolCall, said: ToolCall): number {
+  if (said.name !== wanted.name) return 0;
   const [names, saidNames] = [Object.keys(wanted.parameters), Object.keys(said.parameters)];
-  const equal = names.filter((name) => Object.hasOwn(said.parameters, name) && sameValue(wanted, said, name));
+  const equal = names.filter((name) => sameValue(wanted, said, name));
   return jaccard(names, saidNames) + equal.length;
 }
 
@@ -63,7 +61,7 @@ function greedy(said: readonly ToolCall[], wanted: readonly ToolCall[]): number 
 /** The largest Σ over all matchings. */
 function best(said: readonly ToolCall[], wanted: readonly ToolCall[]): number {
   const [call, ...others] = wanted;
-  if (call === undefined || said.length === 0) return 0;
+  if (call === undefined) return 0;
   const without = best(said, others);
   return said.reduce(
     (most, one, i) => Math.max(most, likeness(call, one) + best(said.toSpliced(i, 1), others)),
@@ -85,7 +83,7 @@ export function toolCallReward(
   if (said === undefined) return -3;
   if (wanted.length === 0) return 0;
   const most = wanted.reduce((sum, { parameters }) => sum + 1 + Object.keys(parameters).length, 1);
-  const isSmall = Math.max(said.length, wanted.length) <= MOST_ORDERS;
+  const isSmall = Math.max(said.length, wanted.length) <= 7; // of more there are too many orders to try all
   const matched = matching === "best" && isSmall ? best(said, wanted) : greedy(said, wanted);
   const names = (calls: readonly ToolCall[]): string[] => calls.map(({ name }) => name);
   return (6 * (jaccard(names(said), names(wanted)) + matched)) / most - 3;

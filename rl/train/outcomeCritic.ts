@@ -42,12 +42,12 @@ export function outcomeClass({ info }: Trajectory): number {
 
 const isRead = ({ trajectory }: TokenRow, t: number): boolean => isAgentToken(trajectory.stream.roles[t]!);
 
-/** Which rows of [N, K] belong to each episode, [E, T]: shorter ones repeat their first, which changes no maximum. */
+/** Which rows of [N, K] belong to each episode, [E, T]: shorter ones repeat theirs, which changes no maximum. */
 function placesOf({ episode }: MicroBatch): { readonly episodes: number[]; readonly at: number[][] } {
   const own = new Map<number, number[]>();
   episode.forEach((e, n) => own.set(e, [...(own.get(e) ?? []), n]));
   const longest = Math.max(...[...own.values()].map(({ length }) => length));
-  const at = [...own.values()].map((places) => Array.from({ length: longest }, (_, k) => places[k] ?? places[0]!));
+  const at = [...own.values()].map((places) => Array.from({ length: longest }, (_, k) => places[k % places.length]!));
   return { episodes: [...own.keys()], at };
 }
 
@@ -92,7 +92,7 @@ export async function trainOutcomeCritic(
         const logits = pooled(readerLogits(own, hiddenOf({ ...model, params }, batch)), at);
         const mean = crossEntropy(logits, tensor(targets, { device: params.embedding.device }));
         const total = mul(mean, read.length / batchSize);
-        return [total, mul(total, 1)];
+        return [total, total];
       });
       const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
       return { loss, norm: optimizer.step(gradient, lr(step)) };

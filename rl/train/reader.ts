@@ -6,20 +6,8 @@
  * What a token is told is read where it is predicted, as a critic's value is: the state has seen all tokens before it.
  */
 import { check } from "../../engine/errors.ts";
-import {
-  fuse,
-  mul,
-  noGrad,
-  type Rng,
-  scope,
-  sum,
-  tensor,
-  type Tensor,
-  type Tree,
-  treeLeaves,
-} from "../../engine/index.ts";
-import { add, matmul, outsideScopes, randomNormal, zeros } from "../../engine/index.ts";
-import { where } from "../../kernels/expr.ts";
+import { mul, noGrad, type Rng, scope, sum, tensor, type Tensor, type Tree, treeLeaves } from "../../engine/index.ts";
+import { add, matmul, outsideScopes, randomNormal, softplus, sub, zeros } from "../../engine/index.ts";
 import { AdamW, type Model, type Schedule } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
@@ -59,16 +47,14 @@ export interface Marked {
 export const lastToken = ({ stream }: Trajectory): number => stream.ids.length - 1;
 
 /** −(y·ln σ(z) + (1 − y)·ln(1 − σ(z))) = ln(1 + e^z) − y·z, without overflow. */
-const crossEntropyOfLogit = fuse("bce", (z, y) => where(z.gt(0), z, 0).add(z.abs().neg().exp().log1p()).sub(y.mul(z)));
+const crossEntropyOfLogit = (z: Tensor, y: Tensor): Tensor => sub(softplus(z), mul(y, z));
 
 /** Rows whose marked tokens share a weight of 1, with the targets as `returns`. */
 function rowsOf(lessons: readonly Marked[]): TokenRow[] {
   const count = lessons.reduce((n, { marks }) => n + marks.length, 0);
   return lessons.map(({ episode, marks }) => {
-    const [wValue, returns] = [0, 1].map(() => new Float64Array(episode.stream.ids.length)) as [
-      Float64Array,
-      Float64Array,
-    ];
+    const wValue = new Float64Array(episode.stream.ids.length);
+    const returns = new Float64Array(wValue.length);
     for (const { token, target } of marks) {
       check(token > 0 && token < wValue.length, () => `reader: token ${token} of ${wValue.length} cannot be read`);
       wValue[token] = 1 / count;
@@ -80,7 +66,7 @@ function rowsOf(lessons: readonly Marked[]): TokenRow[] {
 
 /** Options of `trainReader`. */
 export interface ReaderTraining extends Pick<PackOptions, "padId" | "maxTokens"> {
-  /** How many lessons are drawn for a step, with replacement, half of them with a target below one half if there are. */
+  /** Lessons of a step, drawn with replacement, half of them with a target below one half if there are such. */
   readonly batchSize: number;
   readonly steps: number;
   readonly lr: Schedule;
@@ -101,9 +87,7 @@ export async function trainReader(
   check(lessons.length > 0 || steps === 0, () => "trainReader: there are no lessons");
   const trained = { model: reader.model.params, head: reader.head } as Tree;
   const optimizer = new AdamW(trained, { betas: [0.9, 0.98], weightDecay: 0.01, clipNorm: 1 });
-  const classes = [false, true].map((isGood) =>
-    lessons.filter(({ marks }) => (marks.at(-1)?.target ?? 0) >= 0.5 === isGood),
-  );
+  const classes = [false, true].map((isGood) => lessons.filter(({ marks }) => marks.at(-1)!.target >= 0.5 === isGood));
   const both = classes.filter((of) => of.length > 0);
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) {
@@ -118,7 +102,7 @@ export async function trainReader(
         const z = readerLogits(head, hiddenOf({ ...reader.model, params }, micro));
         const { wValue, returns } = micro.columns;
         const total = sum(mul(column(wValue), crossEntropyOfLogit(z, column(returns))));
-        return [total, mul(total, 1)];
+        return [total, total];
       });
       const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
       return { loss, norm: optimizer.step(gradient, lr(step)) };

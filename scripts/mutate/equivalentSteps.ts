@@ -96,6 +96,11 @@ export const PLANS: Listed = {
       "a bound on rounding, of any size near it",
     ],
   ],
+  "rl/train/outcomeCritic.ts": [
+    ["places[k % places.length]!", ["k % places.length → k % places.length + 1"], "any of them may be repeated"],
+    ["const optimizer = new AdamW", ["0.01 → 0.02", "1 → 2"], "how fast it learns, not what"],
+  ],
+  "rl/train/reader.ts": [["const optimizer = new AdamW", ["0.01 → 0.02", "1 → 2"], "how fast it learns, not what"]],
   "rl/play/inverse.ts": [
     [
       "turns[stream.turns[«t]!]",

@@ -43,6 +43,7 @@ const TARGETS = [
   "rl/train/outcomeCritic.ts",
   "rl/train/reader.ts",
   "rl/train/valuePretraining.ts",
+  "environments/screen/bins.ts",
 ];
 
 /** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
@@ -79,15 +80,8 @@ const FAST = [
 ];
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];
-/** Tests of what is edited outside of rl/, and of promised rewards. They run after the fast ones. */
-const ELSEWHERE = [
-  "tests/environments/program.test.ts",
-  "tests/environments/riddle.test.ts",
-  "tests/environments/screen.test.ts",
-  "tests/job/recipes.test.ts",
-  "tests/job/rewards.test.ts",
-  "tests/rl/asyncRewards.test.ts",
-];
+/** Tests of what is edited outside of rl/. They run after the fast ones. */
+const ELSEWHERE = ["tests/environments/screen.test.ts", "tests/job/rewards.test.ts"];
 /** Slow tests of code around losses and estimators. */
 const LEFT_OUT =
   /Gpu|codeReward|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;

@@ -4,6 +4,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import { answerLoss } from "../../rl/evaluate.ts";
+import { isHeldOut } from "../../environments/index.ts";
 import { falseCalls } from "../../rl/episode/metrics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { drawGeneralTexts, generalLesson } from "../../rl/play/generalTexts.ts";
@@ -41,7 +42,10 @@ describe("general texts", () => {
     const [train, heldOut] = [draw("train"), draw("heldout")];
     expect([...train, ...heldOut].every(isRight)).toBe(true);
     expect(new Set(train.map(({ question }) => question.split(":")[0]))).toEqual(new Set(Object.keys(answers)));
-    expect(new Set(train.map(({ question }) => question.split(" ").length)).size).toBeGreaterThan(3);
+    const lengths = train.map(({ question }) => question.split(": ")[1]!.split(" ").length);
+    expect(new Set(lengths)).toEqual(new Set([2, 3, 4]));
+    expect(train.some(({ question }) => isHeldOut(question))).toBe(false);
+    expect(heldOut.every(({ question }) => isHeldOut(question))).toBe(true);
     expect(draw("train")).toEqual(train);
     const known = new Set(train.map(({ question }) => question));
     expect(heldOut.some(({ question }) => known.has(question))).toBe(false);
@@ -57,7 +61,10 @@ describe("general texts", () => {
   });
 
   it("are one turn, of which the answer is imitated", () => {
-    const { stream, stopReason } = generalLesson({ question: "Say: a", answer: "b" }, toyTemplate, 0);
+    const lesson = generalLesson({ question: "Say: a", answer: "b" }, toyTemplate, 5);
+    const { stream, stopReason } = lesson;
+    expect(lesson).toMatchObject({ reward: 1, stepRewards: [1], group: 5, seed: 5, masked: false, task: "Say: a" });
+    expect(new Set(stream.turns)).toEqual(new Set([0]));
     const action = stream.ids.filter((_, t) => stream.roles[t] === "action");
     expect(toyTemplate.actionText(action)).toBe("b");
     expect(stopReason).toBe("completed");

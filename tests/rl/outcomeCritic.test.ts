@@ -91,7 +91,7 @@ describe("the critic", () => {
       const z = columns.map((rows) => Math.max(...[...rows[e]!].filter((x) => !Number.isNaN(x))));
       return Math.log(z.reduce((sum, x) => sum + Math.exp(x), 0)) - z[outcomeClass(one)]!;
     });
-    const options = { ...packing, batchSize: 4, steps: 1, lr: () => 0, rng: new Rng(3) };
+    const options = { ...packing, maxTokens: 14, batchSize: 4, steps: 1, lr: () => 0, rng: new Rng(3) };
     const drawn = Array.from(
       { length: 4 },
       (

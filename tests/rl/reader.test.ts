@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { agreement } from "../../job/outcomeModel.ts";
+import { agreement } from "../../job/readers.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import {
   disposeReader,
@@ -69,6 +69,9 @@ describe("a reader", () => {
       options,
     );
     expect(loss).toBeCloseTo((bce(zGood!, 1) + bce(zBad!, 0)) / 2, 6);
+    const three = [marked(bad), marked(good, 0.5)];
+    const [odd] = await trainReader(reader, three, { ...options, batchSize: 3, maxTokens: 3 });
+    expect(odd).toBeCloseTo((2 * bce(zBad!, 0) + bce(zGood!, 0.5)) / 3, 6);
     const [alone] = await trainReader(reader, [marked(bad)], options);
     expect(alone).toBeCloseTo(bce(zBad!, 0), 6);
     disposeReader(reader);
@@ -95,6 +98,15 @@ describe("a reader", () => {
     };
     expect(await train(80)).toBeGreaterThan(0.9);
     expect(await train(0)).toBeLessThan(0.8);
+  });
+
+  it("begins with small random weights", async () => {
+    const { head } = newReader();
+    const weights = [...(await head.weight.read())].map(Number);
+    const size = Math.sqrt(weights.reduce((sum, w) => sum + w * w, 0) / weights.length);
+    expect(size).toBeGreaterThan(0.12);
+    expect(size).toBeLessThan(0.5);
+    expect([...(await head.bias.read())]).toEqual([0]);
   });
 
   it("refuses what cannot be read", async () => {

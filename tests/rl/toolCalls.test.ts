@@ -35,6 +35,28 @@ describe("correctness", () => {
     expect(toolCallReward([f({ a: 1 })], [f({ a: 1 }), f({ a: 1 })])).toBeCloseTo((6 * (0.5 + 2)) / 5 - 3, 12);
   });
 
+  it("uses up what is a little like a wanted call, and nothing that is not", () => {
+    expect(toolCallReward([f({ a: 1 })], [f({ a: 1 }, "g"), f({ a: 1 })])).toBeCloseTo((6 * (0.5 + 2)) / 5 - 3, 12);
+    expect(toolCallReward([f({ a: 9 })], [f({ a: 1 }), f({ a: 1 })])).toBeCloseTo((6 * (0.5 + 1)) / 5 - 3, 12);
+  });
+
+  it("takes the best matching of up to seven calls on either side", () => {
+    const [wanted, said] = [
+      [f({ a: 1, b: 2 }), f({ a: 1, b: 3 })],
+      [f({ a: 1, b: 3 }), f({ a: 1, b: 9 })],
+    ];
+    const more = (n: number): ToolCall[] => Array.from({ length: n }, (_, i) => f({ a: i }, `tool${i}`));
+    const gain = (wantedMore: number, saidMore: number): number => {
+      const all = [
+        [...said, ...more(saidMore)],
+        [...wanted, ...more(wantedMore)],
+      ] as const;
+      return toolCallReward(...all, { matching: "best" }) - toolCallReward(...all);
+    };
+    expect(gain(5, 5)).toBeGreaterThan(0.1);
+    expect([gain(6, 6), gain(0, 6), gain(6, 0)]).toEqual([0, 0, 0]);
+  });
+
   it("best is never below greedy, and of more than seven calls greedy", () => {
     const many = Array.from({ length: 8 }, (_, i) => f({ a: i % 3, b: (i * i) % 4 }));
     const others = many.map(({ parameters }) => f({ a: Number(parameters["b"]) % 3, b: parameters["a"]! }));

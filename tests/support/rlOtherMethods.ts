@@ -2,7 +2,6 @@
  * The rest of the table of methods: what is there beside losses, penalties and estimators (rlMethods.ts), each with its
  * formula, its source, and the tests that hold it. docs/methods.md is made of these rows, too.
  */
-
 import { OTHER_DATA_ROWS, REWARD_ROWS, WORLD_ROWS } from "./rlRewardRows.ts";
 
 /** A test by its file and the beginning of its title. */
@@ -99,16 +98,12 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       OBJECTIVE_TERMS,
       "a KL in the reward",
     ]),
-    "adaptive KL": row(
-      "β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon)",
-      "arXiv 1909.08593",
+    "adaptive and decaying KL": row(
+      "β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon); or β ← decay·β (`kl.decay`)",
+      "arXiv 1909.08593; decay: VPT, arXiv 2206.11795",
       [VECTORS, "the adaptive coefficient"],
-      [OBJECTIVE_TERMS, "an adaptive coefficient moves"],
-    ),
-    "decaying KL": row(
-      "β ← .9995·β after each step, β = .2 at first: `--kl 0.2 --set kl.decay=0.9995`",
-      "VPT, arXiv 2206.11795",
       [VECTORS, "the decaying coefficient"],
+      [OBJECTIVE_TERMS, "an adaptive coefficient moves"],
       [OBJECTIVE_TERMS, "a decaying coefficient falls"],
     ),
     "entropy bonus": row(

@@ -50,21 +50,21 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     ["tests/environments/program.test.ts", "is all of it for itself"],
   ),
   orm: row(
-    "1 if σ(z) ≥ ½, z a logit of a copy of the warm start at an episode's end, trained by BCE on verified ones: `--reward orm`",
+    "1 if σ(z) ≥ ½, z a logit at an episode's end, learnt by BCE from verified ones: `--reward orm`",
     "WebRL, arXiv 2411.02337",
     ["tests/rl/reader.test.ts", "is trained by the mean binary cross-entropy"],
     ["tests/rl/reader.test.ts", "learns to tell them apart"],
     ["tests/job/moreRows.long.test.ts", "on "],
   ),
   "critic of outcomes": row(
-    "w_t = softmax(logits_t)[outcome], −lp·w_t·(R − R_greedy); logits max-pooled over tokens learn the outcome: `--method coderl`",
+    "−lp·w·(R − R_greedy), w = softmax(logits)[outcome]; logits, max-pooled, learn outcomes: `--method coderl`",
     "CodeRL, arXiv 2207.01780",
     ["tests/rl/outcomeCritic.test.ts", "test vector"],
     ["tests/rl/outcomeCritic.test.ts", "is trained by the cross-entropy"],
     ["tests/job/moreRows.long.test.ts", "on "],
   ),
   toolrl: row(
-    "form 1/0 + 6·s/S − 3, s = Jaccard of names + Σ (Jaccard of parameters + equal values): `--env tools --reward toolrl`",
+    "form 1/0 + 6·s/S − 3, s = Jaccard of names + Σ (that of parameters + equal values): `--reward toolrl`",
     "ToolRL, arXiv 2504.13958",
     ["tests/rl/toolCalls.test.ts", "test vectors"],
     ["tests/rl/toolCalls.test.ts", "of an episode"],
@@ -96,7 +96,7 @@ export const OTHER_DATA_ROWS: Readonly<Record<string, ReturnType<typeof row>>> =
     ["tests/job/moreRows.long.test.ts", "on "],
   ),
   "negative examples": row(
-    "no tool is there or none is needed: a plain answer, a call is wrong: `--set env.negatives=0.5 --set demo.negatives=0.3`",
+    "no tool is there or none is needed: a plain answer, any call is wrong: `--set env.negatives=0.5`",
     "Agent-FLAN, arXiv 2403.12881",
     ["tests/environments/plainAnswers.test.ts", "the expert gives them at once"],
     ["tests/rl/generalTexts.test.ts", "false calls are counted"],
