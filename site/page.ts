@@ -26,7 +26,9 @@ let run: LiveRun | undefined;
 
 let form: Controls | undefined;
 
-byId("form").addEventListener("toggle", () => openForm().catch((error: unknown) => say(textOf(error))), { once: true });
+byId("form").addEventListener("toggle", () => void openForm().catch((error: unknown) => say(textOf(error))), {
+  once: true,
+});
 for (const link of links()) link.addEventListener("click", follow);
 const program = element("button", { type: "button" }, "Export as TypeScript");
 const report = element("button", { type: "button" }, "Save report");

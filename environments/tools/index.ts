@@ -59,7 +59,7 @@
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";
-import { FAMILIES, type ToolOptions, TOOLS } from "./episode.ts";
+import { FAMILIES, TOOLS } from "./episode.ts";
 
 export type { ToolOptions } from "./episode.ts";
 
@@ -67,7 +67,7 @@ export type { ToolOptions } from "./episode.ts";
  * Three tools with typed parameters, in the setting of ToolRL (arXiv 2504.13958): `buy item=lomika n=12` calls one,
  * `done` or `say WORD` ends the episode, with reward 1 if all calls are as asked.
  */
-export const tools: EnvironmentSpec<ToolOptions> = defineGame(
+export const tools: EnvironmentSpec = defineGame(
   {
     name: "tools",
     description: "call three tools with typed parameters, as a request in words asks",

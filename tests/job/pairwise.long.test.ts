@@ -59,9 +59,11 @@ const rulesOf = (refusal: string): string[] => Object.keys(RULES).filter((name) 
 /** Pairs of which each needs what the other cannot: a world, or a world model. */
 const APART = [
   ...["method", "addOn", "reward", "sft", "negatives", "selfPlay"].map((other) => `coordinates ${other}`),
-  ...["method advantage", "method masks", "method reward", "method sft", "method negatives"],
-  ...["addOn reward", "addOn sft", "addOn negatives", "reward sft", "reward negatives", "reward selfPlay"],
-  ...["sft negatives", "sft selfPlay", "negatives selfPlay"],
+  ...["advantage", "masks", "reward", "sft", "negatives"].map((other) => `method ${other}`),
+  ...["reward", "sft", "negatives"].map((other) => `addOn ${other}`),
+  ...["sft", "negatives", "selfPlay"].map((other) => `reward ${other}`),
+  ...["negatives", "selfPlay"].map((other) => `sft ${other}`),
+  "negatives selfPlay",
 ];
 
 const unexpected: string[] = [];

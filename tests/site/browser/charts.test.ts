@@ -47,7 +47,7 @@ const rowsOf = (page: Page): Promise<number[]> =>
     return [...new Set(tops)].map((top) => tops.filter((other) => other === top).length);
   });
 
-test("a line for each term of the loss, in the same colours for all agents; eight charts at 1400 and 375 px", async () => {
+test("a line for each term of the loss, in the same colours for all; eight charts at 1400 and 375 px", async () => {
   const problems: string[] = [];
   const page = await open(TERMS, problems);
   const status = page.locator("#status");
