@@ -36,7 +36,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 260 * 1024,
+    budget: 265 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
@@ -46,9 +46,9 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/environments",
     file: "environments/index.js",
     folders: ["kernels", "engine", "environments"],
-    budget: 58 * 1024,
+    budget: 60 * 1024,
   },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 168 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 178 * 1024 },
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 194 * 1024,
+    budget: 205 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
