@@ -203,6 +203,41 @@ export const ROWS: readonly Row[] = [
     "a penalty that lets go slowly keeps RL from forgetting what was imitated",
     NO_TIME,
   ),
+  unmeasured(
+    "Hindsight: failures as other goals' successes",
+    "no flag yet",
+    "HER, arXiv 1707.01495",
+    "an episode that failed its task has solved another one, from which the agent can learn",
+    "rl/rewards/hindsight.ts and the relabelling of household are tested, but no flag reaches them",
+  ),
+  unmeasured(
+    "Process reward model",
+    "no flag yet",
+    "Math-Shepherd, arXiv 2312.08935",
+    "rewards for steps, learnt from how often completions from each of them succeed, beat one reward at the end",
+    "it is not built; environments that can be cloned and the value head are what it would need",
+  ),
+  unmeasured(
+    "WebRL: new tasks from failed ones, actor loss",
+    "no flag yet",
+    "arXiv 2411.02337",
+    "variants of failed tasks, and replay of successes of middling perplexity, make a curriculum",
+    "it is not built; failed tasks again, replay and the outcome reward model are, each by itself",
+  ),
+  unmeasured(
+    "Diverse beam search",
+    "no flag yet",
+    "arXiv 1610.02424",
+    "groups of beams that are penalised for repeating each other find more different answers",
+    "it is not built; GRPOConfig's num_beam_groups other than 1 is refused",
+  ),
+  unmeasured(
+    "Picture patches as tokens",
+    "no flag yet",
+    "OpenVLA, arXiv 2406.09246",
+    "an agent can act on the picture of a screen in place of its text",
+    "it is left out: the screen is a grid of characters, and a picture of it would say nothing more",
+  ),
 ];
 
 /** The rows in the order of their names. */
