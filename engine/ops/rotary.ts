@@ -3,7 +3,7 @@
  * together with dimension j + D/2. A rotation is linear and orthogonal, so its derivative is the rotation back.
  */
 import type { RotarySpec } from "../../kernels/specs.ts";
-import { check } from "../errors.ts";
+import { check, onHost } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
 import type { Rng } from "../random.ts";
 import { filled, integers, normal } from "../sampling.ts";
@@ -12,6 +12,7 @@ import {
   checkFloat,
   checkInt,
   checkSameDtype,
+  checkShape,
   sameShape,
   showShape,
   sizeOf,
@@ -130,9 +131,11 @@ export function rotaryTables(
   check(headDim % 2 === 0, () => `rotaryTables: the head dimension must be even, got ${headDim}`);
   const half = headDim / 2;
   const shape = [maxPositions, half];
-  const angles = Float64Array.from(
-    { length: maxPositions * half },
-    (_, i) => Math.floor(i / half) * theta ** ((-2 * (i % half)) / headDim),
+  checkShape("rotaryTables", shape);
+  const angleOf = (i: number): number => Math.floor(i / half) * theta ** ((-2 * (i % half)) / headDim);
+  const angles = onHost(
+    () => `rotaryTables: ${showShape(shape)} is made on the host first`,
+    () => Float64Array.from({ length: maxPositions * half }, (_, i) => angleOf(i)),
   );
   const table = (f: (angle: number) => number): Tensor => tensor(angles.map(f), { ...options, shape });
   return { cos: table(Math.cos), sin: table(Math.sin) };

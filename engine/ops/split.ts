@@ -38,7 +38,7 @@ export const splitOp: OpDef<SplitParams> = {
   infer([x], { axis, parts }) {
     const { shape, dtype } = x!;
     check(
-      parts >= 1 && shape[axis]! % parts === 0,
+      Number.isInteger(parts) && parts >= 1 && shape[axis]! % parts === 0,
       () => `split: axis ${axis} of ${showShape(shape)} has no ${parts} equal parts`,
     );
     const part = { shape: shape.map((n, d) => (d === axis ? n / parts : n)), dtype };

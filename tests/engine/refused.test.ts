@@ -82,6 +82,43 @@ test.each(Object.entries(REFUSED))("%s", async (what, [call, says]) => {
   }
 });
 
+/** Every function that is told a size, with a size that cannot be: too many, too few, or no whole number. */
+const x = (device: wg.Device): wg.Tensor => wg.ones([2, 3], { device });
+const id = (device: wg.Device): wg.Tensor => wg.tensor([1], { device, dtype: "i32" });
+const MAKERS: Readonly<Record<string, (device: wg.Device, n: number) => unknown>> = {
+  zeros: (device, n) => wg.zeros([2, n], { device }),
+  ones: (device, n) => wg.ones([n], { device }),
+  full: (device, n) => wg.full([n, 2], 1, { device }),
+  tensor: (device, n) => wg.tensor([1, 2], { device, shape: [n] }),
+  arange: (device, n) => wg.arange(n, { device }),
+  causalMask: (device, n) => wg.causalMask(n, { device }),
+  triuMask: (device, n) => wg.triuMask(2, n, 0, { device }),
+  randomUniform: (device, n) => wg.randomUniform(new wg.Rng(1), [n], { device }),
+  randomNormal: (device, n) => wg.randomNormal(new wg.Rng(1), [n], { device }),
+  rotaryTables: (device, n) => wg.rotaryTables(n, 4, 100, { device }),
+  oneHot: (device, n) => wg.oneHot(id(device), n),
+  scatterAdd: (device, n) => wg.scatterAdd(wg.ones([1, 3], { device }), id(device), n),
+  scatterAlong: (device, n) => wg.scatterAlong(wg.ones([1], { device }), id(device), n),
+  broadcastTo: (device, n) => wg.broadcastTo(x(device), [n, 2, 3]),
+  reshape: (device, n) => wg.reshape(x(device), [n, 4]), // −1 asks for the size that is left: 6 has none
+  pad: (device, n) => wg.pad(x(device), [n < 1 ? n - 1 : n, 0], [0, 0]),
+  split: (device, n) => wg.split(x(device), n),
+};
+
+test("every function that is told a size, given one that cannot be", async () => {
+  for (const device of devices) {
+    for (const [name, make] of Object.entries(MAKERS)) {
+      for (const n of [0, -1, 1.5, NaN, Infinity, 2 ** 45]) {
+        await worksAfter(device, `${name} of ${n}`, () => {
+          expect(() => wg.scope(() => void make(device, n)), `${device.kind}: ${name} of ${n}`).toThrow(
+            wg.WorldgradError,
+          );
+        });
+      }
+    }
+  }
+});
+
 test("every op, given scalars, integers, or operands that do not fit together", async () => {
   for (const device of devices) {
     const wrong = (count: number): wg.Tensor[][] => [

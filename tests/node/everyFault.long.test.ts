@@ -173,6 +173,9 @@ async function everyFault(what: string, program: Program, prepare: () => void): 
 }
 
 const nothing = (): void => undefined;
+/** Seconds of the processor that all faults may take together, so that they stay a part of every CI run. */
+const BUDGET = 120;
+const began = process.cpuUsage();
 const LIMIT = { timeout: 600_000 };
 
 test("npm start, a fault at every call", LIMIT, async () => {
@@ -195,6 +198,11 @@ test("an arm of a comparison, a fault at every call", LIMIT, async () => {
   await trainJob({ path: WARM, preset, device: "wasm" }, device, QUIET, signal);
   release();
   await everyFault("an arm", startArm, nothing);
+});
+
+test(`all faults together take less than ${BUDGET} s of the processor`, () => {
+  const { user, system } = process.cpuUsage(began);
+  expect((user + system) / 1e6).toBeLessThan(BUDGET);
 });
 
 test("every call that these files make is one that can fail here", () => {
