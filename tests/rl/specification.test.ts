@@ -40,7 +40,7 @@ const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
     "abs",
     "k3+",
     "KL in the reward",
-    "adaptive KL",
+    "adaptive and decaying KL",
     "tis",
     "icepop",
     "rejection",
