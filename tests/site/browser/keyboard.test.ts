@@ -134,6 +134,7 @@ test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and
   // The form: a wrong word is said and gets the focus, a right one is applied.
   await tabTo(page, "#form summary", "Shift+Tab");
   await page.keyboard.press("Enter");
+  await page.locator("#all-rl-groupSize").waitFor(WAIT); // the form's code is loaded now
   await tabTo(page, "#all-rl-groupSize");
   await page.keyboard.type("0");
   await tabTo(page, "#form button");
