@@ -3,20 +3,18 @@
  * the count of edges at or below it, 1 to 256, and its token is that many from the end of the vocabulary. Read back, a
  * token is the middle of its bin; there are 255, so the two last counts are the same.
  */
-const EDGES = 256;
-const edge = (i: number): number => -1 + (2 * i) / (EDGES - 1);
+const edge = (i: number): number => -1 + (2 * i) / 255;
 
-/** The count of edges at or below `x`, which is clipped to −1 … 1: 1 to 256. */
+/** The count of edges at or below `x`, at least 1 and at most 256: numbers beyond −1 and 1 are in the outer bins. */
 export function binOf(x: number): number {
-  const clipped = Math.max(-1, Math.min(1, x));
   let count = 1;
-  while (count < EDGES && edge(count) <= clipped) count++;
+  while (count < 256 && edge(count) <= x) count++;
   return count;
 }
 
 /** The middle of the bin of this count. */
 export function middleOf(bin: number): number {
-  const at = Math.max(0, Math.min(EDGES - 2, bin - 1));
+  const at = Math.max(0, Math.min(254, bin - 1));
   return (edge(at) + edge(at + 1)) / 2;
 }
 

@@ -105,6 +105,9 @@ describe("numbers as OpenVLA's tokens", () => {
   it("are read at most half a bin off, and the last two counts alike", () => {
     for (let x = -1; x <= 1; x += 0.001) expect(Math.abs(middleOf(binOf(x)) - x)).toBeLessThanOrEqual(1 / 255 + 1e-12);
     expect(middleOf(256)).toBe(middleOf(255));
+    expect([-5, -1, 1, 5].map(binOf)).toEqual([1, 1, 256, 256]);
+    expect(normalized(3, 2, 6)).toBeCloseTo(-0.5, 8);
+    expect(normalized(2.5e-9, 0, 0)).toBeCloseTo(-0.5, 12); // two equal quantiles are 1e-8 apart
     expect([normalized(5, 0, 10), normalized(-3, 0, 10), normalized(30, 0, 10)]).toEqual([
       expect.closeTo(0, 8) as number,
       -1,

@@ -1,6 +1,7 @@
 /** Readers: what they are told, what they read, and that they learn to tell episodes apart. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { tensor } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
 import { agreement } from "../../job/readers.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
@@ -11,6 +12,7 @@ import {
   type Marked,
   type Reader,
   readEpisodes,
+  readerLogits,
   trainReader,
 } from "../../rl/train/reader.ts";
 import { endingModel, episode } from "../support/rlToy.ts";
@@ -44,6 +46,12 @@ const logitsOf = async (reader: Reader, episodes: readonly Trajectory[]): Promis
   return read.map((row, i) => row[lastToken(episodes[i]!)]!);
 };
 const bce = (z: number, y: number): number => Math.log1p(Math.exp(z)) - y * z;
+
+it("logits are the products with the rows of the head, and its bias", async () => {
+  const head = { weight: tensor([1, 2, 3, 4], { device, shape: [2, 2] }), bias: tensor([10, 20], { device }) };
+  const hidden_NC = tensor([1, 1, 0, 2], { device, shape: [2, 2] });
+  expect([...(await readerLogits(head, hidden_NC).read())]).toEqual([13, 27, 14, 28]);
+});
 
 describe("a reader", () => {
   it("is trained by the mean binary cross-entropy over the marks of a batch, soft ones too", async () => {

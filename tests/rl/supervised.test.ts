@@ -9,7 +9,7 @@ import { grpo } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { dft, dpo, ppoClip } from "../../rl/methods/losses/index.ts";
 import { score } from "../../rl/train/score.ts";
-import { preferenceMetrics, preferenceRows, sftRows } from "../../rl/train/supervised.ts";
+import { imitationLoss, preferenceMetrics, preferenceRows, sftRows } from "../../rl/train/supervised.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainPreference, trainSft } from "../../rl/train/loop.ts";
 import { randomBatch, rowGradient, toyStep } from "../support/rlBatches.ts";
@@ -23,6 +23,19 @@ beforeAll(async () => {
   [device, exact] = [await makeDevice("wasm"), await makeDevice("reference")];
 });
 afterAll(() => [device, exact].forEach((d) => d.dispose()));
+
+it("the loss of imitation is a mean over the agent's tokens that have a weight of either kind, whatever it is", () => {
+  const trajectory = episode([
+    ["prompt", [1]],
+    ["action", [2, 3, 4]],
+    ["observation", [5]],
+  ]);
+  const row = rowOf(trajectory, {
+    wWorld: Float64Array.of(0, 0.5, 0, 0, 0.5),
+    wPolicy: Float64Array.of(0, 0, 0.25, 0, 0),
+  });
+  expect(imitationLoss([row], [Float64Array.of(-16, -1, -2, -4, -8)])).toBe(1.5);
+});
 
 describe("without rewards", () => {
   const word = (ids: number[]): Trajectory =>
