@@ -8,9 +8,6 @@ import { WorldgradError } from "../../engine/errors.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { Json, Target } from "./target.ts";
 
-/** Milliseconds of processor time that one document may take. */
-const LIMIT_MS = 1_000;
-
 type Change =
   | { readonly kind: "value"; readonly at: Place; readonly value: Json }
   | { readonly kind: "drop" | "double"; readonly at: Place }
@@ -71,6 +68,21 @@ function documentOf(valid: Json, changes: readonly Change[]): Json {
   return JSON.parse(JSON.stringify(document)) as Json; // nothing that no file could hold
 }
 
+/** Reads one document. @returns milliseconds of processor time @throws Error for anything but a refusal in a sentence */
+async function timed(what: string, read: () => unknown): Promise<{ ms: number; isAccepted: boolean }> {
+  const before = process.cpuUsage();
+  let isAccepted = true;
+  try {
+    await read();
+  } catch (error) {
+    const isSentence = error instanceof WorldgradError || error instanceof UsageError;
+    if (!isSentence) throw new Error(`${what}: ${String(error)}`, { cause: error });
+    isAccepted = false;
+  }
+  const { user, system } = process.cpuUsage(before);
+  return { ms: (user + system) / 1_000, isAccepted };
+}
+
 export interface Outcome {
   readonly target: string;
   readonly tried: number;
@@ -82,26 +94,26 @@ export interface Outcome {
   readonly document?: Json;
 }
 
-/** Reads changed documents for so long, or so many of them. @param on is told each before it is read, as JSON */
+/**
+ * Reads changed documents.
+ * @param how `ms` the time for all of them, `runs` how many at most, `limitMs` the processor time that one may take
+ * @param on is told each document before it is read, as JSON
+ */
 export async function fuzz(
   target: Target,
-  { seed, ms, runs }: { seed: number; ms: number; runs: number },
+  { seed, ms, runs, limitMs = 1_000 }: { seed: number; ms: number; runs: number; limitMs?: number },
   on: (document: string) => void = () => undefined,
 ): Promise<Outcome> {
   let [tried, accepted, refused] = [0, 0, 0];
   const attempt = async (what: string, read: () => unknown): Promise<void> => {
     tried++;
-    const before = process.cpuUsage();
-    try {
-      await read();
-      accepted++;
-    } catch (error) {
-      const isSentence = error instanceof WorldgradError || error instanceof UsageError;
-      if (!isSentence) throw new Error(`${what}: ${String(error)}`, { cause: error });
-      refused++;
-    }
-    const { user, system } = process.cpuUsage(before);
-    if ((user + system) / 1_000 > LIMIT_MS) throw new Error(`${what}: took ${(user + system) / 1_000} ms`);
+    const first = await timed(what, read);
+    if (first.isAccepted) accepted++;
+    else refused++;
+    if (first.ms <= limitMs) return;
+    // The time of a process is that of its garbage collector and its compiler, too: it counts if it comes again.
+    const { ms: again } = await timed(what, read);
+    if (again > limitMs) throw new Error(`${what}: took ${first.ms} ms, and ${again} ms when read again`);
   };
   const flip = fc.record({ at: fc.nat({ max: 100_000 }), bit: fc.nat({ max: 7 }) });
   const flips = fc.array(flip, { maxLength: target.bytesOf ? 3 : 0 });

@@ -67,3 +67,23 @@ test("it would see a reader that fails with an error of JavaScript's", async () 
   };
   expect((await fuzz(careless, { seed: 1, ms: 4_000, runs: 200 })).failure).toContain("careless: TypeError");
 });
+
+test("it would see a reader that is slow, but takes one slow moment of the machine for none", async () => {
+  const busy = (ms: number): void => {
+    const end = process.cpuUsage().user + ms * 1_000;
+    while (process.cpuUsage().user < end);
+  };
+  let reads = 0;
+  const target = (read: () => void): Target => ({ name: "busy", documents: fc.constant({ a: 1 }), read });
+  const always = await fuzz(
+    target(() => busy(30)),
+    { seed: 1, ms: 300, runs: 3, limitMs: 20 },
+  );
+  const once = await fuzz(
+    target(() => busy(reads++ === 0 ? 30 : 0)),
+    { seed: 1, ms: 10_000, runs: 3, limitMs: 20 },
+  );
+  expect(always.failure).toContain("ms when read again");
+  expect(once.failure).toBeUndefined();
+  expect(once.tried).toBe(3);
+});
