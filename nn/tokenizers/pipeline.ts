@@ -16,6 +16,8 @@ export interface Normalizer {
   readonly apply: (text: string) => string;
   /** Unicode's form, if that (and white space that is written otherwise) is all that it changes. */
   readonly form: "NFC" | "NFD" | "NFKC" | "NFKD" | "none" | "other";
+  /** Letters that it may make of one, Unicode's forms apart; see `expectGrowth`. */
+  readonly growth: number;
 }
 
 /** A token's bytes and how many spaces at the start of a text are not part of it. */
@@ -28,6 +30,27 @@ export interface TokenDecoder {
 
 const UTF8 = new TextEncoder();
 const FORMS: Readonly<Record<string, true>> = { NFC: true, NFD: true, NFKC: true, NFKD: true };
+
+/** Published tokenizers have 2 at most. */
+const MOST_GROWTH = 256;
+
+/**
+ * Replacements multiply: a file of a few lines, in which each makes ten thousand letters of one, could ask for any time
+ * and memory with a short text.
+ * @param growth letters that are made of one
+ */
+function expectGrowth(growth: number, where: string): number {
+  const ask = (): string =>
+    `tokenizer.json: ${where} makes ${growth} letters of one, at most ${MOST_GROWTH} are supported`;
+  check(growth <= MOST_GROWTH, ask);
+  return growth;
+}
+
+/** Letters that a replacement makes of one. An expression, and an empty text, may match between letters as well. */
+function growthOf(pattern: string | RegExp, content: string): number {
+  if (content === "") return 1;
+  return typeof pattern === "string" && pattern !== "" ? content.length : content.length + 1;
+}
 
 /** Reads `normalizer`. */
 export function readNormalizer(value: unknown, where = "normalizer"): Normalizer | undefined {
@@ -42,26 +65,33 @@ export function readNormalizer(value: unknown, where = "normalizer"): Normalizer
     return {
       apply: (given) => parts.reduce((result, part) => part.apply(result), given),
       form: forms.size > 1 ? "other" : ([...forms][0] ?? "none"),
+      growth: expectGrowth(
+        parts.reduce((product, { growth }) => product * growth, 1),
+        where,
+      ),
     };
   }
   if (typeof type === "string" && Object.hasOwn(FORMS, type)) {
     const form = type as "NFC";
-    return { apply: (given) => given.normalize(form), form };
+    return { apply: (given) => given.normalize(form), form, growth: 1 };
   }
   if (type === "Prepend") {
     const prefix = text(json["prepend"], `${where}.prepend`);
     const isSpace = prefix === "▁" || prefix === " ";
-    return { apply: (given) => (given === "" ? "" : prefix + given), form: isSpace ? "none" : "other" };
+    const growth = expectGrowth(1 + prefix.length, where);
+    return { apply: (given) => (given === "" ? "" : prefix + given), form: isSpace ? "none" : "other", growth };
   }
   if (type === "Replace") {
     const content = text(json["content"], `${where}.content`);
     const pattern = readPattern(json["pattern"], `${where}.pattern`);
     const isSpace = typeof pattern === "string" && pattern === " " && content === "▁";
-    return { apply: (given) => given.replaceAll(pattern, () => content), form: isSpace ? "none" : "other" };
+    const growth = expectGrowth(growthOf(pattern, content), where);
+    return { apply: (given) => given.replaceAll(pattern, () => content), form: isSpace ? "none" : "other", growth };
   }
   // Character by character, as Rust's `char::to_lowercase`: no final sigma.
   if (type === "Lowercase") {
-    return { apply: (given) => Array.from(given, (char) => char.toLowerCase()).join(""), form: "other" };
+    const apply = (given: string): string => Array.from(given, (char) => char.toLowerCase()).join("");
+    return { apply, form: "other", growth: 1 };
   }
   if (type === "Strip") {
     const left = flag(json["strip_left"], `${where}.strip_left`, true);
@@ -72,7 +102,7 @@ export function readNormalizer(value: unknown, where = "normalizer"): Normalizer
       if (right) while (end > 0 && /\p{White_Space}/u.test(begun[end - 1]!)) end--;
       return begun.slice(0, end);
     };
-    return { apply, form: "other" };
+    return { apply, form: "other", growth: 1 };
   }
   return fail(unsupported(`${where}.type`, type));
 }
@@ -149,6 +179,10 @@ function readStep(json: Json, where: string): PreTokenizer {
 
 function readMetaspace(json: Json, where: string): PreTokenizer {
   const mark = text(json["replacement"] ?? "▁", `${where}.replacement`);
+  check(
+    [...mark].length === 1,
+    () => `tokenizer.json: ${where}.replacement is ${JSON.stringify(mark)}, expected one character`,
+  );
   const scheme = json["prepend_scheme"] ?? (flag(json["add_prefix_space"], where, true) ? "always" : "never");
   check(["first", "always", "never"].includes(scheme as string), () => unsupported(`${where}.prepend_scheme`, scheme));
   const splits = flag(json["split"], `${where}.split`, true);
@@ -288,6 +322,8 @@ export function readDecoder(value: unknown, byteLevel: boolean): TokenDecoder {
       strip = integer(part["start"] ?? 0, `${where}.start`);
     } else expectValue(type, "Fuse", `${where}.type`);
   });
+  const growth = replaced.reduce((product, [from, to]) => product * growthOf(from, to), 1);
+  expectGrowth(growth, "decoder");
   return {
     bytes: (token) => {
       const byte = byteFallback ? byteOf(token) : undefined;
