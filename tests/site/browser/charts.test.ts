@@ -2,6 +2,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launchChromium } from "../../support/browser.ts";
+import { openLive } from "../../support/livePage.ts";
 import { serveSite } from "../../support/sitePages.ts";
 
 /**
@@ -29,17 +30,6 @@ afterAll(async () => {
   close();
 });
 
-/** Opens the page; what it says in its console is added to `problems`, but that there is no warm start beside it. */
-async function open(settings: string, problems: string[]): Promise<Page> {
-  const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
-  page.on("console", (message) => {
-    if (!message.location().url.endsWith("/warm/warm.json")) problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  await page.goto(address + settings);
-  return page;
-}
-
 /** The number of charts in each row. */
 const rowsOf = (page: Page): Promise<number[]> =>
   page.locator("#charts .card").evaluateAll((cards) => {
@@ -48,8 +38,7 @@ const rowsOf = (page: Page): Promise<number[]> =>
   });
 
 test("a line for each term of the loss, in the same colours for all; eight charts at 1400 and 375 px", async () => {
-  const problems: string[] = [];
-  const page = await open(TERMS, problems);
+  const { page, problems } = await openLive(browser, address + TERMS);
   const status = page.locator("#status");
   await expect.poll(() => status.innerText(), WAIT).toMatch(/step 3, .*step 3, /);
   const charts = page.locator("#charts .card");
@@ -83,8 +72,7 @@ test("a line for each term of the loss, in the same colours for all; eight chart
 }, 120_000);
 
 test("another experiment leaves nothing of the charts and token strips of the one before", async () => {
-  const problems: string[] = [];
-  const page = await open(OTHERS, problems);
+  const { page, problems } = await openLive(browser, address + OTHERS);
   const isOver = async (seed: string): Promise<void> => {
     await expect.poll(() => page.url()).toContain(seed);
     await expect.poll(() => page.locator("#status").innerText(), WAIT).toMatch(/step 1, .*step 1, /);

@@ -6,6 +6,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { experimentOf } from "../../../site/experiment.ts";
 import { launchChromium } from "../../support/browser.ts";
+import { openLive } from "../../support/livePage.ts";
 import { serveSite, violations } from "../../support/sitePages.ts";
 
 const WAIT = { timeout: 90_000 };
@@ -54,13 +55,8 @@ async function tabTo(page: Page, selector: string, key: "Tab" | "Shift+Tab" = "T
 const here = (page: Page): Promise<string> => page.evaluate(() => document.activeElement!.textContent);
 
 test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and closing them again", async () => {
-  const problems: string[] = [];
-  const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
-  page.on("console", (message) => {
-    if (!message.location().url.endsWith("/warm/warm.json")) problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  await page.goto(`${address}?env=nowhere`); // an address under which nothing is trained
+  // an address under which nothing is trained
+  const { page, problems } = await openLive(browser, `${address}?env=nowhere`);
   const links = await tabTo(page, '.presets a[href*="steps=6"]');
   expect(links.filter((what) => what.startsWith("a ")).length).toBe(links.length); // links alone stand before it
   await page.keyboard.press("Enter");

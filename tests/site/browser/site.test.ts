@@ -2,6 +2,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launchChromium } from "../../support/browser.ts";
+import { openLive } from "../../support/livePage.ts";
 import { serveSite } from "../../support/sitePages.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
@@ -21,20 +22,8 @@ afterAll(async () => {
   close();
 });
 
-/** Opens the page; what it says in its console is added to `problems`, but that there is no warm start beside it. */
-async function open(settings: string, problems: string[]): Promise<Page> {
-  const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
-  page.on("console", (message) => {
-    if (!message.location().url.endsWith("/warm/warm.json")) problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  await page.goto(address + settings);
-  return page;
-}
-
 test("plays to the end, goes back and comes again to the same; a wrong address is one line", async () => {
-  const problems: string[] = [];
-  const page = await open(SETTINGS, problems);
+  const { page, problems } = await openLive(browser, address + SETTINGS);
   const status = page.locator("#status");
   const ended = /^grpo: step 5, solves [\d.]+ % · grpo\+echo: step 5, solves [\d.]+ %$/;
   const button = (name: string): ReturnType<Page["locator"]> => page.getByRole("button", { name, exact: true });
@@ -55,15 +44,16 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await expect.poll(() => status.innerText(), { timeout: 30_000 }).toBe(end);
   await page.close();
 
-  const wrong = await open("?sed=3", problems);
-  expect(await wrong.locator("#status").innerText()).toBe('unknown setting "sed" in the address; did you mean "seed"?');
-  await wrong.close();
-  expect(problems).toEqual([]);
+  const wrong = await openLive(browser, `${address}?sed=3`);
+  expect(await wrong.page.locator("#status").innerText()).toBe(
+    'unknown setting "sed" in the address; did you mean "seed"?',
+  );
+  await wrong.page.close();
+  expect([...problems, ...wrong.problems]).toEqual([]);
 });
 
 test("Pause stops both agents, and the page answers while steps are fast", async () => {
-  const problems: string[] = [];
-  const page = await open("?quick=true&seed=3&steps=1000", problems);
+  const { page, problems } = await openLive(browser, `${address}?quick=true&seed=3&steps=1000`);
   const status = page.locator("#status");
   await expect.poll(() => status.innerText(), { timeout: 50_000 }).toMatch(/: step \d\d.*: step \d\d/);
   await page.getByRole("button", { name: "Pause", exact: true }).click();
@@ -99,8 +89,7 @@ function watch(): void {
 }
 
 test("both agents keep a pause between steps, until there is none; ways change and nothing moves", async () => {
-  const problems: string[] = [];
-  const page = await open(SETTINGS.replace("steps=5", "steps=16"), problems);
+  const { page, problems } = await openLive(browser, address + SETTINGS.replace("steps=5", "steps=16"));
   await page.evaluate(watch);
   await page.getByLabel("speed").selectOption("500");
   await page.evaluate(() => document.getElementById("world")!.scrollIntoView({ block: "start" }));

@@ -2,6 +2,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launchChromium } from "../../support/browser.ts";
+import { openLive } from "../../support/livePage.ts";
 import { serveSite } from "../../support/sitePages.ts";
 
 /** Completions of different length are rewarded differently, so that advantages are not all 0. */
@@ -37,15 +38,7 @@ const chosen = (page: Page): Promise<number> =>
   page.evaluate(() => Number((document.querySelector(".inspector .token.chosen") as HTMLElement).dataset["i"]));
 
 test("formulas, logits and attention of the last step's tokens, and the same again after a rewind", async () => {
-  const problems: string[] = [];
-  const requests: string[] = [];
-  const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
-  page.on("console", (message) => {
-    if (!message.location().url.endsWith("/warm/warm.json")) problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  page.on("request", (request) => requests.push(request.url()));
-  await page.goto(address + SETTINGS);
+  const { page, problems, requests } = await openLive(browser, address + SETTINGS);
   await ended(page);
   expect(requests.filter((url) => /inspector|answers/.test(url))).toEqual([]);
   await page.locator("#inspector > details > summary").click();
