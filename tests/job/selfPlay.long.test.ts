@@ -9,7 +9,7 @@ import type { Preset } from "../../job/preset.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { type Executor, wasm, webgpu } from "../support/rlExecutors.ts";
-import { expectTrained } from "../support/smokeRun.ts";
+import { expectTrained, warmUp } from "../support/smokeRun.ts";
 import { QUIET } from "../support/tinyRun.ts";
 
 /** A warm start that is long enough for some proposals to be tasks. */
@@ -36,15 +36,6 @@ async function play(executor: Executor, store: MemoryStore, preset: Preset, stop
   }
 }
 
-/** Fills the store with the warm start, from which `play` goes on. */
-async function warmUp(executor: Executor, store: MemoryStore, preset: Preset): Promise<void> {
-  const device = await executor.open();
-  const run = new Run(store, preset, device, QUIET, new AbortController().signal);
-  await run.warmUp(false);
-  run.dispose();
-  device.dispose();
-}
-
 /** The metrics of RL's steps, without times. */
 const numbersOf = (store: MemoryStore): Readonly<Record<string, unknown>>[] =>
   store.metrics
@@ -60,7 +51,7 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
   ])("%s: 20 steps, all finite, with tasks of the model's own", { timeout: 900_000 }, async (name, more) => {
     const preset = quick("--self-play", name, ...more);
     const store = new MemoryStore(name, { preset });
-    // On WebAssembly: other tests warm up on WebGPU, which takes minutes on a software adapter.
+    // On WebAssembly, as in smokeRun.
     await warmUp(wasm, store, preset);
     await play(executor, store, preset);
     const steps = expectTrained(store);

@@ -4,7 +4,7 @@ import { MemoryStore } from "../../job/memoryStore.ts";
 import type { Preset } from "../../job/preset.ts";
 import { Run } from "../../job/run.ts";
 import { presetOfFlags } from "./presetOfFlags.ts";
-import type { Executor } from "./rlExecutors.ts";
+import { type Executor, wasm } from "./rlExecutors.ts";
 import { QUIET } from "./tinyRun.ts";
 
 type Numbers = Readonly<Record<string, unknown>>;
@@ -38,13 +38,30 @@ export function expectTrained(store: MemoryStore): readonly Numbers[] {
   return steps;
 }
 
-/** Runs the preset to its end. @returns as `expectTrained` */
-export async function smokeRun(executor: Executor, preset: Preset): Promise<readonly Numbers[]> {
-  const store = new MemoryStore("a smoke run", { preset });
+/** Fills the store with the warm start, from which a run with `resume` goes on. */
+export async function warmUp(executor: Executor, store: MemoryStore, preset: Preset): Promise<void> {
   const device = await executor.open();
   try {
     const run = new Run(store, preset, device, QUIET, new AbortController().signal);
-    expect(await run.run(false)).not.toBeNull();
+    expect(await run.warmUp(false)).not.toBeNull();
+    run.dispose();
+  } finally {
+    device.dispose();
+  }
+}
+
+/**
+ * Runs the preset to its end: the warm start on WebAssembly, because a software adapter takes many times as long and
+ * supervised training on WebGPU has tests of its own (tests/rl/smoke.test.ts), then RL and evaluation on `executor`.
+ * @returns as `expectTrained`
+ */
+export async function smokeRun(executor: Executor, preset: Preset): Promise<readonly Numbers[]> {
+  const store = new MemoryStore("a smoke run", { preset });
+  await warmUp(wasm, store, preset);
+  const device = await executor.open();
+  try {
+    const run = new Run(store, preset, device, QUIET, new AbortController().signal);
+    expect(await run.run(true)).not.toBeNull();
     run.dispose();
   } finally {
     device.dispose();
