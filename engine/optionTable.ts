@@ -121,6 +121,8 @@ export interface NumberRange {
   readonly integer?: boolean;
   /** Whether `Infinity` is allowed, too. */
   readonly infinite?: boolean;
+  /** Whether 0 is allowed, too, whatever the bounds are. */
+  readonly orZero?: boolean;
 }
 
 /** A number. @param fallback the default; `undefined`: none; `REQUIRED`: it has to be given */
@@ -208,8 +210,9 @@ function declared<T, D>(
   return { about, kind, expected, required, default: required ? undefined : fallback, accepts } as Declared<T, D>;
 }
 
-function isWithin(value: unknown, { min, max, above, below, integer, infinite }: NumberRange): boolean {
+function isWithin(value: unknown, { min, max, above, below, integer, infinite, orZero }: NumberRange): boolean {
   if (typeof value !== "number" || Number.isNaN(value)) return false;
+  if (value === 0 && orZero) return true;
   if (!Number.isFinite(value)) return infinite === true && value > 0;
   return (
     (!integer || Number.isInteger(value)) &&
@@ -220,8 +223,8 @@ function isWithin(value: unknown, { min, max, above, below, integer, infinite }:
   );
 }
 
-/** `in [0, 1)`, `> 0`, `an integer ≥ 1`, `a finite number`. */
-function rangeText({ min, max, above, below, integer, infinite }: NumberRange): string {
+/** `in [0, 1)`, `> 0`, `an integer ≥ 1`, `a finite number`, `≥ 0.1, or 0`. */
+function rangeText({ min, max, above, below, integer, infinite, orZero }: NumberRange): string {
   const low = min ?? above;
   const high = max ?? below;
   const range =
@@ -233,5 +236,5 @@ function rangeText({ min, max, above, below, integer, infinite }: NumberRange): 
           ? `${max === undefined ? "<" : "≤"} ${high}`
           : "";
   const text = integer ? `an integer ${range}`.trim() : range || "a finite number";
-  return infinite ? `${text} or Infinity` : text;
+  return `${text}${infinite ? " or Infinity" : ""}${orZero ? ", or 0" : ""}`;
 }

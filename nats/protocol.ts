@@ -9,6 +9,7 @@
  *     stream `episodes`     an episode, or "failed", or the name of an object in store `large` that is an episode
  */
 import { check } from "../engine/errors.ts";
+import { SAMPLING } from "../nn/sampler.ts";
 import type { FrozenWeight, FrozenWeights } from "../rl/async/frozen.ts";
 import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
 import type { WireSetup } from "../rl/async/workers.ts";
@@ -145,8 +146,9 @@ function jobFrom(value: unknown): TicketJob {
   check(isKey, () => "ticket: rng.key must be two words of 32 bits");
   const sampling = new Fields("ticket: sampling", fields.any("sampling"));
   const temperature = sampling.any("temperature");
-  const isTemperature = temperature === undefined || (typeof temperature === "number" && temperature >= 0);
-  check(isTemperature && temperature !== Infinity, () => `ticket: temperature must be ≥ 0, got ${toJson(temperature)}`);
+  const { accepts, expected } = SAMPLING.fields.temperature;
+  const isTemperature = (value: unknown): value is number | undefined => value === undefined || accepts(value);
+  check(isTemperature(temperature), () => `ticket: temperature must be ${expected}, got ${toJson(temperature)}`);
   return {
     key: fields.hash("key"),
     turn: fields.integer("turn"),

@@ -3,12 +3,18 @@
  * them tokens are drawn on the device (`sampleTokens`), which is what decoding does when it can.
  */
 import { check } from "../engine/errors.ts";
-import { number, options, type OptionsOf } from "../engine/optionTable.ts";
+import { number, type NumberRange, options, type OptionsOf } from "../engine/optionTable.ts";
 import type { Rng } from "../engine/random.ts";
+
+/**
+ * Beyond these a logit over its temperature leaves single precision: at 1e-40 every draw would be NaN, at 1e50 greedy.
+ * SGLang has the same lower bound, and is greedy below it.
+ */
+const TEMPERATURES: NumberRange = { min: 1e-6, max: 1e6, orZero: true };
 
 /** Top-p: Holtzman et al. 2020; min-p: Nguyen et al. 2024. */
 export const SAMPLING = options("sampling", {
-  temperature: number(1, "sampling temperature; 0: greedy", { min: 0 }),
+  temperature: number(1, "sampling temperature; 0: greedy", TEMPERATURES),
   topK: number(0, "only the k most likely tokens can be drawn; 0: all", { integer: true, min: 0 }),
   topP: number(1, "only the most likely tokens that together have this probability can be drawn", {
     above: 0,

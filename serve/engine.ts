@@ -296,10 +296,12 @@ export class GenerationEngine {
         if (seat.row === parts[i]!.row) this.#take(seat, { ...drawn[i]![0]!, version });
       });
     } catch (error) {
+      // Weights that have diverged, or no memory, are no fault of a request, which has been checked before.
+      const failure = new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
       for (const seat of seats) {
         if (seat.row < 0) continue;
         this.#free(seat, false);
-        seat.failed(error);
+        seat.failed(failure);
       }
       this.#onFailure(error);
     }

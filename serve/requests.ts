@@ -8,7 +8,7 @@ import { check, fail } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import { showValue } from "../engine/options.ts";
 import { flag, inCode, number, options, text } from "../engine/optionTable.ts";
-import type { SamplingOptions } from "../nn/sampler.ts";
+import { SAMPLING, type SamplingOptions } from "../nn/sampler.ts";
 import { samplingOf } from "./engine.ts";
 import { type Fields, HttpError, isFields } from "./http.ts";
 
@@ -32,7 +32,7 @@ const MOST_TOP = 20;
 const COMMON = {
   model: text(undefined, "the model's name"),
   n: number(1, "answers", { integer: true, min: 1, max: MOST_CHOICES }),
-  temperature: number(1, "sampling temperature; 0: greedy", { min: 0 }),
+  temperature: SAMPLING.fields.temperature,
   top_p: number(1, "share of probability that is kept", { above: 0, max: 1 }),
   top_k: number(0, "tokens that are kept; 0 or −1: all", { integer: true, min: -1 }),
   min_p: number(0, "share of the likeliest token's probability that is kept", { min: 0, max: 1 }),

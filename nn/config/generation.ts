@@ -5,7 +5,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
-import type { SamplingOptions } from "../sampler.ts";
+import { SAMPLING, type SamplingOptions } from "../sampler.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -76,7 +76,8 @@ export function generationFromHuggingFace(json: unknown): GenerationConfig {
   check(typeof doSample === "boolean", wrong("do_sample", "true or false"));
   const integer = (least: number) => (n: number) => Number.isSafeInteger(n) && n >= least;
   const share = (n: number): boolean => n > 0 && n <= 1;
-  const temperature = number("temperature", (n) => n >= 0 && Number.isFinite(n), "a number ≥ 0");
+  const { accepts, expected } = SAMPLING.fields.temperature;
+  const temperature = number("temperature", accepts, `a number ${expected}`);
   // Transformers' own default of top_k, where a file samples and does not say it.
   const topK = number("top_k", integer(0), "an integer ≥ 0") ?? (fields["top_k"] === null ? 0 : 50);
   const topP = number("top_p", share, "a number in (0, 1]");

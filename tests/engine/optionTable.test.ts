@@ -81,17 +81,27 @@ test("a range accepts exactly the numbers between its bounds", () => {
   const bound = fc.option(fc.integer({ min: -3, max: 3 }), { nil: undefined });
   const value = fc.constantFrom(-4, -3, -2.5, -1, 0, 0.5, 1, 2, 3, 4, NaN, Infinity, -Infinity);
   fc.assert(
-    fc.property(bound, bound, bound, bound, fc.boolean(), value, (min, max, above, below, integer, x) => {
-      const { accepts } = number(undefined, "", { min, max, above, below, integer });
-      const isAllowed =
-        Number.isFinite(x) &&
-        x >= (min ?? -Infinity) &&
-        x <= (max ?? Infinity) &&
-        x > (above ?? -Infinity) &&
-        x < (below ?? Infinity) &&
-        (!integer || Number.isInteger(x));
-      expect(accepts(x)).toBe(isAllowed);
-    }),
+    fc.property(
+      bound,
+      bound,
+      bound,
+      bound,
+      fc.boolean(),
+      fc.boolean(),
+      value,
+      (min, max, above, below, integer, orZero, x) => {
+        const { accepts } = number(undefined, "", { min, max, above, below, integer, orZero });
+        const isAllowed =
+          (orZero && x === 0) ||
+          (Number.isFinite(x) &&
+            x >= (min ?? -Infinity) &&
+            x <= (max ?? Infinity) &&
+            x > (above ?? -Infinity) &&
+            x < (below ?? Infinity) &&
+            (!integer || Number.isInteger(x)));
+        expect(accepts(x)).toBe(isAllowed);
+      },
+    ),
   );
 });
 

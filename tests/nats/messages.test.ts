@@ -128,7 +128,7 @@ describe("tickets, policies and weights", () => {
     ["jobs must be a list", { jobs: {} }],
     ["rng.key must be two words", { jobs: [{ ...job, request: { ...request, rng: { key: [1], counter: 0 } } }] }],
     ["options has more than 1000 values", { jobs: [{ ...job, request: { ...request, options: { f: Array(1001) } } }] }],
-    ["temperature must be ≥ 0", { jobs: [{ ...job, sampling: { temperature: -1 } }] }],
+    ["temperature must be in [0.000001, 1000000], or 0, got -1", { jobs: [{ ...job, sampling: { temperature: -1 } }] }],
     ["of no known kind", { jobs: [{ ...job, request: { ...request, given: [{ kind: "x" }] } }] }],
     ["epsilon must be", { jobs: [{ ...job, request: { ...request, given: [{ kind: "explore", epsilon: -1 }] } }] }],
   ])("a ticket is refused: %s", (why, change) => {

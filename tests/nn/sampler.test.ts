@@ -102,8 +102,11 @@ describe("one token", () => {
     const draw = (row: number[], options: SamplingOptions = {}): unknown => sampleToken(row, options, new Rng(1));
     expect(() => draw([0, NaN])).toThrow("sampling: the logit of token 1 is NaN; the model has diverged");
     expect(() => draw([Infinity])).toThrow("the logit of token 0 is Infinity");
-    expect(() => draw([0], { temperature: -1 })).toThrow("temperature must be ≥ 0, got -1");
-    expect(() => draw([0], { temperature: NaN })).toThrow("temperature must be ≥ 0, got NaN");
+    // At the last two, logits over the temperature would be ∞ or 0 in single precision.
+    for (const temperature of [-1, NaN, 5e-324, 1e50])
+      expect(() => draw([0], { temperature })).toThrow(
+        `temperature must be in [0.000001, 1000000], or 0, got ${temperature}`,
+      );
     expect(() => draw([0], { topK: 1.5 })).toThrow("topK must be an integer ≥ 0, got 1.5");
     expect(() => draw([0], { topP: 0 })).toThrow("topP must be in (0, 1], got 0");
     expect(() => draw([0], { minP: 2 })).toThrow("minP must be in [0, 1], got 2");
@@ -155,6 +158,18 @@ describe.each([
       if (family === "gpt2") expect(new Set(results.map((x) => x.stopReason))).toEqual(new Set(["stop", "length"]));
     },
   );
+
+  it("the lowest temperature is greedy, the highest uniform", async () => {
+    const model = toyModel(device);
+    const draw = (temperature: number) =>
+      generate(model, prompts, { maxNewTokens: 3, rng: new Rng(3), temperature }).then((texts) =>
+        texts.flatMap(({ tokens }) => tokens),
+      );
+    const [cold, greedy, hot] = [await draw(1e-6), await draw(0), await draw(1e6)];
+    expect(cold.map(({ id }) => id)).toEqual(greedy.map(({ id }) => id));
+    for (const { logProb } of cold) expect(logProb).toBeCloseTo(0, 6);
+    for (const { logProb } of hot) expect(logProb).toBeCloseTo(-Math.log(V), 4);
+  });
 
   it("the same seed gives the same texts; a row does not depend on the others", async () => {
     const model = endingModel(device);

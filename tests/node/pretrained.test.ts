@@ -191,7 +191,8 @@ describe("generation_config.json", () => {
 
   it.each([
     [[], "expected an object"],
-    [{ temperature: "hot" }, "'temperature' is \"hot\", expected a number ≥ 0"],
+    [{ temperature: "hot" }, "'temperature' is \"hot\", expected a number in [0.000001, 1000000], or 0"],
+    [{ do_sample: true, temperature: 1e-40 }, "'temperature' is 1e-40, expected a number in"],
     [{ top_p: 0 }, "'top_p' is 0"],
     [{ top_k: 1.5 }, "'top_k' is 1.5"],
     [{ do_sample: 1 }, "'do_sample' is 1, expected true or false"],

@@ -4,7 +4,7 @@
  */
 import { get } from "node:http";
 import OpenAI from "openai";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { generate } from "../../nn/generate.ts";
@@ -148,6 +148,7 @@ describe("what goes wrong", () => {
       [{ ...ask, model: "gpt" }, 404, { code: "model_not_found" }],
       [{ ...ask, temprature: 1 }, 400, { param: "temprature" }],
       [{ ...ask, temperature: -1 }, 400, { param: "temperature" }],
+      [{ ...ask, temperature: 5e-324 }, 400, { param: "temperature" }],
       [{ ...ask, prompt: [99] }, 400, {}],
       [{ ...ask, prompt: [] }, 400, {}],
       [{ ...ask, frequency_penalty: 0.5 }, 400, { param: "frequency_penalty" }],
@@ -231,6 +232,23 @@ describe("what goes wrong", () => {
     await engine.close();
     await expect(engine.generate(request)).rejects.toThrow("closing");
   });
+});
+
+it("weights that have diverged are the server's fault, and its next answer has the weights that replace them", async () => {
+  const own = toyModel(device);
+  const good = await policyOf(own, 1);
+  installPolicy(own, { ...good, weights: good.weights.map((weight) => weight.map(() => NaN)) });
+  const said = vi.spyOn(console, "error").mockImplementation(() => undefined);
+  server = await servePolicy({ model: own, tokenizer: toyTokenizer, template: toyTemplate }, { name: "toy" });
+  const ask = { model: "toy", prompt: PROMPT, max_tokens: 2 };
+  for (const stream of [false, true]) {
+    const answer = await post("/v1/completions", { ...ask, stream });
+    expect([answer.status, await answer.json()]).toMatchObject([500, { error: { type: "server_error" } }]);
+  }
+  expect(String(said.mock.calls[0]![0])).toContain("the model has diverged");
+  said.mockRestore();
+  await server.engine.replaceWeights(() => installPolicy(own, good), 1);
+  expect((await post("/v1/completions", ask)).status).toBe(200);
 });
 
 describe("new weights", () => {
