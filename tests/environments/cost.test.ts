@@ -8,6 +8,7 @@ import { Rng } from "../../engine/random.ts";
 import { FileSystem } from "../../environments/terminal/filesystem.ts";
 import { MAX_LINE, runLine } from "../../environments/terminal/shell.ts";
 import { expectBounded, HOSTILE, SIZES } from "../support/cost.ts";
+import { tried } from "../support/tried.ts";
 
 /** Worlds that have no name on the command line. */
 const riddle: Riddle = { kind: "deduction", program: "x*2", inputs: [3], outputs: [6] };
@@ -35,7 +36,7 @@ async function verbsOf(spec: EnvironmentSpec): Promise<ReadonlySet<string>> {
 }
 
 describe.each([...Object.values(ENVIRONMENTS), riddles, ...PROPOSALS])("$name", (spec) => {
-  it("answers hostile actions of any length", { timeout: 120_000 }, async () => {
+  it("answers hostile actions of any length", { timeout: 120_000 }, async (context) => {
     const start = spec.make();
     await start.reset(1);
     // What the shell does with a line ends at its longest; one that is longer is refused.
@@ -50,6 +51,7 @@ describe.each([...Object.values(ENVIRONMENTS), riddles, ...PROPOSALS])("$name", 
           },
           sizes,
         );
+        tried(context, { actions: sizes.length });
       }
     }
   });

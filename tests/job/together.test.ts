@@ -41,7 +41,7 @@ it.each([
     ["--kl", "0.1", ...answers],
     "trainObservations trains answers as if they were actions, and kl reads of actions what",
   ],
-])("%j", (flags, line) => {
+])("%j are refused together: %s", (flags, line) => {
   const make = (): unknown => presetOfFlags("--quick", ...flags);
   expect(make).toThrow(UsageError);
   expect(make).toThrow(line);

@@ -212,7 +212,7 @@ describe("reading config.json", () => {
     ["gpt2", { n_head: 5 }, "headDim is 6.4, expected an integer"],
   ];
 
-  test.each(refused)("%s with %j is refused", (family, changes, message) => {
+  test.each(refused)("%s with %j is refused: %s", (family, changes, message) => {
     const read = (): unknown => configFromHuggingFace({ ...golden(family), ...changes });
     expect(read).toThrow(message);
     expect(read).toThrow(WorldgradError);

@@ -12,6 +12,7 @@ import { WorldgradError } from "../../engine/errors.ts";
 import { Run } from "../../job/run.ts";
 import { createRun, openRun } from "../../node/runFolder.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
+import { tried } from "../support/tried.ts";
 
 const base = mkdtempSync(join(tmpdir(), "worldgrad-corruption-"));
 let device: Device;
@@ -66,7 +67,7 @@ function harmless(file: string, what: string, newest: string): string | undefine
   return undefined;
 }
 
-test("each is refused by the file's name, or is known to be harmless", { timeout: 120_000 }, async () => {
+test("each is refused by the file's name, or is known to be harmless", { timeout: 120_000 }, async (context) => {
   const [path, other] = [await trained("run", "1"), await trained("other", "2")];
   const newest = readdirSync(join(path, "checkpoints")).toSorted().at(-1)!;
   const files = readdirSync(path, { recursive: true })
@@ -74,7 +75,7 @@ test("each is refused by the file's name, or is known to be harmless", { timeout
     .filter((file) => statSync(join(path, file)).isFile());
   expect(files.length).toBeGreaterThan(20);
   const damaged = join(base, "damaged");
-  const [wrong, count]: [string[], Record<string, number>] = [[], { refused: 0, harmless: 0, same: 0 }];
+  const [wrong, count]: [string[], Record<string, number>] = [[], { refused: 0, harmless: 0, "without effect": 0 }];
   for (const file of files) {
     for (const [what, damage] of Object.entries(DAMAGE)) {
       rmSync(damaged, { recursive: true, force: true });
@@ -83,7 +84,7 @@ test("each is refused by the file's name, or is known to be harmless", { timeout
       const bytes = readFileSync(at);
       const result = damage(bytes, existsSync(from) ? readFileSync(from) : Buffer.alloc(0));
       if (result?.equals(bytes)) {
-        count["same"]!++; // such as the shape of the model
+        count["without effect"]!++; // such as the shape of the model
         continue;
       }
       if (result === null) rmSync(at);
@@ -101,6 +102,6 @@ test("each is refused by the file's name, or is known to be harmless", { timeout
       count[reason === undefined ? "refused" : "harmless"]!++;
     }
   }
-  console.info(`${files.length} files: ${JSON.stringify(count)}`);
+  tried(context, { files: files.length, ...count });
   expect(wrong).toEqual([]);
 });

@@ -10,7 +10,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import process from "node:process";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test, type TestContext, vi } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { device as makeDevice } from "../../engine/device.ts";
 import { WorldgradError } from "../../engine/errors.ts";
@@ -25,6 +25,7 @@ import { afterDeath, type Call, canBefall, Death, type Fault, FaultyDisk, INTERC
 import { lastCheckpoint, metricsOf } from "../support/mainJob.ts";
 import { POWER } from "../support/powerLoss.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
+import { tried } from "../support/tried.ts";
 
 // The page's script is always the same; bundling it takes longer than the run.
 vi.mock("../../tools/page/assets.ts", () => ({
@@ -143,10 +144,10 @@ const POWER_HERE = POWER.filter((how) => how !== "power, all names");
 const FAULTS: readonly Fault[] = ["dead before", "torn", "EIO", "ENOSPC", "dead after", ...POWER_HERE];
 
 /** Each fault at each call that it can befall. */
-async function everyFault(what: string, program: Program, prepare: () => void): Promise<void> {
+async function everyFault(context: TestContext, what: string, program: Program, prepare: () => void): Promise<void> {
   const { calls, whole } = await undisturbed(program, prepare);
   const failed: string[] = [];
-  const count: Record<string, number> = { calls: calls.length };
+  let runs = 0;
   for (const fault of FAULTS) {
     for (const [k, call] of calls.entries()) {
       // Dead before a call is the same disk as dead after the one before it, if anything has changed in between.
@@ -165,10 +166,10 @@ async function everyFault(what: string, program: Program, prepare: () => void): 
       } catch (error) {
         failed.push(`${where}: ${error instanceof Error ? error.message.slice(0, 1000) : String(error)}`);
       }
-      count[fault] = (count[fault] ?? 0) + 1;
+      runs++;
     }
   }
-  console.info(what, JSON.stringify(count));
+  tried(context, { calls: calls.length, "runs with a fault": runs });
   expect(failed).toEqual([]);
 }
 
@@ -178,11 +179,11 @@ const BUDGET = 120;
 const began = process.cpuUsage();
 const LIMIT = { timeout: 600_000 };
 
-test("npm start, a fault at every call", LIMIT, async () => {
-  await everyFault("npm start", start, nothing);
+test("npm start, a fault at every call", LIMIT, async (context) => {
+  await everyFault(context, "npm start", start, nothing);
 });
 
-test("a resumed run, a fault at every call", LIMIT, async () => {
+test("a resumed run, a fault at every call", LIMIT, async (context) => {
   const { calls } = await undisturbed(start, nothing);
   clear();
   // Killed between the log lines of a step and its checkpoint.
@@ -190,14 +191,14 @@ test("a resumed run, a fault at every call", LIMIT, async () => {
   await attempt(start, renamed.at(-2)!, "dead before");
   const killed = join(base, "killed");
   cpSync(root, killed, { recursive: true });
-  await everyFault("npm start -- --resume", start, () => cpSync(killed, root, { recursive: true }));
+  await everyFault(context, "npm start -- --resume", start, () => cpSync(killed, root, { recursive: true }));
 });
 
-test("an arm of a comparison, a fault at every call", LIMIT, async () => {
+test("an arm of a comparison, a fault at every call", LIMIT, async (context) => {
   const release = await lockFolder(WARM);
   await trainJob({ path: WARM, preset, device: "wasm" }, device, QUIET, signal);
   release();
-  await everyFault("an arm", startArm, nothing);
+  await everyFault(context, "an arm", startArm, nothing);
 });
 
 test(`all faults together take less than ${BUDGET} s of the processor`, () => {

@@ -26,6 +26,7 @@ import {
 } from "../../job/records.ts";
 import { createRun, isFree, openRun, type RunFolder } from "../../node/runFolder.ts";
 
+const LONG = { timeout: 60_000 };
 let base = "";
 beforeEach(() => {
   base = mkdtempSync(join(tmpdir(), "worldgrad-run-"));
@@ -152,7 +153,8 @@ describe("a run folder", () => {
     expect(existsSync(join(run.path, "checkpoints", "step-000001"))).toBe(false);
   });
 
-  test("a flipped byte anywhere that a resumed run goes on from is refused, and nothing is changed", () => {
+  // A second; many times that where other processes keep the disk busy.
+  test("a flipped byte anywhere that a resumed run goes on from is refused, and nothing is changed", LONG, () => {
     const run = createRun(join(base, "flipped"), { preset: { seed: 3, rl: { lr: 1e-3 } } });
     train(run, 1, 4);
     const { metricsEnd, transcriptsEnd } = run.loadLatestCheckpoint()!;

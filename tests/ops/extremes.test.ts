@@ -15,6 +15,7 @@ import { isFloat } from "../../engine/types.ts";
 import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
 import { GuardedDevice } from "../support/guarded.ts";
 import { allOps, type AnyOp, type AnySample, evaluate, labelOf, samplesOf } from "../support/opChecks.ts";
+import { tried } from "../support/tried.ts";
 
 const LARGEST = 3.4028234663852886e38;
 const FLOATS = {
@@ -73,7 +74,7 @@ function fault(actual: number, expected: number, depends: boolean, isHuge: boole
 }
 
 describe.each(allOps().map((op) => ({ name: op.name, op })))("$name", ({ name: opName, op }) => {
-  test("floats at the ends", async () => {
+  test("floats at the ends", async (context) => {
     for (const sample of chosen(op)) {
       const plain = await evaluate(reference, op, sample);
       for (const input of sample.inputs.keys()) {
@@ -86,6 +87,7 @@ describe.each(allOps().map((op) => ({ name: op.name, op })))("$name", ({ name: o
         for (const { on, device } of executors) {
           if (on === "webgpu" && sample !== chosen(op).at(-1)) continue; // each pipeline takes 50 ms to compile
           const actual = await all(device);
+          tried(context, { values: names.length });
           names.forEach((name, n) => {
             if (EXCEPT.some(([o, e, i, v]) => o === opName && (e || on) === on && i === input && v.includes(name)))
               return;
@@ -105,7 +107,7 @@ describe.each(allOps().map((op) => ({ name: op.name, op })))("$name", ({ name: o
 
   const withIds = chosen(op).filter((sample) => sample.inputs.some((x) => !isFloat(x.dtype)));
   if (withIds.length === 0) return;
-  test("ids that a device computed", async () => {
+  test("ids that a device computed", async (context) => {
     for (const sample of withIds) {
       for (const input of sample.inputs.keys()) {
         if (isFloat(sample.inputs[input]!.dtype)) continue;
@@ -114,6 +116,7 @@ describe.each(allOps().map((op) => ({ name: op.name, op })))("$name", ({ name: o
           const expected = await evaluate(reference, op, wild);
           for (const on of guarded) {
             const actual = await evaluate(on, op, wild); // throws if a write went past the end of a buffer
+            tried(context, { ids: 1 });
             const where = `${on.kind}: ${name} in input ${input} of ${labelOf(sample)}`;
             // What lies behind a buffer is NaN there: a read past the end shows.
             actual.forEach((y, k) =>

@@ -10,6 +10,7 @@ import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { HELP } from "../../node/commandLine.ts";
+import { cellsOf, testsNamed } from "../../scripts/attacks.ts";
 import { applied, blocksOf, hunksOf } from "./diffs.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
@@ -88,13 +89,8 @@ it("tests/fixtures/README.md says of every fixture how it was made", () => {
 describe("docs/testing.md", () => {
   /** The cells of the rows of the table that begins with these columns. */
   function rowsOf(...columns: string[]): string[][] {
-    const cells = (line: string): string[] =>
-      line
-        .split(/(?<!\\)\|/)
-        .slice(1, -1)
-        .map((cell) => cell.trim());
     const lines = readSource("docs/testing.md").split("\n");
-    const head = lines.findIndex((line) => line.startsWith("|") && cells(line).join() === columns.join());
+    const head = lines.findIndex((line) => line.startsWith("|") && cellsOf(line).join() === columns.join());
     expect(head, columns.join()).toBeGreaterThanOrEqual(0);
     const rest = lines.slice(head + 2);
     return rest
@@ -102,36 +98,41 @@ describe("docs/testing.md", () => {
         0,
         rest.findIndex((line) => !line.startsWith("|")),
       )
-      .map(cells);
+      .map(cellsOf);
   }
   const testFiles = projectFiles().filter((path) => path.startsWith("tests/") && path.endsWith(".test.ts"));
 
-  /** Holds a cell to its form: a file of tests, and words of a title that stand there. */
-  function expectTests(held: string, where: string): void {
-    const tests = held.split("; ").map((test) => /^`([^`]+)`: (“.*”)$/.exec(test));
-    expect(tests, `${where}: ${held}`).not.toContain(null);
-    for (const [, file, titles] of tests as RegExpExecArray[]) {
+  /** Holds cells to their form: files of tests with words of titles that stand there, and that all of them passed. */
+  function expectTests(ran: string, held: string, where: string): void {
+    const tests = testsNamed(held);
+    expect(
+      tests.map(({ file, titles }) => `\`${file}\`: ${titles.map((title) => `“${title}”`).join(", ")}`).join("; "),
+      where,
+    ).toBe(held.replaceAll("\\|", "|"));
+    expect(tests.length, where).toBeGreaterThan(0);
+    for (const { file, titles } of tests) {
       expect(testFiles, where).toContain(file);
-      const words = [...titles!.matchAll(/“([^”]+)”/g)].map((m) => m[1]!.replaceAll("\\|", "|"));
-      for (const title of words) expect(readSource(file!), `${where}: ${file}`).toContain(title);
+      for (const title of titles) expect(readSource(file), `${where}: ${file}`).toContain(title);
     }
+    const [, passed, all] = /^(\d+) of (\d+)(; |$)/.exec(ran) ?? [];
+    expect([Number(all) > 0, passed], `${where}: ${ran} (npm run attacks)`).toEqual([true, all]);
   }
 
   it("names a test for every fault that was found: its file, and words of its title that stand there", () => {
-    const rows = rowsOf("Fault", "Before", "Now", "Test");
+    const rows = rowsOf("Fault", "Before", "Now", "Ran", "Test");
     expect(rows.length).toBeGreaterThanOrEqual(42);
-    for (const [fault, before, now, held] of rows) {
+    for (const [fault, before, now, ran, held] of rows) {
       expect([before, now], fault).not.toContain("");
-      expectTests(held!, fault!);
+      expectTests(ran!, held!, fault!);
     }
   });
 
   it("names a test for every attack", () => {
-    const rows = rowsOf("Attack", "Tried", "Survived", "Test");
+    const rows = rowsOf("Attack", "Tried", "Survived", "Ran", "Test");
     expect(rows.length).toBeGreaterThanOrEqual(23);
-    for (const [attack, tried, survived, held] of rows) {
+    for (const [attack, tried, survived, ran, held] of rows) {
       expect([tried, survived], attack).not.toContain("");
-      expectTests(held!, attack!);
+      expectTests(ran!, held!, attack!);
     }
   });
 

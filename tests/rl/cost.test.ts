@@ -13,6 +13,7 @@ import { extractCode } from "../../rl/rewards/code.ts";
 import { mathsReward, normalizeMaths } from "../../rl/rewards/maths.ts";
 import { patchSimilarity, similarity, splitPatch } from "../../rl/rewards/similarity.ts";
 import { expectBounded, HOSTILE, SIZES } from "../support/cost.ts";
+import { tried } from "../support/tried.ts";
 
 const tools = [{ name: "x", description: "", inputSchema: { type: "object", properties: { a: { type: "string" } } } }];
 const tokenizer = byteTokenizer();
@@ -69,13 +70,14 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
 };
 
 describe.each(Object.entries(READERS))("%s", (name, read) => {
-  it("reads hostile texts of any length", { timeout: 60_000 }, async () => {
+  it("reads hostile texts of any length", { timeout: 60_000 }, async (context) => {
     // Two texts are compared letter by letter up to a length of which 3,900 letters are just below.
     const sizes = name.toLowerCase().includes("similarity") ? [2_000, 3_900, 64_000] : SIZES;
     for (const [text, make] of Object.entries(HOSTILE)) {
       // Comparing two texts costs the most that it may on nearly all of these; some are enough.
       if (name.startsWith("similarity") && !["letters", "blanks and line ends", "words"].includes(text)) continue;
       await expectBounded(`${name} on ${text}`, (n) => read(make(n)), sizes);
+      tried(context, { texts: sizes.length });
     }
   });
 });
