@@ -10,7 +10,7 @@
  * pass, to predict the answers too, whatever the reward was:
  *
  *     L = L_GRPO(the agent's tokens) + λ · L_env
- *     L_env = mean over episodes of
+ *     L_env = mean over the episodes that got an answer of
  *             −(1 / |O|) Σ over the tokens t of its answers of log p(x_t | x_<t)
  *
  * where |O| is the number of the episode's answer tokens. That is plain cross-entropy: no ratio, no clip, no advantage.
@@ -56,10 +56,11 @@ const boxes = (told: "code" | "random code" | "colour"): EnvironmentSpec =>
  * All begin with the same warm start: imitation of players who guess, in a world of random codes, so that it shows how
  * an action and an answer are written and no fact. Then `trainRl` is the loop of chapter 5, whose `objective` names its
  * parts: advantage, loss of a token, weights, and here a world loss. In each step an agent plays eight groups of eight
- * tries. A blind try succeeds once in 36. Printed are the success by sixths of the run, the last world loss, and for
- * every twelfth step the **cosine** of the angle between the gradients of L_env and of the policy loss (a diagnostic of
- * ActObs, arXiv 2609.20715), before they are added: 1 if they point the same way, below 0 if they work against each
- * other. A step without answers has none.
+ * tries. A blind try succeeds once in 36. Printed are the success by sixths of the run, the last world loss (L_env
+ * without λ; digits that nobody can know cost log 6 = 1.79 at least, on average), and for every twelfth step the
+ * **cosine** of the angle between the gradients of L_env and of the policy loss (a diagnostic of ActObs, arXiv
+ * 2609.20715), before they are added: 1 if they point the same way, below 0 if they work against each other. A step
+ * without answers has none.
  */
 
 const on = await device("wasm");
@@ -112,17 +113,18 @@ await train("colour", 0.5);
  * The first two agents play the same world: the second reads in its failures what the first has to find by luck. The
  * third, the **control**, has the same extra loss without the information, and falls behind: what helped was not the
  * loss as such. The fourth is ruined. What follows a box in its world is a colour, and the same weights that write a
- * code after a task learn to write colours there. Such an action does not end, so nothing is answered or paid any more,
- * and with A = 0 nothing leads back. An answer must state what a later action needs, **after the same words**. The
+ * code after a task learn to write colours there. Such an action does not end, so nothing is answered or paid any more
+ * (the run has a cosine for its first step only), and with A = 0 nothing leads back. So an answer must state what a
+ * later action needs, and the **same words** must lead to both: here each stands behind the name of its box. The
  * cosines go up and down around 0 (their means are 0.00 and 0.11 in the second and third run): they do not tell the
  * agent that gains from the one that loses. All this is one seed.
  *
  * ## What a token weighs
  *
  * Four tries of a player who guesses, taken as one group; p is that of the first agent, which was trained on rewards
- * alone. For each token of an answer: p, its weight, and its slope −∂L/∂z, how hard it pushes its own logit z up. For
- * cross-entropy this is weight · (1 − p): most where p is small. Entropy is −Σ p·log p over all tokens that could
- * come: 0 where the agent is sure.
+ * alone. For each token of an answer: p, its weight (ECHO's: λ / (answered episodes · |O|), here 1 / (4 · 2)), and its
+ * slope −∂L/∂z, how hard it pushes its own logit z up. For cross-entropy this is weight · (1 − p): most where p is
+ * small. Entropy is −Σ p·log p over all tokens that could come: 0 where the agent is sure.
  *
  * **PaW** (arXiv 2606.02388) changes three things. It ranks the transitions (action and answer) by the mean entropy of
  * the action's tokens, and trains on the upper 75 %: where the agent was sure, the answer is thought to teach little. A
@@ -134,7 +136,7 @@ await train("colour", 0.5);
 
 const four = (await Promise.all([0, 1, 2, 3].map((i) => guess(boxes("code"), i)))).map((e) => ({ ...e, group: 0 }));
 const packing = { padId: template.padId };
-const all = { ...packing, scored: () => true };
+const all = { ...packing, scored: () => true }; // log p of every token, the answers' too
 const { logProbs } = await score(
   untold,
   four.map((episode) => rowOf(episode)),
@@ -160,8 +162,8 @@ for (const [i, { stream }] of four.entries()) {
  *
  * **ActFocus** (arXiv 2605.14558) leaves the answers alone and weighs the agent's own tokens: 0.1 for thoughts, and 1 +
  * 0.5 · sigmoid((E − μ) / σ) for tokens of an action, where E = −log Σ e^logit of a frozen model is greater where that
- * model is less sure, and μ and σ are over all action tokens. The sum is divided by the sum of the weights. An episode
- * with a thought, written by hand, and the weights of its tokens:
+ * model is less sure, and μ and σ are E's mean and deviation over all action tokens. The weighted sum of the losses is
+ * divided by the sum of the weights. An episode with a thought, written by hand, and the weights of its tokens:
  */
 
 const thinking = new Template(template.tokenizer, { action: ["[", "]"] }); // what is in brackets is the action
@@ -223,7 +225,8 @@ console.log(
  *
  * `rl/methods/world/echo.ts`, `rl/methods/world/paw.ts` and `rl/methods/tokenWeights.ts` compute weights and no losses:
  * `rl/train/loss.ts` is one weighted sum for all methods. `rl/train/gradients.ts` measures the cosines. In the library
- * |O| also counts warnings of the harness, which are not to be predicted; failed environments are left out.
+ * |O| also counts warnings (say, of an action that could not be read), which are not to be predicted; episodes whose
+ * environment failed are left out.
  *
  * ## Exercises
  *

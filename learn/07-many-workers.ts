@@ -24,9 +24,9 @@ import { installPolicy, policyOf } from "../rl/async/messages.ts";
  *
  * An episode is six words, each one of four; the reward is the share of words that agree with a secret code. There are
  * 4⁶ = 4096 episodes, so every expectation is a sum that we can write out: nothing is sampled, nothing estimated. The
- * policy is a table: a row of four logits z for each place and word before; in it ∂ log p(x) / ∂z_w = [w = x] − p(w),
- * where [w = x] is 1 if w is x, else 0. From version 0, where all words are alike, each version adds its exact gradient
- * to the logits of the one before. π is version 8; μ will be version 8 − k.
+ * policy is a table: a row of four logits z for each place and word before; ∂ log p(x_t) / ∂z_w = [w = x_t] − p(w) in
+ * the row of x_t, where [w = x_t] is 1 if w is x_t, else 0. In version 0 all words are alike; each further version adds
+ * the exact gradient to the logits of the one before. π is version 8; μ will be version 8 − k.
  */
 const [K, L, SEED] = [4, 6, 2]; // words, places in an episode, and the seed of the training further down
 const CODE = [2, 0, 3, 3, 1, 2];
@@ -120,7 +120,7 @@ for (const k of [0, 2, 8]) {
  * At staleness 0 all rows are the same: a fault in a correction cannot show there. At staleness 8:
  *
  * - **nothing** is off by 0.62 however many episodes come: words that π has given up are pushed down as hard as ever.
- * - **ρ** has no bias and, with 64 episodes, the largest error: a few weigh up to 28, most of them nearly nothing.
+ * - **ρ** has no bias and, with 64 episodes, the largest error: few weigh up to 28, two thirds of them less than ½.
  * - **min(ρ, 2)** is truncated importance sampling (Ionides 2008; for language models TIS, Yao et al. 2025). It cuts
  *   most of this gradient, because episodes with large ρ are the good ones, which π has learnt to write.
  * - **r** corrects the choice of a word, and not how often the words around it are now written: biased, and the least
@@ -135,8 +135,8 @@ for (const k of [0, 2, 8]) {
  * ## A second source: the sampler is not the trainer
  *
  * Fast samplers use fewer bits, other kernels, sums in another order: μ ≠ π even at staleness 0. We round the logits of
- * version 24 to 8 significant bits, as bfloat16 has, and to 4, as the 8-bit float e4m3 has. If all tokens of a long
- * episode were like ours, E[ρ²] would be E[r²] to the power of its length: harmless for a token, not for an episode.
+ * version 24, the largest, to 8 significant bits, as bfloat16 has, and to 4, as the 8-bit float e4m3 has. If tokens of
+ * long episodes were like ours, E[ρ²] would be E[r²] to the power of the length: harmless for a token, not for 10000.
  */
 const unit = (z: number, bits: number): number => 2 ** (Math.floor(Math.log2(Math.abs(z) || 1)) + 1 - bits);
 console.log("\nbits      E[r²]   E[ρ²] of 100, 1000, 10000 tokens");
@@ -150,11 +150,11 @@ for (const bits of [8, 4]) {
 /**
  * ## In training: workers, a queue, a bound on age
  *
- * `trainRlAsync` is `trainRl` of chapter 6 with episodes from workers. Step n learns from no token older than version
- * n − maxStaleness: workers may begin only the groups of n + maxStaleness + 1 steps in all (AReaL, eq. 3). With the
- * schedule `fixed`, version n − maxStaleness plays all of step n, so a run is the same every time. The loss of a token
- * is −A log p (`reinforce`), so nothing corrects but what a run's name says. The world: four safes with codes of three
- * letters. First the agent imitates a novice, who draws each letter at random half the time.
+ * `trainRlAsync` is `trainRl` of chapter 6 with episodes from workers. No token of step n is older than version n −
+ * maxStaleness: at version n, workers may begin groups up to step n + maxStaleness, none later (AReaL, eq. 3). With the
+ * schedule `fixed`, version n − maxStaleness plays all of step n (version 0 the first steps): a run can be repeated.
+ * The loss of a token is −A log p (`reinforce`): nothing corrects but what a run's name says. The world: four safes,
+ * codes of three letters. First the agent imitates a novice, who draws each letter at random half the time.
  */
 const CODES: Readonly<Record<string, string>> = { w: "cba", x: "add", y: "dba", z: "bcc" };
 const novice = new Rng(SEED).split("slips");
@@ -221,13 +221,13 @@ for (const maxStaleness of [2, 8])
  * ## What ten seeds say
  * One seed says little. Over seeds 0 to 9 (`SEED`) the last quarter is on average 77 % synchronously; at staleness 2,
  * in the order above, 35, 58, 44 and 74 %, at staleness 8 19, 61, 41 and 49 % (standard deviation near 20 points).
- * What is uncorrected fails. The clip is best while π is near μ. With four tokens ρ is no wild product: min(ρ, 2) beats
- * min(r, 2). So the table above says what each costs for one π, and not which one wins elsewhere.
+ * What is uncorrected fails. The clip is best while π is near μ. Of four tokens (three letters, `<|end|>`) ρ is no wild
+ * product: min(ρ, 2) beats min(r, 2). So the table says what each costs for one π, and not which one wins elsewhere.
  *
  * ## Break it
  *
  * Turn the ratio upside down, a frequent mistake. At staleness 0 it is 1 all the same, so a test without stale episodes
- * cannot see it. At 8, ρ has a bias, and whatever weighs by ratios is worse than no correction.
+ * cannot see it. At 8, ρ has a bias, and with 64 episodes whatever weighs by ratios is worse than no correction.
  *
  * ```diff
  * -const ratios = (p: Table, mu: Table) => EPISODES.map((x) => x.map((_, t) => chance(p, x, t) / chance(mu, x, t)));

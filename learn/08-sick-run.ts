@@ -10,9 +10,9 @@
  *
  * - `success`: share of episodes that the world's verifier accepts. What we want; usually the last number to tell.
  * - `reward`: what was paid. It should rise together with success, and not without it.
- * - `entropy`: mean −Σ p·log p of the distributions that actions were drawn from. It falls slowly while the agent makes
- *   up its mind; at 0 all tries are the same. A rise over many steps: the policy is being destroyed, not taught.
- * - `grad_norm`: the length of the gradient before clipping. Not finite: the update was skipped.
+ * - `entropy`: mean −Σ p·log p of the distributions that actions were drawn from, in *nats* (log is to base e). Falls
+ *   slowly while the agent makes up its mind; at 0 all tries are the same. A long rise: the policy is being destroyed.
+ * - `grad_norm`: the gradient's length before it is cut to 1 (chapter 4). Not finite: the update was skipped.
  * - `frac_reward_zero_std`: the share of groups in which all tries earned the same. They teach nothing (A = 0).
  * - `sampling/sampling_logp_difference/mean`: mean |log π − log μ| over trained tokens, π as the learner scores them, μ
  *   as the sampler recorded them. 0 but for rounding if episodes are fresh and everything is masked as it should be.
@@ -162,10 +162,10 @@ const DISEASES: Readonly<Record<string, Change>> = {
 /**
  * ## Beside the healthy run, and the doctor
  *
- * For each run: the means of each number over the first and the last quarter, and the step at which it has left the
- * healthy run: by more than a quarter of that run's whole range it is above or below all that the healthy run had
- * within four steps of it. Then what the *doctor* finds in the same logs, with the first evidence and advice: a program
- * of rules, which knows neither the healthy run nor what was changed. `npm run doctor -- runs/NAME` reads a folder.
+ * For each run: each number's means over the first and the last quarter, and the first step at which it *leaves* the
+ * healthy run: above or below all that the healthy run had from four steps before to four after, by more than a quarter
+ * of that run's whole range. Then what the *doctor* finds in the same logs: a program of rules that knows neither the
+ * healthy run nor the change (`npm run doctor -- runs/NAME`). KL is the mean of log μ − log π over tokens drawn from μ.
  */
 const WATCHED: Readonly<Record<string, string>> = {
   success: "success",
@@ -212,14 +212,14 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
 /**
  * ## What to learn from it
  *
- * - Success may tell late, or nothing: run 1 ends as well as the healthy one, and run 2 looks like slow learning,
- *   although 26 of its 32 updates were skipped (one flat group makes the whole gradient NaN).
- * - A reward that rises (4) means nothing without success beside it. In run 5 the ratios tell eleven steps before.
+ * - Success may tell late, or nothing: run 1 ends as well as the healthy one, and run 2 looks like slow learning until
+ *   step 23, although 26 of its 32 updates were skipped (one flat group makes the whole gradient NaN).
+ * - A reward that rises (4) means nothing without success beside it. In run 5 log π − log μ tells 11 steps before it.
  * - A learner can leave its episodes in two ways. In run 5 ("has left its sampler") they are old from the start; in
  *   run 8 ("off-policy drift") they are fresh: sampler and learner agree before the first pass, and in the last they
  *   are far apart (`ppo_kl/last`, logged, too). With PPO's clip run 8 ends at 82 % success instead of 39 %.
  * - One symptom has many causes. The healthy run ends with flat groups, too, as nearly all tries succeed; in run 6 the
- *   sampler tries too little from the first step on (entropy); in run 7 updates destroy a policy that began well.
+ *   sampler tries too little from the first step on (entropy); in run 7 the first update destroys what was imitated.
  * - Which number tells first depends on the disease, so no single one is enough; nor is one run: compare. On the live
  *   page sick runs have healthy twins: [Answers in the policy mask](preset:) (1), [A reward with a hole](preset:) (4),
  *   [Entropy collapse](preset:) (6), [Off-policy without a clip](preset:) (8), [A sum where a mean belongs](preset:).

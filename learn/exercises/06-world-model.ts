@@ -5,10 +5,10 @@ import { expectClose } from "./expect.ts";
 /**
  * # The weights of ECHO
  *
- * A batch of episodes is given as the roles of their tokens (those of chapter 5). Return the weight of −log p of each
- * token in λ · L_env, a list for each episode. Only `observation` tokens after the first `action` token have one: what
- * stands before it answers nothing. The mean is over an episode's own answer tokens, then over the episodes that have
- * any: an episode without an answer does not count.
+ * A batch of episodes is given as the roles of their tokens (chapter 5): `prompt`, `scaffold`, `thought`, `action` or
+ * `observation`. Return the weight of −log p of each token in λ · L_env, a list for each episode. It is 0 for all but
+ * `observation` tokens after the first `action` token: what stands before it answers nothing. The mean is over an
+ * episode's own answer tokens, then over the episodes that have any: an episode without an answer does not count.
  */
 export function exercise1(episodes: readonly (readonly Role[])[], lambda: number): number[][] {
   throw new Error(`write me: ${episodes.length} episodes and λ = ${lambda} came`);
@@ -22,7 +22,9 @@ export function check1(answer: typeof exercise1): void {
     const got = answer(roles, 0.3);
     if (!Array.isArray(got) || got.length !== roles.length || got.some((row) => !Array.isArray(row)))
       throw new Error(`expected a list of numbers for each of ${roles.length} episodes, got ${JSON.stringify(got)}`);
-    const what = (i: number): string => `the weights of the episode with the roles ${roles[i]!.join(" ")}`;
+    const answered = wanted.filter((row) => row.some((weight) => weight > 0)).length;
+    const where = `of ${roles.length}, ${answered} of them answered, λ = 0.3`;
+    const what = (i: number): string => `episode ${i + 1} ${where}: the weights of the roles ${roles[i]!.join(" ")}`;
     wanted.forEach((row, i) => expectClose(got[i]!, row, what(i)));
   }
 }

@@ -24,7 +24,7 @@ export type Fault = "nonFinite" | "logProbMismatch" | "rewardHacking" | "entropy
  * 3. `rewardHacking`: from the first quarter of the steps to the last the mean reward rises by more than 0.1, and the
  *    mean success does not rise by more than 0.05.
  * 4. `entropyBlowUp`: the mean entropy of some four steps in a row is at least twice that of the first step, and 0.5
- *    nats or more above it, and success does not rise by more than 0.05.
+ *    nats or more above it, and the mean success does not rise by more than 0.05, from quarter to quarter as in 3.
  * 5. `entropyCollapse`: in the last quarter the mean entropy is at most 0.02, and the mean success is below 0.9. (An
  *    agent that has solved its task need not try anything else.)
  *
@@ -142,7 +142,8 @@ export type LoggedToken = Pick<TranscriptToken, "role" | "oldLogProb" | "wPolicy
  *
  * You get the tokens of an episode as a run has logged them. `wPolicy` is a token's weight in the policy loss (none, or
  * 0: masked), `oldLogProb` the log-probability that the sampler recorded; tokens that nobody sampled have 0 there, or
- * none. `surprise` is −log p of the token under the learner.
+ * none. `surprise` is −log p of the token under the learner. `role` is one of `prompt`, `scaffold`, `thought`, `action`
+ * and `observation`; all other columns may be missing.
  *
  * Return the positions of tokens that are trained although nobody sampled them. Of two kinds:
  *
@@ -226,12 +227,16 @@ const EPISODES: readonly { readonly tokens: readonly LoggedToken[]; readonly uns
 
 export function check2(answer: typeof exercise2): void {
   for (const [i, { tokens, unsampled }] of EPISODES.entries()) {
-    expectEqual(answer(tokens), unsampled, `episode ${i + 1}: the positions of tokens that nobody sampled`);
+    const got = answer(tokens);
+    const listed = (list: readonly number[], t: number): boolean => Array.isArray(list) && list.includes(t);
+    const at = tokens.findIndex((_, t) => listed(got, t) !== unsampled.includes(t));
+    const token = at < 0 ? "" : `, where token ${at} is ${JSON.stringify(tokens[at])}`;
+    expectEqual(got, unsampled, `episode ${i + 1}${token}: the positions of tokens trained though nobody sampled them`);
     const logged = tokens.map((token, id) => ({ id, text: "", turn: 0, ...token }));
     const where = { step: 0, phase: "rl", env: "", family: "", task: "", group: 0 } as const;
     const episode: Transcript = { ...where, reward: 0, success: true, stopReason: "", turns: 1, tokens: logged };
     const { findings } = diagnose({ config: {}, metrics: [], transcripts: [episode] });
     const isFound = findings.some(({ mode }) => mode === "observationsInPolicyMask");
-    expectEqual(answer(tokens).length > 0, isFound, `episode ${i + 1}: whether the doctor finds any`);
+    expectEqual(got.length > 0, isFound, `episode ${i + 1}: whether the doctor finds any`);
   }
 }
