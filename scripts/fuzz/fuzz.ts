@@ -68,7 +68,7 @@ function documentOf(valid: Json, changes: readonly Change[]): Json {
   return JSON.parse(JSON.stringify(document)) as Json; // nothing that no file could hold
 }
 
-/** Reads one document. @returns milliseconds of processor time @throws Error for anything but a refusal in a sentence */
+/** Reads one document. @returns milliseconds of the processor @throws Error for all but a refusal in a sentence */
 async function timed(what: string, read: () => unknown): Promise<{ ms: number; isAccepted: boolean }> {
   const before = process.cpuUsage();
   let isAccepted = true;

@@ -338,50 +338,6 @@ describe("tokenizer.json", () => {
       (json) => edit(json, "pre_tokenizer.pretokenizers.0.pattern.Regex", "(?>a)"),
       "pattern",
     ],
-    [
-      "a letter that becomes thousands",
-      (json) => edit(json, "normalizer", replacing("a", "a".repeat(257))),
-      "normalizer makes 257 letters of one, at most 256",
-    ],
-    [
-      "replacements that multiply",
-      (json) =>
-        edit(json, "normalizer", { type: "Sequence", normalizers: [..."ab"].map((a) => replacing(a, "ab".repeat(9))) }),
-      "normalizer makes 324 letters of one",
-    ],
-    [
-      "replacements of nothing that multiply",
-      (json) =>
-        edit(json, "normalizer", {
-          type: "Sequence",
-          normalizers: Array.from({ length: 9 }, () => replacing("", "a")),
-        }),
-      "normalizer makes 512 letters of one",
-    ],
-    [
-      "a long text put first",
-      (json) => edit(json, "normalizer", { type: "Prepend", prepend: "a".repeat(256) }),
-      "normalizer makes 257 letters of one",
-    ],
-    [
-      "tokens that decode to thousands of letters",
-      (json) => {
-        edit(json, "pre_tokenizer", null);
-        edit(json, "decoder", {
-          type: "Sequence",
-          decoders: [replacing("a", "b".repeat(20)), replacing("b", "c".repeat(20))],
-        });
-      },
-      "decoder makes 400 letters of one",
-    ],
-    [
-      "a mark of two characters",
-      (json) => {
-        edit(json, "pre_tokenizer", { type: "Metaspace", replacement: "__" });
-        edit(json, "decoder", { type: "Fuse" });
-      },
-      'pre_tokenizer.replacement is "__", expected one character',
-    ],
     ["no vocabulary", (json) => edit(json, "model.vocab", undefined), "model.vocab is missing"],
     [
       "a byte without token",
@@ -397,10 +353,6 @@ describe("tokenizer.json", () => {
     ["a special token without name", (json) => edit(json, "added_tokens.0.content", 7), "added_tokens[0].content is 7"],
   ];
 
-  function replacing(pattern: string, content: string): unknown {
-    return { type: "Replace", pattern: { String: pattern }, content };
-  }
-
   function get(json: unknown, path: string): unknown {
     return path.split(".").reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], json);
   }
@@ -411,15 +363,6 @@ describe("tokenizer.json", () => {
     if (value === undefined) delete parent[path.slice(dot + 1)];
     else parent[path.slice(dot + 1)] = value;
   }
-
-  test("replacements that make 256 letters of one are read", () => {
-    const json = JSON.parse(JSON.stringify(bpe)) as Record<string, never>;
-    edit(json, "normalizer", {
-      type: "Sequence",
-      normalizers: [replacing("ab", "c".repeat(128)), replacing("c", "dd")],
-    });
-    expect(tokenizerFromJSON(json).encode("ab")).toEqual(tokenizerFromJSON(json).encode("c".repeat(128)));
-  });
 
   test.each(broken)("refuses %s by name", (_, breakIt, message) => {
     const json = JSON.parse(JSON.stringify(bpe)) as Record<string, never>;

@@ -234,7 +234,7 @@ describe("what goes wrong", () => {
   });
 });
 
-it("weights that have diverged are the server's fault, and its next answer has the weights that replace them", async () => {
+it("weights that have diverged are the server's fault; others in their place are drawn from again", async () => {
   const own = toyModel(device);
   const good = await policyOf(own, 1);
   installPolicy(own, { ...good, weights: good.weights.map((weight) => weight.map(() => NaN)) });
