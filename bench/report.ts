@@ -197,8 +197,9 @@ function besideTrl(lines: readonly ResultLine[]): string {
     return own?.ms && trl?.ms ? [{ own, trl }] : [];
   });
   if (pairs.length === 0) return "";
+  // Older lines have no seconds of the processor.
   const list = (value: (pair: (typeof pairs)[number]) => number): string =>
-    pairs.map((pair) => value(pair).toFixed(2)).join(", ");
+    pairs.map((pair) => (Number.isFinite(value(pair)) ? value(pair).toFixed(2) : "–")).join(", ");
   return (
     "Wanted were five times TRL's speed up to a million parameters and as much at 135 million. What came out, TRL's " +
     `time over ours in the order of the table: ${list(({ own, trl }) => ratio(trl.rounds!, own.rounds!))} (the ` +

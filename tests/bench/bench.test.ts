@@ -178,6 +178,35 @@ describe("promises and report", () => {
     expect(Object.keys(plots)).toEqual(["step-1.svg"]);
   });
 
+  const beside = (test: string, own: Measurement, trl: Measurement): ResultLine[] => [
+    { ...line(test, 0), result: own },
+    { ...line(test, 0), result: { ...trl, contender: "trl" } },
+  ];
+  const taking = (rounds: number[], processorMs: number): Measurement => ({ ...measured(rounds), processorMs });
+  const pageOf = (lines: readonly ResultLine[]): string => performancePage(newest(lines)).page;
+
+  test("what is said beside TRL are the ratios of the lines, in three ways", () => {
+    const said = pageOf([
+      // The machine slows down for both: its rounds' ratios are 2, 4 and 3, that of the medians 40 / 10.
+      ...beside("grpo/27K", taking([5, 10, 20], 8), taking([10, 40, 60], 12)),
+      ...beside("grpo/1M", taking([100, 100, 100], 100), taking([50, 60, 40], 75)),
+    ]);
+    expect(said).toContain(
+      "TRL's time over ours in the order of the table: 3.00, 0.50 (the median of the ratios of two rounds side by " +
+        "side), 4.00, 0.50 (of the medians in the table), 1.50, 0.75 (of the processor's time).",
+    );
+  });
+
+  test("a case that only one of the two has done is not compared, and without any nothing is said", () => {
+    const [own, trl] = beside("grpo/27K", taking([10], 10), taking([20], 30));
+    const { processorMs: _, ...older } = taking([2], 0);
+    expect(pageOf(beside("grpo/27K", older, taking([3], 30)))).toContain("1.50 (of the medians in the table), – (of");
+    const failed: Measurement = { contender: "trl", description: "", rounds: [], reason: "out of memory" };
+    const more = beside("grpo/1M", taking([1], 1), failed);
+    expect(pageOf([own!, trl!, ...more])).toContain("in the order of the table: 2.00 (the median");
+    for (const lines of [[own!], [trl!], more]) expect(pageOf(lines)).not.toContain("TRL's time over ours");
+  });
+
   test("growth is fitted from the cases of its dimension", () => {
     const lines = [32, 64, 128].map((T) => line(`growth/T/B2-T${T}-C128-L2-V65`, T / 8));
     expect(growthOf(lines)).toEqual([
