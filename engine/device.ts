@@ -103,6 +103,8 @@ export interface DeviceOptions {
   readonly threads?: number;
   /** Fused multiply-adds of the WebAssembly executor: see `WasmOptions`. */
   readonly fused?: boolean;
+  /** Largest memory of the WebAssembly executor, in bytes: see `WasmOptions`. */
+  readonly maxBytes?: number;
   /** WebGPU only. */
   readonly webgpu?: WebgpuOptions;
   /** Where `auto` says which executor it took and why; `console.info` unless given. */

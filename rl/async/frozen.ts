@@ -4,6 +4,7 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { type Device, type Shape, tensor, type Tensor, treeEntries } from "../../engine/index.ts";
+import type { Weight } from "../../engine/matrixForm.ts";
 import {
   type Model,
   type ModelConfig,
@@ -12,7 +13,7 @@ import {
   type PackedWords,
   replaceWeights,
 } from "../../nn/index.ts";
-import { buildParams } from "../../nn/parameters.ts";
+import { buildParams, freezeWeight } from "../../nn/parameters.ts";
 
 /** A weight on the host: floats, or the words of a packed matrix. */
 export type FrozenWeight = Float32Array | Float64Array | PackedWords;
@@ -39,12 +40,13 @@ export async function frozenWeights({ params }: Model): Promise<FrozenWeights> {
 }
 
 /**
- * The model of which `frozenWeights` made the data, on another device.
+ * The model of which `frozenWeights` made the data, on another device. It may be larger than that device's memory, as
+ * the model that it is a copy of may be.
  * @throws if a weight is missing, is of another size, or is packed in another way than `config` has it
  */
 export function frozenModel(config: ModelConfig, frozen: FrozenWeights, device: Device): Model {
   const left = new Set(Object.keys(frozen));
-  const make = (shape: Shape, _: unknown, path: string): Tensor => {
+  const made = (shape: Shape, path: string): Weight => {
     const weight = Object.hasOwn(frozen, path) ? frozen[path]! : fail(`frozen weights: "${path}" is missing`);
     left.delete(path);
     if (!isPackedWords(weight)) return tensor(weight, { device, shape, dtype: device.float });
@@ -55,8 +57,13 @@ export function frozenModel(config: ModelConfig, frozen: FrozenWeights, device: 
       path !== "positions" && JSON.stringify({ shape: weight.shape, transposed }) === JSON.stringify(expected),
       () => `frozen weights: "${path}" must be a matrix [${shape.join(", ")}], got packed [${weight.shape.join(", ")}]`,
     );
+    return packedFromHost(weight, device);
+  };
+  const make = (shape: Shape, _: unknown, path: string): Tensor => {
+    const weight = made(shape, path);
+    freezeWeight(weight, path);
     // A packed matrix may stand wherever a model has a matrix; `buildParams` speaks of tensors alone.
-    return packedFromHost(weight, device) as unknown as Tensor;
+    return weight as Tensor;
   };
   const params = buildParams(config, make);
   check(left.size === 0, () => `frozen weights: no parameter is called ${[...left].slice(0, 3).join(", ")}`);

@@ -26,6 +26,7 @@ const PROGRAMS = [
   "node/threads.ts",
   "tests/support/asyncProgram.ts",
   "tests/support/toyRollouts.ts",
+  "tests/support/smallRollouts.ts",
 ];
 /** These start the compiled program beside them; other modules look for files beside their source. */
 const STARTERS = ["tools/arms/pool.ts", "node/threads.ts", "tests/support/asyncProgram.ts"];
