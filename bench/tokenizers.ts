@@ -1,7 +1,7 @@
 /**
  * Our reader of `tokenizer.json` beside `@huggingface/tokenizers`, both held to Python's `tokenizers`: on how many
- * texts of each kind of file the ids and the decoded text are those of the Python library, what both take for all texts,
- * and the size of both, bundled and gzipped. A table in Markdown, as in docs/tokenizers.md.
+ * texts of each kind of file the ids and the decoded text are those of the Python library, what both take for all of
+ * them, and the size of both, bundled and gzipped. A table in Markdown, as in docs/tokenizers.md.
  *
  *     npx tsx bench/tokenizers.ts [FILE]
  *
@@ -89,10 +89,10 @@ const differing = <T>(cases: readonly T[], got: (of: T) => unknown, expected: (o
   cases.filter((of) => JSON.stringify(resultOf(() => got(of))) !== JSON.stringify(expected(of))).length;
 
 /** Milliseconds of the processor for all texts, the median of some rounds. */
-function timeOf({ encode }: Reader, texts: readonly string[]): number {
+function timeOf(reader: Reader, texts: readonly string[]): number {
   const rounds = Array.from({ length: ROUNDS + 1 }, () => {
     const before = process.cpuUsage();
-    for (const text of texts) resultOf(() => encode(text));
+    for (const text of texts) resultOf(() => reader.encode(text));
     const { user, system } = process.cpuUsage(before);
     return (user + system) / 1000;
   });

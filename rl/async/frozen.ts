@@ -4,7 +4,6 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { type Device, type Shape, tensor, type Tensor, treeEntries } from "../../engine/index.ts";
-import type { Weight } from "../../engine/matrixForm.ts";
 import {
   type Model,
   type ModelConfig,
@@ -46,7 +45,7 @@ export async function frozenWeights({ params }: Model): Promise<FrozenWeights> {
  */
 export function frozenModel(config: ModelConfig, frozen: FrozenWeights, device: Device): Model {
   const left = new Set(Object.keys(frozen));
-  const made = (shape: Shape, path: string): Weight => {
+  const made = (shape: Shape, path: string): Tensor | PackedMatrix => {
     const weight = Object.hasOwn(frozen, path) ? frozen[path]! : fail(`frozen weights: "${path}" is missing`);
     left.delete(path);
     if (!isPackedWords(weight)) return tensor(weight, { device, shape, dtype: device.float });

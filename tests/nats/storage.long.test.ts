@@ -37,7 +37,8 @@ function start(program: string, ...args: readonly string[]): Job {
 const train = (storage: string, name: string, ...more: readonly string[]): Job =>
   start(
     "cli/main.ts",
-    ...["--model-path", MODEL],
+    "--model-path",
+    MODEL,
     ...`--env calculator --method grpo+echo --steps 3 --device wasm --storage ${storage} --name ${name}`.split(" "),
     ...SETTINGS.split(" ").flatMap((setting) => ["--set", setting]),
     ...more,
