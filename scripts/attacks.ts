@@ -1,8 +1,8 @@
 /**
  * `npm run attacks`: runs every test that the tables "Attacks" and "Faults that were found" of docs/testing.md name,
- * and writes into their column "Ran" what came of it: how many tests have these names, how many of them passed, and what a
- * test says that it tried (`tests/support/tried.ts`). With `--minutes N` it also fuzzes for so long, and writes that
- * table. Exit code 1 if a test failed, or is not there.
+ * and writes into their column "Ran" what came of it: how many tests have these names, how many of them passed, and
+ * what a test says that it tried (`tests/support/tried.ts`). With `--minutes N` it also fuzzes for so long, and writes
+ * that table. Exit code 1 if a test failed, or is not there.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
