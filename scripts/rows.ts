@@ -205,7 +205,7 @@ export const ROWS: readonly Row[] = [
   ),
   unmeasured(
     "Hindsight: failures as other goals' successes",
-    "no flag yet",
+    "--hindsight N",
     "HER, arXiv 1707.01495",
     "an episode that failed its task has solved another one, from which the agent can learn",
     "rl/rewards/hindsight.ts and the relabelling of household are tested, but no flag reaches them",
