@@ -65,6 +65,9 @@ const APART = [
   ...["sft", "negatives", "selfPlay"].map((other) => `reward ${other}`),
   ...["negatives", "selfPlay"].map((other) => `sft ${other}`),
   "negatives selfPlay",
+  ...["addOn", "coordinates", "method", "reward"].map((other) => `${other} hindsight`),
+  ...["negatives", "selfPlay", "sft"].map((other) => `hindsight ${other}`),
+  ...["addOn", "method", "negatives", "reward", "selfPlay", "sft"].map((other) => `subgoals ${other}`),
 ];
 
 const unexpected: string[] = [];
