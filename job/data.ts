@@ -1,7 +1,7 @@
 /**
  * The data settings of a run: temperatures, exploration, a curriculum, refills, the expert prefix, replay, predictions,
- * hindsight. They are plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for a run and
- * saved with its checkpoints.
+ * hindsight. They are plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for
+ * a run and saved with its checkpoints.
  */
 import type { OptionsOf } from "../engine/optionTable.ts";
 import { nearest } from "../engine/options.ts";

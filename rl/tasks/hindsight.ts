@@ -50,7 +50,7 @@ export const HINDSIGHT = options("hindsight", {
 export type HindsightOptions = OptionsOf<typeof HINDSIGHT>;
 
 export interface Relabelled {
-  /** The episodes with their new tasks. Nothing in them belongs to the old task but their tokens and where they began. */
+  /** The episodes with their new tasks. Only their tokens and where they began are of the old. */
   readonly trajectories: readonly Trajectory[];
   readonly metrics: Metrics;
 }

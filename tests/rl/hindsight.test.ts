@@ -111,7 +111,7 @@ describe("of a step", () => {
     expect(await relabelled(numbered, { achieved: always("cd") })).toHaveLength(8);
   });
 
-  it("shuffled: each has the task of another one, which it has not achieved, for as many turns as its own", async () => {
+  it("shuffled: each has the task of another, which it has not achieved, for as many turns as its own", async () => {
     const given: HindsightOptions = {
       perStep: 12,
       tasks: "shuffled",
