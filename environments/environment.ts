@@ -94,6 +94,20 @@ export interface NoviceMove {
   readonly isGuess: boolean;
 }
 
+/** A turn as its transcript shows it. */
+export interface ShownTurn {
+  readonly action: string;
+  readonly observation: string;
+}
+
+/** A task that an episode has solved, whatever it was asked to do. */
+export interface Achievement {
+  /** The first observation of an episode with this task. */
+  readonly task: string;
+  /** After how many of the episode's turns it was solved, at least 1. */
+  readonly turns: number;
+}
+
 /** A kind of environment: how to make an episode, and the scripted players (expert, novice, random). */
 export interface EnvironmentSpec<Options extends EnvironmentOptions = EnvironmentOptions> {
   readonly name: string;
@@ -131,6 +145,11 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    * default no thoughts.
    */
   thoughts?(env: Environment, rng: Rng): string;
+  /**
+   * What an episode with this task and these turns has achieved, in words that could have been its task: its verifier
+   * would accept the turns. Reads nothing but what was shown. Optional; undefined: nothing that is a task.
+   */
+  readonly achieved?: (task: string, turns: readonly ShownTurn[]) => Promise<Achievement | undefined>;
 }
 
 /**

@@ -52,6 +52,7 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
     random: (rng, task, options) => spec.random(rng, task, options && split(options).rest),
     ...(spec.novice ? { novice: (env, rng, turn, task) => spec.novice!(own(env), rng, turn, task) } : {}),
     ...(spec.thoughts ? { thoughts: (env, rng) => spec.thoughts!(own(env), rng) } : {}),
+    ...(spec.achieved ? { achieved: spec.achieved } : {}),
   };
 }
 

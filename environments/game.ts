@@ -9,10 +9,12 @@
 import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import {
+  type Achievement,
   type Environment,
   type EnvironmentSpec,
   type FamilyInfo,
   type NoviceMove,
+  type ShownTurn,
   SingleUseEnvironment,
   type StepInfo,
   type StepResult,
@@ -110,6 +112,8 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   subgoals?(episode: Episode<F, Task, State>): readonly string[];
   /** What might be thought before the next action, as `EnvironmentSpec` has it. */
   thoughts?(episode: Episode<F, Task, State>, rng: Rng): string;
+  /** What these turns have achieved, as `EnvironmentSpec` has it. */
+  achieved?(task: string, turns: readonly ShownTurn[]): Achievement | undefined;
   /** The same task, in which this seed decides what is left to chance after `reset`. Default: nothing is. */
   reseed?(task: Task, seed: number): Task;
 }
@@ -123,9 +127,10 @@ export interface Game<F extends OptionFields, Family extends FamilyInfo, Task ex
 
 /** The head of a game whose rules are loaded with its first episode. */
 export interface LoadedGame<F extends OptionFields, Family extends FamilyInfo> extends GameHead<F, Family> {
-  /** That its rules have a novice, and thoughts; asked before they are loaded. */
+  /** That its rules have a novice, thoughts, and say what was achieved; asked before they are loaded. */
   readonly novice?: true;
   readonly thoughts?: true;
+  readonly achieved?: true;
 }
 
 /** Loads the rules of a game, with `import()`. */
@@ -323,12 +328,15 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
         return rules.thoughts!(episode, rng);
       },
     }),
+    ...(game.achieved && {
+      achieved: async (task: string, turns: readonly ShownTurn[]) => (await loaded()).achieved!(task, turns),
+    }),
   };
 }
 
 /** The rules that were loaded. @throws if they lack what the head names, or have what it does not name */
 function fitting<Rules extends Players>(head: Players & { readonly name: string }, rules: Rules): Rules {
-  for (const player of ["novice", "thoughts"] as const) {
+  for (const player of ["novice", "thoughts", "achieved"] as const) {
     const [said, has] = [head[player] !== undefined, rules[player] !== undefined];
     const [one, other] = said ? ["", "not "] : ["not ", ""];
     check(said === has, () => `${head.name}: ${player} is ${one}in the head and ${other}in the rules`);
@@ -339,4 +347,5 @@ function fitting<Rules extends Players>(head: Players & { readonly name: string 
 interface Players {
   readonly novice?: unknown;
   readonly thoughts?: unknown;
+  readonly achieved?: unknown;
 }

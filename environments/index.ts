@@ -9,7 +9,9 @@ export {
   type Environment,
   type EnvironmentOptions,
   type EnvironmentSpec,
+  type Achievement,
   type NoviceMove,
+  type ShownTurn,
 } from "./environment.ts";
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";
 export { ENVIRONMENTS } from "./registry.ts";
@@ -24,7 +26,7 @@ export type { DefaultedOption, Option, RequiredOption } from "../engine/optionTa
 export { drawUntil, isHeldOut } from "./selection.ts";
 
 // The worlds of the library
-export { achievedTask, household, type HouseholdOptions } from "./household/index.ts";
+export { household, type HouseholdOptions } from "./household/index.ts";
 export { castle, type CastleOptions } from "./castle/index.ts";
 export { home, type HomeOptions } from "./home/index.ts";
 export { search } from "./search/index.ts";

@@ -52,6 +52,7 @@ export const AGENT_FLAGS = [
   "expert-prefix",
   "replay",
   "predict",
+  "hindsight",
   "workers",
   "max-staleness",
 ] as const satisfies readonly (keyof typeof START_FLAGS)[];

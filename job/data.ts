@@ -1,7 +1,7 @@
 /**
- * The data settings of a run: temperatures, exploration, a curriculum, refills, the expert prefix, replay, predictions.
- * They are plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for a run and
- * saved with its checkpoints.
+ * The data settings of a run: temperatures, exploration, a curriculum, refills, the expert prefix, replay, predictions,
+ * hindsight. They are plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for
+ * a run and saved with its checkpoints.
  */
 import type { OptionsOf } from "../engine/optionTable.ts";
 import { nearest } from "../engine/options.ts";
@@ -9,6 +9,7 @@ import { Rng } from "../engine/index.ts";
 import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../rl/tasks/curriculum.ts";
 import type { DynamicSamplingOptions } from "../rl/tasks/dynamic.ts";
 import type { ExpertPrefixOptions } from "../rl/tasks/expertPrefix.ts";
+import type { HindsightOptions } from "../rl/tasks/hindsight.ts";
 import type { PredictionOptions } from "../rl/tasks/predictions.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../rl/tasks/pools.ts";
@@ -43,6 +44,7 @@ export interface DataSettings {
   readonly expertPrefix?: Pick<ExpertPrefixOptions, "maxPrefix">;
   readonly replay?: Omit<ReplayOptions, "priority">;
   readonly predictions?: PredictionOptions;
+  readonly hindsight?: Omit<HindsightOptions, "achieved">;
   readonly selfPlay?: SelfPlayChoice;
 }
 
@@ -52,7 +54,7 @@ export interface DataSettings {
  */
 export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
   if (flags.method !== undefined && isYardstick(flags.method)) {
-    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict, selfPlay } = flags;
+    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict, hindsight, selfPlay } = flags;
     checkYardstick(flags.method, {
       explore,
       curriculum,
@@ -60,6 +62,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
       "expert-prefix": expertPrefix,
       replay,
       predict,
+      hindsight,
       "self-play": selfPlay,
     });
   }
@@ -74,11 +77,13 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   const curriculum = curriculumOf(flags.curriculum, set["curriculum"] ?? {});
   const perStep = once("--replay", flags.replay, "replay.perStep", set);
   const predict = once("--predict", flags.predict, "predictions.perStep", set);
+  const relabels = once("--hindsight", flags.hindsight, "hindsight.perStep", set);
   const chooser = choose === undefined ? {} : { choose: choose as "random" | "expert" };
   const refills = switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set);
   const prefixes = switchedOn(flags.expertPrefix, "expert-prefix", "expertPrefix", set);
   const replays = switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set);
   const predicts = switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set);
+  const looksBack = switchedOn(relabels !== undefined && relabels > 0, "hindsight N", "hindsight", set);
   const name = once("--self-play", flags.selfPlay, "selfPlay.name", set);
   const plays = switchedOn(name !== undefined, "self-play NAME", "selfPlay", set);
   const settings: DataSettings = {
@@ -89,6 +94,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
     ...(prefixes ? { expertPrefix: set["expertPrefix"] ?? {} } : {}),
     ...(replays ? { replay: { ...set["replay"], perStep: perStep! } } : {}),
     ...(predicts ? { predictions: { ...set["predictions"], perStep: predict! } } : {}),
+    ...(looksBack ? { hindsight: { ...set["hindsight"], perStep: relabels! } } : {}),
     ...(plays ? { selfPlay: { ...set["selfPlay"], name: name! } } : {}),
   };
   return Object.keys(settings).length > 0 ? settings : undefined;
@@ -152,7 +158,7 @@ export function dataFor(
   settings: DataSettings,
   source: DataSource,
 ): { options: DataOptions; memories: Record<string, Memory>; buffer: SelfPlayBuffer | undefined } {
-  const { temperature, exploration, dynamicSampling, expertPrefix, predictions } = settings;
+  const { temperature, exploration, dynamicSampling, expertPrefix, predictions, hindsight } = settings;
   const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
   const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
   const buffer = settings.selfPlay ? new SelfPlayBuffer(settings.selfPlay) : undefined;
@@ -162,6 +168,7 @@ export function dataFor(
     ...(dynamicSampling ? { dynamicSampling } : {}),
     ...(expertPrefix ? { expertPrefix } : {}),
     ...(predictions ? { predictions } : {}),
+    ...(hindsight && source.env.achieved ? { hindsight: { ...hindsight, achieved: source.env.achieved } } : {}),
     ...(curriculum ? { curriculum } : {}),
     ...(replay ? { replay } : {}),
   };

@@ -2,6 +2,7 @@
 import type { ModelConfig, Tokenizer } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
 import { checkHead } from "../rl/train/valuePretraining.ts";
+import { ENVIRONMENTS, type EnvironmentSpec } from "../environments/index.ts";
 import { checkPredictions } from "../rl/tasks/predictions.ts";
 import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
 import { Template } from "../rl/episode/template.ts";
@@ -260,6 +261,7 @@ function checkPreset(preset: Preset): void {
   usage(() => selfPlay && checkSelfPlay(selfPlay, { groups: rl.groups, objective }));
   if (objective.tokenWeights?.name === "outcome_critic") usage(() => checkCritic(preset));
   if (selfPlay) checkAlone(preset);
+  if (data.hindsight && world) checkAchieved(world);
   if (rl.method === "sft" && sft.labelled !== undefined)
     throw new UsageError(
       "--set sft.labelled takes the actions of most demonstrations away, and --method sft imitates them all; " +
@@ -292,6 +294,7 @@ const DATA_FLAGS: Readonly<Record<string, string>> = {
   dynamicSampling: "--dynamic-sampling",
   expertPrefix: "--expert-prefix",
   predictions: "--predict",
+  hindsight: "--hindsight",
 };
 
 /** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with what does one of these. */
@@ -311,6 +314,13 @@ function checkAlone({ env, rl, async, data = {} }: Preset): void {
   }
   if (async)
     throw new UsageError("--self-play proposes and solves in turn, and nobody can play ahead; leave --workers out");
+}
+
+/** Throws a UsageError that names the environments that say what was achieved if this one does not. */
+function checkAchieved({ name, achieved }: EnvironmentSpec): void {
+  if (achieved !== undefined) return;
+  const names = Object.keys(ENVIRONMENTS).filter((other) => ENVIRONMENTS[other]!.achieved !== undefined);
+  throw new UsageError(`--hindsight: ${name} does not say what was achieved; those that do: ${names.join(", ")}`);
 }
 
 function modelFor(

@@ -37,6 +37,7 @@ export interface DataFlags {
   readonly expertPrefix?: boolean | undefined;
   readonly replay?: number | undefined;
   readonly predict?: number | undefined;
+  readonly hindsight?: number | undefined;
   /** Where tasks come from: rl/selfplay. */
   readonly selfPlay?: (typeof SELF_PLAY_NAMES)[number] | undefined;
 }
@@ -106,6 +107,7 @@ export const START_FLAGS = {
   "expert-prefix": { type: "boolean" },
   replay: { type: "string" },
   predict: { type: "string" },
+  hindsight: { type: "string" },
   "self-play": { type: "string" },
   workers: { type: "string" },
   "max-staleness": { type: "string" },
@@ -152,6 +154,7 @@ export function startOptions(values: Said): StartOptions {
     expertPrefix: values["expert-prefix"] === true,
     replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
     predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
+    hindsight: text("hindsight") === undefined ? undefined : wholeNumber("hindsight", text("hindsight")!, 0),
     selfPlay: text("self-play") === undefined ? undefined : oneOf("self-play", text("self-play")!, SELF_PLAY_NAMES),
     workers: workersOf(text("workers")),
     maxStaleness:

@@ -148,7 +148,7 @@ export {
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./methods/world/echo.ts";
 export { paw, type PawOptions } from "./methods/world/paw.ts";
 
-// Data: temperatures, exploration, refills, help, predictions, curricula, replay, filtered rollouts
+// Data: temperatures, exploration, refills, help, predictions, hindsight, curricula, replay, filtered rollouts
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
 export {
@@ -161,6 +161,7 @@ export { type ToolChooser } from "./tasks/exploration.ts";
 export { type DynamicSamplingOptions } from "./tasks/dynamic.ts";
 export { type ExpertPrefixOptions } from "./tasks/expertPrefix.ts";
 export { type PredictionOptions } from "./tasks/predictions.ts";
+export { type HindsightOptions } from "./tasks/hindsight.ts";
 export { armsOf, type Curriculum, Learnability, type LearnabilityOptions } from "./tasks/curriculum.ts";
 export { type TaskChoice, type TaskOutcome } from "./tasks/curriculum.ts";
 export { DifficultyPools, type DifficultyPool, type DifficultyPoolsOptions } from "./tasks/pools.ts";

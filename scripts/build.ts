@@ -36,7 +36,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 265 * 1024,
+    budget: 266 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
@@ -46,7 +46,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/environments",
     file: "environments/index.js",
     folders: ["kernels", "engine", "environments"],
-    budget: 60 * 1024,
+    budget: 61 * 1024,
   },
   { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 178 * 1024 },
   // Both sides; what a page gets of it is below.
@@ -54,14 +54,14 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/worker",
     file: "rl/worker/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 66 * 1024,
+    budget: 68 * 1024,
   },
   // A run goes through every part, and its settings name any method and any world.
   {
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 205 * 1024,
+    budget: 206 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
@@ -118,7 +118,7 @@ const PAGES: readonly Page[] = [
   {
     name: "… and GRPO + ECHO",
     text: `${TENSORS} ${NN} export { echo, grpo, ppoClip, trainRl } from "./rl/index.js";`,
-    budget: 99 * 1024,
+    budget: 100 * 1024,
   },
 ];
 

@@ -1,24 +1,23 @@
-/**
- * What an episode did achieve, as a task: for hindsight relabelling (rl/rewards/hindsight.ts). Only the last thing that
- * was put somewhere and stayed there; heat, cold and cleanness would need the state, which a transcript does not hold.
- */
+/** What an episode did achieve, as a task, for hindsight relabelling (rl/tasks/hindsight.ts). */
+import type { Achievement, ShownTurn } from "../environment.ts";
 import { into } from "./tasks.ts";
 
 /**
+ * The first thing that was put somewhere else than it was taken from. Heat, cold and cleanness are not looked at: that
+ * a thing lies where it should is a task of its own. The task is worded as those of the family `place`.
  * @param task the first observation of the episode: its last sentence says what is to be seen
- * @param turns what was done and what was answered
- * @returns `Put lomika on shelf. house: shelf, table`, or undefined if nothing was put down for good
  */
-export function achievedTask(
-  task: string,
-  turns: readonly { readonly action: string; readonly observation: string }[],
-): string | undefined {
-  for (let at = turns.length - 1; at >= 0; at--) {
-    const thing = /^put (\w+)$/.exec(turns[at]!.action)?.[1];
-    const [place, things] = turns[at]!.observation.split(": ");
-    if (thing === undefined || things?.split(", ").at(-1) !== thing) continue;
-    const gone = turns.slice(at + 1).some(({ observation }) => observation === `you have ${thing}`);
-    return gone ? undefined : `Put ${thing} ${into(place!)}. ${task.split(". ").at(-1)!}`;
+export function achieved(task: string, turns: readonly ShownTurn[]): Achievement | undefined {
+  let [at, from]: (string | undefined)[] = [];
+  for (const [i, { action, observation }] of turns.entries()) {
+    const [place, things] = observation.split(": ");
+    const thing = /^put (\w+)$/.exec(action)?.[1];
+    if (observation.startsWith("you have ") && action.startsWith("take ")) from = at;
+    if (things === undefined) continue;
+    at = place!;
+    const isPut = thing !== undefined && things.split(", ").at(-1) === thing;
+    if (isPut && from !== undefined && at !== from)
+      return { task: `Put ${thing} ${into(at)}. ${task.split(". ").at(-1)!}`, turns: i + 1 };
   }
   return undefined;
 }

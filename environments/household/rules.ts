@@ -4,6 +4,7 @@ import { readCommand } from "../actions.ts";
 import type { GameRules, Move } from "../game.ts";
 import { nameMaker } from "../words.ts";
 import type { HOUSEHOLD, HouseholdEpisode, HouseholdFamily, HouseholdTask } from "./episode.ts";
+import { achieved } from "./hindsight.ts";
 import { act, type HouseState, isShut, PLACES, ROOMS, TREATMENTS } from "./house.ts";
 import { isTreated, makeTask, pending } from "./tasks.ts";
 
@@ -82,4 +83,5 @@ export const rules: GameRules<typeof HOUSEHOLD, HouseholdFamily, HouseholdTask, 
   expert,
   random,
   subgoals,
+  achieved,
 };

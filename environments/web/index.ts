@@ -134,6 +134,7 @@ export const web: EnvironmentSpec<WebOptions> = defineGame(
     families: FAMILIES,
     options: WEB,
     novice: true,
+    achieved: true,
   },
   () => import("./rules.ts"),
 );

@@ -14,6 +14,7 @@ import {
   type WebTask,
   withRefs,
 } from "./episode.ts";
+import { achieved } from "./hindsight.ts";
 import { play } from "./play.ts";
 import { makeTask } from "./tasks.ts";
 
@@ -89,4 +90,5 @@ export const rules: GameRules<typeof WEB, WebFamily, WebTask, WebState> = {
   random,
   novice,
   subgoals,
+  achieved,
 };

@@ -17,13 +17,11 @@ export {
   sameValue,
 } from "./code.ts";
 export { composite, type CompositeOptions, type CompositeReward, type RewardComponent } from "./composite.ts";
-export { type Hindsight, relabel } from "./hindsight.ts";
 export { bothOrders, type Comparison, type EnsembleOptions, type Judge } from "./judge.ts";
 export { judgesReward, majorityVote, type Verdict, verdictReward } from "./judge.ts";
 export { cosineLength, type CosineLengthOptions, linearLength, sigmoidLength, softOverlong } from "./length.ts";
 export { finalAnswer, mathsReward, normalizeMaths, sameMaths } from "./maths.ts";
 export { patchSimilarity, similarity, splitPatch } from "./similarity.ts";
 export { codeRlReward, ppoCoderReward, sweRlReward } from "./program.ts";
-export { potentialRewards, type Subgoal, subgoalRewards } from "./subgoals.ts";
 export { type ToolCall, type ToolCallOptions, toolCallReward, toolRlReward } from "./toolCalls.ts";
 export { type Turn, turnsOf } from "./turns.ts";

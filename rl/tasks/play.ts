@@ -9,6 +9,7 @@ import type { Rng } from "../../engine/index.ts";
 import type { Model, Schedule } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
+import { HINDSIGHT, type HindsightOptions } from "./hindsight.ts";
 import type { PredictionOptions } from "./predictions.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../play/rollout.ts";
 import type { Trajectory } from "../episode/stream.ts";
@@ -40,6 +41,8 @@ export interface DataOptions extends RewardOptions {
   readonly replay?: ReplayBuffer;
   /** Adds rewarded predictions of the environment's answers in the step's episodes. */
   readonly predictions?: PredictionOptions;
+  /** Imitates failed episodes as solutions of the tasks that they have achieved. */
+  readonly hindsight?: HindsightOptions;
 }
 /** All keys of `DataOptions`. */
 export const DATA_KEYS = [
@@ -52,6 +55,7 @@ export const DATA_KEYS = [
   "expertPrefix",
   "replay",
   "predictions",
+  "hindsight",
 ] as const;
 
 /**
@@ -72,7 +76,7 @@ export interface PlayOptions extends DataOptions {
 
 /** Throws if the options do not fit together. */
 export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "rollout"> & DataOptions): void {
-  const { groups, groupSize, rollout: sampling, temperature, dynamicSampling, expertPrefix } = options;
+  const { groups, groupSize, rollout: sampling, temperature, dynamicSampling, expertPrefix, hindsight } = options;
   check(
     groupSize >= 1 && groups >= 1,
     () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`,
@@ -87,6 +91,7 @@ export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "r
     () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`,
   );
   if (expertPrefix) EXPERT_PREFIX.read(expertPrefix);
+  if (hindsight) HINDSIGHT.read(hindsight);
   checkRewards(options);
 }
 

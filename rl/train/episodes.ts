@@ -1,7 +1,12 @@
-/** The episodes of a step: those that were just played, guesses at their answers, and replayed ones. */
+/**
+ * The episodes of a step: those that were just played, guesses at their answers, replayed ones, and failures under the
+ * tasks that they have achieved.
+ */
+import { longestText } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Objective } from "../methods/objective.ts";
+import { relabelFailed } from "../tasks/hindsight.ts";
 import { isPrefixed } from "../tasks/expertPrefix.ts";
 import type { DataOptions, PlayedStep, PlayEpisodes, PlayOptions } from "../tasks/play.ts";
 import { predictAnswers } from "../tasks/predictions.ts";
@@ -21,6 +26,8 @@ export interface StepEpisodes {
   readonly trajectories: readonly Trajectory[];
   /** Those that the policy has played in this step, without help. */
   readonly own: readonly Trajectory[];
+  /** Those of them that failed and have achieved another task, with that task: to be imitated. */
+  readonly relabelled: readonly Trajectory[];
   /** Whether an older policy wrote some of them. */
   readonly isOffPolicy: boolean;
   readonly metrics: Metrics;
@@ -28,7 +35,7 @@ export interface StepEpisodes {
 
 /**
  * Plays new episodes and adds guesses and replayed episodes. The replay buffer takes the new episodes in, without the
- * guesses.
+ * guesses, and no expert's beginning counts as a failure to relabel.
  */
 export async function play(
   options: DataOptions & Pick<PlayOptions, "model" | "template" | "rng">,
@@ -37,22 +44,26 @@ export async function play(
 ): Promise<StepEpisodes | null> {
   const played = await source.play(step);
   if (played === null) return null;
-  const { model, template, predictions, replay, rng } = options;
+  const { model, template, predictions, hindsight, replay, rng } = options;
   const { trajectories: fresh, metrics } = played;
   const own = fresh.filter((t) => !isPrefixed(t));
   const guessed = predictions
     ? await predictAnswers(model, template, fresh, predictions, rng.split(step).split("predictions"), step)
     : { trajectories: [], metrics: {} };
+  const draw = rng.split(step).split("hindsight");
+  const relabelled = hindsight
+    ? await relabelFailed(template, own, hindsight, draw, longestText(model.config))
+    : { trajectories: [], metrics: {} };
   const all = [...fresh, ...guessed.trajectories];
-  if (!replay) return { trajectories: all, own, isOffPolicy: false, metrics: { ...metrics, ...guessed.metrics } };
-  const drawn = replay.draw(step);
-  replay.add(fresh, step);
-  const replayed = withReplayed(all, drawn, step);
+  const drawn = replay ? replay.draw(step) : [];
+  replay?.add(fresh, step);
+  const replayed = replay ? withReplayed(all, drawn, step) : { trajectories: all, metrics: {} };
   return {
     trajectories: replayed.trajectories,
     own,
+    relabelled: relabelled.trajectories,
     isOffPolicy: drawn.length > 0,
-    metrics: { ...metrics, ...replayed.metrics, ...guessed.metrics },
+    metrics: { ...metrics, ...replayed.metrics, ...guessed.metrics, ...relabelled.metrics },
   };
 }
 

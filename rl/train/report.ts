@@ -50,6 +50,7 @@ export interface StepFacts {
   readonly metrics: Metrics;
   readonly statistics: TokenStatistics;
   readonly advantages: StepAdvantages;
+  /** Of the trajectories, and behind them of what is imitated beside them. */
   readonly rows: readonly TokenRow[];
   readonly ratios: Ratios;
   readonly gradients: Metrics;
@@ -59,9 +60,10 @@ export interface StepFacts {
 }
 
 export function reportOf(step: number, facts: StepFacts): StepReport {
-  const { objective, trajectories, own, statistics, advantages, rows, ratios, passes } = facts;
+  const { objective, trajectories, own, statistics, advantages, ratios, passes } = facts;
+  const rows = facts.rows.slice(0, trajectories.length);
   const trained = (): Metrics => ({
-    ...updateMetrics(rows, objective, passes, advantages, ratios),
+    ...updateMetrics(facts.rows, objective, passes, advantages, ratios),
     ...(objective.importanceCorrection && statistics.logProbs
       ? offPolicyMetrics(trajectories, statistics.logProbs)
       : {}),
@@ -168,7 +170,7 @@ function klMetrics(objective: Objective, inReward: number | undefined, { klLoss 
 /**
  * `world_loss`: mean of −lp over the targets of the world objective, in nats per token, whatever λ is;
  * `world_loss_weighted`: its share of the loss. `imitation_loss`: mean of −lp over the agent's own tokens in successful
- * rollouts, whatever its weight is. What has no tokens is left out.
+ * rollouts, and in those that were relabelled, whatever its weight is. What has no tokens is left out.
  */
 function worldMetrics(rows: readonly TokenRow[], { logProbs, worldLoss }: PassResult): Metrics {
   const [world, imitated]: [number[], number[]] = [[], []];

@@ -25,6 +25,7 @@ import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
 import { checkOffPolicy, CRITIC, type Objective } from "../methods/objective.ts";
+import { HINDSIGHT } from "../tasks/hindsight.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { advantagesOf } from "./advantages.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
@@ -34,6 +35,7 @@ import { lossOf, type LossParts, type Trained } from "./loss.ts";
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
 import { passingOf, type PassingOptions, type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
+import { mixedRows } from "./supervised.ts";
 import { type Critic, gradientOf, update } from "./update.ts";
 import { headObjective, isValuePretraining, monteCarloReturns } from "./valuePretraining.ts";
 import { weigh, withPrepared } from "./weights.ts";
@@ -124,11 +126,13 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const statistics = await scoreTokens(sources, objective, trajectories, ratios, packing);
   const estimated = advantagesOf(objective, trajectories, step, statistics);
   const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
-  const rows = weigh(objective, trajectories, advantages, step, statistics, ratios);
+  const weighed = weigh(objective, trajectories, advantages, step, statistics, ratios);
+  // Behind them failures that are imitated as solutions of other tasks. They have no advantage and no old policy.
+  const rows = [...weighed, ...(isHeadOnly ? [] : hindsightRows(options, episodes.relabelled))];
 
   // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
-  const beforeUpdate = { rows, statistics, ratios, packing, head: critic?.head };
+  const beforeUpdate = { rows: weighed, statistics, ratios, packing, head: critic?.head };
   // A measurement that training does not use: in every 64th step, the angle between the gradients of policy and world.
   const gradients =
     passCount > 0 && !isHeadOnly ? await gradientMetrics(model, objective, beforeUpdate, step, options) : {};
@@ -203,6 +207,12 @@ export const packingOf = ({ template, maxBatchTokens, ...passing }: TrainerOptio
   ...passingOf(passing),
   ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }),
 });
+
+/** Rows in which relabelled episodes are imitated, with weights that sum to the option's. */
+const hindsightRows = ({ hindsight }: StepOptions, relabelled: readonly Trajectory[]): TokenRow[] =>
+  hindsight === undefined || relabelled.length === 0
+    ? []
+    : mixedRows([{ episodes: relabelled, weight: HINDSIGHT.read(hindsight).weight }]);
 
 /** What `reportOf` gets if every environment failed: nothing was scored, weighed or trained. */
 const untrained = (trajectories: readonly Trajectory[]) => ({

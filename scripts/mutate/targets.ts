@@ -27,11 +27,9 @@ const TARGETS = [
   "rl/train/gradients.ts",
   "rl/rewards/behaviour.ts",
   "rl/rewards/composite.ts",
-  "rl/rewards/hindsight.ts",
   "rl/rewards/judge.ts",
   "rl/rewards/length.ts",
   "rl/rewards/program.ts",
-  "rl/rewards/subgoals.ts",
   "rl/rewards/toolCalls.ts",
   "rl/rewards/turns.ts",
   "rl/selfplay/absoluteZero.ts",
@@ -43,7 +41,10 @@ const TARGETS = [
   "rl/train/outcomeCritic.ts",
   "rl/train/reader.ts",
   "rl/train/valuePretraining.ts",
+  "rl/tasks/hindsight.ts",
+  "environments/household/hindsight.ts",
   "environments/screen/bins.ts",
+  "environments/web/hindsight.ts",
 ];
 
 /** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
@@ -77,11 +78,16 @@ const FAST = [
   "toolCalls",
   "reader",
   "outcomeCritic",
+  "hindsight",
 ];
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];
 /** Tests of what is edited outside of rl/. They run after the fast ones. */
-const ELSEWHERE = ["tests/environments/screen.test.ts", "tests/job/rewards.test.ts"];
+const ELSEWHERE = [
+  "tests/environments/achieved.test.ts",
+  "tests/environments/screen.test.ts",
+  "tests/job/rewards.test.ts",
+];
 /** Slow tests of code around losses and estimators. */
 const LEFT_OUT =
   /Gpu|codeReward|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;

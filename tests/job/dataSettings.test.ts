@@ -77,6 +77,9 @@ describe("data", () => {
       "--set curriculum.tasks must be an integer in [1, 100000], got 9000000000",
     ],
     [["--set", "predictions.size=4"], "--set predictions.size is about --predict; add --predict N"],
+    [["--set", "hindsight.weight=4"], "--set hindsight.weight is about --hindsight; add --hindsight N"],
+    [["--hindsight", "2"], "--hindsight: terminal does not say what was achieved; those that do: household, web"],
+    [["--hindsight", "2", "--env", "web", "--set", "hindsight.weight=0"], "--set hindsight.weight must be > 0, got 0"],
     [["--predict", "2", "--set", "predictions.size=1"], "--set predictions.size must be an integer ≥ 2, got 1"],
     [
       ["--predict", "2", "--method", "ppo"],

@@ -45,8 +45,9 @@ const RULES: Readonly<Record<string, RegExp>> = {
   "a model that judges and workers": /^--reward orm asks a model on the learner's device; leave --workers out$/,
   "a judge that is the learner": /^--set reward\.judges: approval asks .* leave --workers out$/,
   "a bound on a sum that nobody takes": /^--set reward\.cap bounds a sum|^--method \w+ bounds the sum of its rewards/,
+  "hindsight where nobody says what was achieved": /^--hindsight: \w+ does not say what was achieved/,
   "thoughts where nobody thinks": /^--set sft\.thoughts: \w+ has no thoughts/,
-  "an option of another world": /^--set env: \w+: unknown option '(coordinates|negatives)'/,
+  "an option of another world": /^--set env: \w+: unknown option '(coordinates|negatives|subgoals)'/,
   "self-play elsewhere": /^--self-play makes tasks about programs, which --env code measures/,
   "self-play and other tasks": /^--self-play makes its own tasks and plays them once; leave --\S+ out$/,
   "self-play and other rewards": /^--self-play has rewards of its own; leave .* out$/,
@@ -64,6 +65,9 @@ const APART = [
   ...["sft", "negatives", "selfPlay"].map((other) => `reward ${other}`),
   ...["negatives", "selfPlay"].map((other) => `sft ${other}`),
   "negatives selfPlay",
+  ...["addOn", "coordinates", "method", "reward"].map((other) => `${other} hindsight`),
+  ...["negatives", "selfPlay", "sft"].map((other) => `hindsight ${other}`),
+  ...["addOn", "method", "negatives", "reward", "selfPlay", "sft"].map((other) => `subgoals ${other}`),
 ];
 
 const unexpected: string[] = [];

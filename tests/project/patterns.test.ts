@@ -33,6 +33,7 @@ const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS>> = {
   "environments/terminal/filesystem.ts": WORLDS,
   "environments/terminal/tasks.ts": WORLDS,
   "environments/tools/tools.ts": WORLDS,
+  "environments/web/hindsight.ts": WORLDS,
   "environments/web/play.ts": WORLDS,
   "mcp/toolCall.ts": REWARDS,
   "rl/rewards/behaviour.ts": REWARDS,

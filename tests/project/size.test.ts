@@ -15,9 +15,9 @@ const BUDGETS: Readonly<Record<string, number>> = {
   environments: 8800, // web, screen, tools
   "rl/episode": 425,
   "rl/methods": 3065, // a KL that decays
-  "rl/rewards": 740, // toolCalls.ts, chanceReward
+  "rl/rewards": 670, // toolCalls.ts, chanceReward
   "rl/play": 780, // inverse.ts; the end of a call; generalTexts.ts; answers.ts
-  "rl/tasks": 1090,
+  "rl/tasks": 1190,
   "rl/train": 1780, // scoring that can be stopped; reader.ts, outcomeCritic.ts
   "rl/async": 940, // frozen.ts: packed weights
   "rl/selfplay": 430,

@@ -6,7 +6,6 @@
 import { describe, expect, it } from "vitest";
 import { malformedActions, repetitionPenalty } from "../../rl/rewards/behaviour.ts";
 import { composite } from "../../rl/rewards/composite.ts";
-import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, majorityVote, tally } from "../../rl/rewards/judge.ts";
 import { cosineLength, sigmoidLength } from "../../rl/rewards/length.ts";
 import { turnsOf } from "../../rl/rewards/turns.ts";
@@ -42,18 +41,6 @@ it("a composite is capped below as above, and not at the cap itself", () => {
   expect(of(-0.5)).toMatchObject({ reward: 0.75, capped: true });
   expect(of(-0.25)).toMatchObject({ reward: 0.75, capped: false });
   expect(of(0.25)).toMatchObject({ reward: 1.25, capped: false });
-});
-
-it("relabelled: the return as said, every token with its own log-probability and temperature", () => {
-  const stream = emptyStream();
-  toyTemplate.appendTask(stream, "ab");
-  const start = stream.ids.length;
-  append(stream, "action", 0, [1, 2], { oldLogProbs: [-1, -2], temperature: 0.5 });
-  append(stream, "action", 1, [3], { oldLogProbs: [-3], temperature: 0.8 });
-  const [found] = relabel([trajectoryOf(stream)], toyTemplate, () => ({ task: "ba", reward: 0.25 }));
-  expect(found!.reward).toBe(0.25);
-  expect(found!.stream.oldLogProbs.slice(start)).toEqual([-1, -2, -3]);
-  expect(found!.stream.temperatures.slice(start)).toEqual([0.5, 0.5, 0.8]);
 });
 
 describe("judges", () => {

@@ -1,12 +1,11 @@
 /**
- * Shaping, composites, judges and relabelling: test vectors of their sources, and bounds for any input. Outcomes:
+ * Shaping, composites and judges: test vectors of their sources, and bounds for any input. Outcomes:
  * rewards-outcome.test.ts.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { demonstrate, playScripted } from "../../rl/play/demonstrations.ts";
-import { household } from "../../environments/household/index.ts";
+import { demonstrate } from "../../rl/play/demonstrations.ts";
 import { terminal } from "../../environments/terminal/index.ts";
 import {
   formatScore,
@@ -16,12 +15,10 @@ import {
   toolEfficiency,
 } from "../../rl/rewards/behaviour.ts";
 import { composite, type RewardComponent } from "../../rl/rewards/composite.ts";
-import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, type Judge, majorityVote, verdictReward } from "../../rl/rewards/judge.ts";
 import { cosineLength, linearLength, sigmoidLength, softOverlong } from "../../rl/rewards/length.ts";
-import { potentialRewards, subgoalRewards } from "../../rl/rewards/subgoals.ts";
 import { type Turn, turnsOf } from "../../rl/rewards/turns.ts";
-import { policyMask, type Trajectory } from "../../rl/episode/stream.ts";
+import { type Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 
@@ -248,62 +245,6 @@ describe("length", () => {
 
   it("cosine with other bounds", () => {
     expect(cosineLength(50, true, { max: 100, correct: [2, 0] })).toBeCloseTo(1, 12);
-  });
-});
-
-describe("subgoals", () => {
-  const did = (word: string) => (soFar: readonly Turn[]) => soFar.some(({ action }) => action === word);
-  const goals = [
-    { name: "take", reward: 1, reached: did("take") },
-    { name: "heat", reward: 2, reached: did("heat") },
-  ];
-  it("pays each once, when it is first reached", () => {
-    expect(subgoalRewards(turns("go", "take", "take", "heat"), goals)).toEqual([0, 1, 0, 2]);
-    expect(subgoalRewards(turns("heat", "take"), goals)).toEqual([2, 1]);
-    expect(subgoalRewards(turns("heat", "take"), goals, true)).toEqual([0, 3]);
-    expect(subgoalRewards([], goals)).toEqual([]);
-  });
-
-  it("potential-based shaping sums to the difference of potentials, discounted to that of the start", () => {
-    expect(potentialRewards([0, 0.5, 0.25, 1])).toEqual([0.5, -0.25, 0.75]);
-    expect(potentialRewards([1])).toEqual([]);
-    const potentials = fc.array(fc.double({ min: -10, max: 10, noNaN: true }), { minLength: 2, maxLength: 8 });
-    fc.assert(
-      fc.property(potentials, fc.double({ min: 0, max: 1, noNaN: true }), (values, gamma) => {
-        const total = potentialRewards(values, gamma).reduce((sum, reward, t) => sum + gamma ** t * reward, 0);
-        const end = gamma ** (values.length - 1) * values.at(-1)!;
-        expect(total).toBeCloseTo(end - values[0]!, 9);
-      }),
-    );
-    expect(() => potentialRewards([])).toThrow("expected the potential of at least one state");
-  });
-});
-
-describe("hindsight", () => {
-  it("puts another task in front of the same tokens, for episodes that can be described", async () => {
-    const failures = await Promise.all(
-      [0, 1, 2].map((seed) =>
-        playScripted(household, { families: ["place"] }, seed, template, () => "look", { maxTurns: 2 }),
-      ),
-    );
-    const relabelled = relabel(failures, template, ({ seed }) => (seed === 1 ? undefined : { task: "Look around" }));
-    expect(relabelled.map(({ seed }) => seed)).toEqual([0, 2]);
-    const [after, before] = [relabelled[0]!, failures[0]!];
-    expect(after).toMatchObject({ reward: 1, task: "Look around", stepRewards: [0, 1], info: { relabelled: true } });
-    expect(turnsOf(after, template)).toEqual(turnsOf(before, template));
-    expect(template.tokenizer.decode(after.stream.ids.slice(1, 12))).toBe("Look around");
-    const agent = (t: typeof after): number[] => t.stream.ids.filter((_, i) => policyMask(t)[i]);
-    expect(agent(after)).toEqual(agent(before));
-    for (const column of Object.values(after.stream)) expect(column.length).toBe(after.stream.ids.length);
-    expect(before.task).not.toBe("Look around");
-    // The same task gives the same tokens.
-    const [same] = relabel([before], template, ({ task }) => ({ task }));
-    expect(same!.stream).toEqual(before.stream);
-  });
-
-  it("leaves masked episodes out", async () => {
-    const episode = await demonstrate(household, {}, 0, template);
-    expect(relabel([{ ...episode, masked: true }], template, () => ({ task: "x" }))).toEqual([]);
   });
 });
 

@@ -39,6 +39,7 @@ const CONTROLS_OF_LABELS = ["shuffled", "none"].map((labels) => set("sft.labelle
 export const FACTORS: Factors = {
   env: Object.keys(ENVIRONMENTS).map((name) => `--env ${name}`),
   coordinates: ["", set("env.coordinates=bins")],
+  subgoals: ["", set("env.subgoals=0.3")],
   method: METHOD_NAMES.map((name) => `--method ${name}${SMALLER[name] ?? ""}`),
   addOn: ["", "+echo", "+paw", "+actfocus", "+top_entropy", "+outcome_critic"],
   advantage: flags("advantage", Object.keys(ADVANTAGES)),
@@ -71,6 +72,7 @@ export const FACTORS: Factors = {
   explore: ["", "--explore 0.3", `--explore 0.3 ${set("exploration.choose=expert")}`],
   replay: ["", "--replay 2"],
   predict: ["", "--predict 2"],
+  hindsight: ["", "--hindsight 4", `--hindsight 4 ${set("hindsight.tasks=shuffled")}`],
   correction: [
     "",
     "--importance-correction tis",
@@ -177,6 +179,7 @@ const policyLoss = (name: string): string => {
 /** Whoever sees of a method what its advantage reads of an episode. */
 const OF_EPISODES = new Set([
   "env",
+  "subgoals",
   "reward",
   "curriculum",
   "explore",

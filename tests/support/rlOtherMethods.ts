@@ -260,12 +260,10 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "takes other costs",
     ]),
     subgoals: row(
-      "each paid once; potential-based shaping",
+      "each paid once (`env.subgoals`); as a potential that is taken back (`env.shaping`)",
       "Ng et al. 1999",
-      [REWARDS, "pays each once"],
-      [REWARDS, "potential-based shaping"],
+      ["tests/environments/subgoals.test.ts", "is paid when it is first reached"],
     ),
-    hindsight: row("another task in front of the same tokens", "HER, arXiv 1707.01495", [REWARDS, "puts another task"]),
     judges: row("majority vote, abstentions, a quorum", "ours", [REWARDS, "counts votes"]),
     ...REWARD_ROWS,
   },
@@ -388,6 +386,12 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "RWML, arXiv 2602.05842 (d there is another)",
       ["tests/rl/predictions.test.ts", "pay where the edits per token"],
       ["tests/rl/predictions.long.test.ts", "are learnt"],
+    ),
+    hindsight: row(
+      "−log p of a failed episode's tokens after the task that it has achieved, up to there; or after another's",
+      "HER, arXiv 1707.01495; imitated as in arXiv 1912.06088",
+      ["tests/rl/hindsight.test.ts", "has another task before the same tokens"],
+      ["tests/rl/hindsight.test.ts", "learns them"],
     ),
     rft: row(
       "SFT on the successes, the shortest `perTask` of each task, no duplicates",

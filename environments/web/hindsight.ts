@@ -1,0 +1,35 @@
+/** What an episode did achieve, as a task, for hindsight relabelling (rl/tasks/hindsight.ts). */
+import type { Achievement, ShownTurn } from "../environment.ts";
+
+/**
+ * The link of the first page that was opened at the end, as a task of the family `click`; or what a form of the first
+ * page was sent with, as one of `form`. What needs several pages, or a word of the server's, is no task of its own.
+ * @param task the first observation of the episode: what is asked for, and the first page below it
+ */
+export function achieved(task: string, turns: readonly ShownTurn[]): Achievement | undefined {
+  const page = task.slice(task.indexOf("\n") + 1);
+  const end = turns.findIndex(({ observation }) => /^<p \w+>$/.test(observation));
+  if (end < 0 || end + 1 < turns.length) return undefined;
+  const before = turns.slice(0, end).map(({ observation }) => observation);
+  const last = turns[end]!.observation.slice(3, -1);
+  const asks = page.includes("<button ") ? formTask(last, before) : linkTask(last, [page, ...before]);
+  return asks === undefined ? undefined : { task: `${asks}\n${page}`, turns: end + 1 };
+}
+
+const linkTask = (name: string, pages: readonly string[]): string | undefined =>
+  pages.some((page) => page.split("\n").some((line) => /^<a \d /.test(line) && line.slice(5, -1) === name))
+    ? `Click ${name}`
+    : undefined;
+
+/** What the fields held last, if the form was accepted. */
+function formTask(last: string, before: readonly string[]): string | undefined {
+  const held = new Map<string, string>();
+  for (const line of before.flatMap((observation) => observation.split("\n"))) {
+    const [, field, value] = /^<(?:input|select) \d (\w+)(?:=([^:>]*))?/.exec(line) ?? [];
+    if (field === undefined) continue;
+    held.delete(field);
+    if (value !== undefined) held.set(field, value);
+  }
+  if (last !== "sent" || held.size === 0) return undefined;
+  return `Set ${[...held].map(([field, value]) => `${field} to ${value}`).join(", ")}`;
+}
