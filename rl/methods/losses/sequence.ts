@@ -135,7 +135,14 @@ export function vespo(given?: VespoOptions): PolicyLoss {
 
 /** The advantage of a masked token may be anything, so it is replaced before the square, whose gradient it would enter. */
 const webrlLoss: Pointwise<Tensor> = fuse("webrl", (level, advantage, mask, beta) =>
-  where(mask, beta.mul(level).sub(where(mask, advantage, 0)).square(), 0),
+  where(
+    mask,
+    beta
+      .mul(level)
+      .sub(where(mask, advantage, 0))
+      .square(),
+    0,
+  ),
 );
 
 export const WEBRL = options("webrl", {
