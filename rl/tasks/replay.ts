@@ -37,7 +37,7 @@ export const REPLAY = options("ReplayBuffer", {
   maxUses: number(1, "how often a group may be replayed", COUNT),
   minProbability: number(
     0,
-    "a group waits while the token probability of its successes, a geometric mean under the current policy, is not above",
+    "a group waits while the token probability of its successes (geometric mean, current policy) is not above",
     { min: 0, below: 1 },
   ),
   maxProbability: number(1, "a group waits while that probability is above", { above: 0, max: 1 }),
@@ -114,8 +114,8 @@ export class ReplayBuffer {
 
   /**
    * Drops the groups that are too old for step `version`, and returns those to replay in it.
-   * @param probabilities of the fresh groups; NaN, for a group without a success, is in no bounds. Without them no group
-   * is held back.
+   * @param probabilities of the fresh groups; NaN, for a group without a success, is in no bounds. Without them no
+   * group is held back.
    */
   draw(version: number, probabilities?: readonly number[]): ReplayedGroup[] {
     const { order, perStep, maxUses, minProbability, maxProbability } = this.#options;

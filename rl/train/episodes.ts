@@ -61,7 +61,7 @@ export async function play(
   };
 }
 
-/** Of each group that may be replayed the geometric mean of its successes' token probabilities; NaN without a success. */
+/** Of each group that may be replayed the geometric mean of its successes' token probabilities; NaN without one. */
 async function probabilitiesOf(
   model: Model,
   replay: ReplayBuffer,

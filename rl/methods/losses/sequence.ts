@@ -133,7 +133,7 @@ export function vespo(given?: VespoOptions): PolicyLoss {
   };
 }
 
-/** The advantage of a masked token may be anything, so it is replaced before the square, whose gradient it would enter. */
+/** A masked token may have any advantage, so it is replaced before the square, whose gradient it would enter. */
 const webrlLoss: Pointwise<Tensor> = fuse("webrl", (level, advantage, mask, beta) =>
   where(
     mask,
