@@ -227,10 +227,13 @@ export const only = (values: object, fields: Fields): object =>
 export const plain = (fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, { kind }]) => kind !== "code"));
 
+/** Without `variants`: these are of kinds, which only another curriculum knows. */
+const { variants: _, ...FAILED } = plain(FAILED_TASKS.fields);
+
 /** The curricula, each with its options of `--set curriculum.…`. */
 export const CURRICULA = {
   learnability: { by, ...plain(LEARNABILITY.fields) },
-  failed: plain(FAILED_TASKS.fields),
+  failed: FAILED,
   "failed+learnability": { by, ...plain(LEARNABILITY.fields), ...plain(FAILED_TASKS.fields) },
   pools: { tasks, ...plain(DIFFICULTY_POOLS.fields) },
 } as const satisfies Readonly<Record<string, Fields>>;

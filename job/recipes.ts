@@ -17,6 +17,8 @@ export interface Recipe {
   readonly method: string;
   /** Whether it has `--dynamic-sampling`. */
   readonly dynamicSampling?: true;
+  /** Its `--curriculum`. */
+  readonly curriculum?: "failed+learnability";
   /** Texts `PART.OPTION=VALUE`, as `--set` takes them. */
   readonly set: readonly string[];
 }
@@ -61,20 +63,35 @@ export const RECIPES: Readonly<Record<string, Recipe>> = {
     method: "vapo",
     set: ["critic.pretrain=50", "critic.rate=2"],
   },
+  // The paper adds at most twice as many old episodes as new ones; two groups are less than that, and more than none.
+  webrl_full: {
+    description:
+      "WebRL's loss with failed tasks and others of their kind, and replay of successes of middling perplexity",
+    source: "arXiv 2411.02337",
+    method: "webrl",
+    curriculum: "failed+learnability",
+    set: ["curriculum.variants=0.5", "replay.perStep=2", "replay.minProbability=0.5", "replay.maxProbability=0.95"],
+  },
 };
 
 /** The options with the flags that a recipe among the names of `--method` stands for. @throws UsageError for two */
 export function withRecipe(options: StartOptions): StartOptions {
-  const { method, set = [], advantage, loss, reward } = options;
+  const { method, set = [], advantage, loss, reward, curriculum, replay } = options;
   const names = method?.split("+") ?? [];
   const [name, second] = names.filter((part) => Object.hasOwn(RECIPES, part));
   if (name === undefined) return options;
   if (second !== undefined) throw new UsageError(`--method ${method!}: ${name} and ${second}; one is possible`);
   const recipe = RECIPES[name]!;
   checkRecipe(name, recipe, options);
-  const said = new Set([...set.map(keyOf), ...(reward === undefined ? [] : ["reward.name"])]);
+  const said = new Set([
+    ...set.map(keyOf),
+    ...(reward === undefined ? [] : ["reward.name"]),
+    ...(replay === undefined ? [] : ["replay.perStep"]),
+  ]);
   // If the user replaces a part of the method, the recipe's options of that part do not apply.
   const isExchanged = (part: string): boolean =>
+    (part === "curriculum" && curriculum !== undefined) ||
+    (part === "replay" && replay === 0) ||
     (advantage !== undefined && Object.hasOwn(ADVANTAGES, part)) ||
     (loss !== undefined && Object.hasOwn(POLICY_LOSSES, part));
   const own = recipe.set.filter((text) => !said.has(keyOf(text)) && !isExchanged(text.split(".")[0]!));
@@ -82,6 +99,7 @@ export function withRecipe(options: StartOptions): StartOptions {
     ...options,
     method: names.map((part) => (part === name ? recipe.method : part)).join("+"),
     ...(recipe.dynamicSampling ? { dynamicSampling: true } : {}),
+    ...(recipe.curriculum ? { curriculum: curriculum ?? recipe.curriculum } : {}),
     set: [...own, ...set],
   };
 }
@@ -97,7 +115,7 @@ function checkRecipe(name: string, recipe: Recipe, options: StartOptions): void 
     );
   if (recipe.method.endsWith("outcome_critic")) checkCritic(name, options);
   const isSelfPlay = selfPlay !== undefined || set.some((text) => keyOf(text) === "selfPlay.name");
-  if (isSelfPlay && (recipe.dynamicSampling || has("reward.")))
+  if (isSelfPlay && (recipe.dynamicSampling || recipe.curriculum || has("reward.")))
     throw new UsageError(
       `--method ${name} has tasks and rewards of its own, and so has --self-play; take --method ${recipe.method}`,
     );

@@ -118,6 +118,7 @@ export {
   reinforce,
 } from "./methods/losses/index.ts";
 export { sapo, type SapoOptions, sft, vespo, type VespoOptions } from "./methods/losses/index.ts";
+export { webrl, type WebrlOptions } from "./methods/losses/index.ts";
 export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./methods/losses/index.ts";
 export { DecayingKl, type DecayingKlOptions, type KlController } from "./methods/losses/index.ts";
 export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlEstimator } from "./methods/losses/index.ts";

@@ -157,8 +157,10 @@ export function methodTable(): Promise<string> {
     "| - | - | - | - | - | - |",
     ...presets,
   ].join("\n");
-  const recipes = Object.entries(RECIPES).map(([name, { method, dynamicSampling, set, description, source }]) => {
-    const flags = [`--method ${method}`, ...(dynamicSampling ? ["--dynamic-sampling"] : []), ...set];
+  const recipes = Object.entries(RECIPES).map(([name, recipe]) => {
+    const { method, dynamicSampling, curriculum, set, description, source } = recipe;
+    const tasks = curriculum ? [`--curriculum ${curriculum}`] : [];
+    const flags = [`--method ${method}`, ...(dynamicSampling ? ["--dynamic-sampling"] : []), ...tasks, ...set];
     return `| \`${name}\` | \`${flags.join(" ")}\` | ${description} | ${source} |`;
   });
   const recipeTable = ["| Method | Stands for | In words | Source |", "| - | - | - | - |", ...recipes].join("\n");

@@ -221,11 +221,11 @@ export const ROWS: readonly Row[] = [
     "it is not built; environments that can be cloned and the value head are what it would need",
   ),
   unmeasured(
-    "WebRL: new tasks from failed ones, actor loss",
-    "no flag yet",
+    "WebRL: its loss, variants of failed tasks, filtered replay",
+    "--method webrl_full",
     "arXiv 2411.02337",
-    "variants of failed tasks, and replay of successes of middling perplexity, make a curriculum",
-    "it is not built; failed tasks again, replay and the outcome reward model are, each by itself",
+    "regression to the reference, variants of failed tasks, and replay of successes of middling perplexity help",
+    NO_TIME,
   ),
   unmeasured(
     "Diverse beam search",

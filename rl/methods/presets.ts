@@ -122,6 +122,8 @@ export const METHODS: Readonly<Record<string, Method>> = {
   clip_cov: method("no gradient on some of the tokens that cost entropy", "arXiv 2505.22617", "grpo", "clip_cov"),
   m2po: method("a budget for the second moment of the ratios, for old samples", "arXiv 2510.01161", "grpo", "m2po"),
   dro: method("regression towards the advantage, off-policy", "arXiv 2405.19107", "grpo", "dro"),
+  webrl: method("regression of a sequence's log-ratio to the reference; a group's mean in the place of the critic",
+    "arXiv 2411.02337", "centred", "webrl", "seq-mean-token-mean"),
   gpg: method("plain policy gradient, scaled by what was informative", "arXiv 2504.02546", "gpg", "reinforce"),
   rloo: method("REINFORCE, baseline: the mean of the others", "arXiv 2402.14740",
     "rloo", "reinforce", "seq-mean-token-sum"),

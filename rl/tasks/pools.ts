@@ -22,6 +22,10 @@ export const FAILED_TASKS = options("FailedTasks", {
     min: 1,
   }),
   solvedAt: number(0.5, "a failed task is tried again until this share of a group solves it", { above: 0, max: 1 }),
+  variants: number(0, "share of the tries that are a new task of the failed one's kind, and not the same task", {
+    min: 0,
+    max: 1,
+  }),
 });
 /**
  * Options of `FailedTasks`: by default 30 % of the groups try a failed task again until half of a group solves it, 256
@@ -36,8 +40,9 @@ interface FailedTask {
 
 /**
  * Tasks at which a whole group failed are tried again until they are solved. In WebRL (Qi et al. 2024,
- * arXiv 2411.02337) a language model writes new tasks from the failed ones; here the failed tasks themselves are played
- * again.
+ * arXiv 2411.02337) a language model writes new tasks from the failed ones. Here the failed tasks themselves are played
+ * again, or (`variants`) the environment makes another task of the same kind, the family or level that the base
+ * curriculum had drawn; nothing is written, and nobody asks whether a variant can be solved or is hard enough.
  */
 export class FailedTasks implements Curriculum {
   readonly name = "failed tasks";
@@ -45,12 +50,15 @@ export class FailedTasks implements Curriculum {
   readonly #share: number;
   readonly #capacity: number;
   readonly #solvedAt: number;
+  readonly #variants: number;
   /** Failed tasks by kind and seed, oldest first. */
   #tasks: Map<string, FailedTask> = new Map();
   #solved = 0;
 
   constructor(given?: FailedTasksOptions) {
-    const { base, share, capacity, solvedAt } = FAILED_TASKS.read(given);
+    const { base, share, capacity, solvedAt, variants } = FAILED_TASKS.read(given);
+    check(variants === 0 || base !== undefined, () => "FailedTasks: variants are of a kind, which only a base draws");
+    this.#variants = variants;
     this.#base = base;
     this.#share = share;
     this.#capacity = capacity;
@@ -64,7 +72,12 @@ export class FailedTasks implements Curriculum {
 
   draw(rng: Rng): TaskChoice {
     const isAgain = rng.uniform() < this.#share && this.#tasks.size > 0;
-    if (isAgain) return { ...rng.choice([...this.#tasks.values()]).choice, again: true };
+    if (isAgain) {
+      const { seed, ...kind } = rng.choice([...this.#tasks.values()]).choice;
+      // A variant is a new task, which comes into the memory, and into the base's, by its own outcome.
+      if (this.#variants > 0 && rng.uniform() < this.#variants) return kind;
+      return { ...kind, seed: seed!, again: true };
+    }
     return this.#base?.draw(rng) ?? { name: "task" };
   }
 

@@ -4,6 +4,10 @@
  * weighs by these; a loss without a ratio needs one of the two (`checkOffPolicy`). Groups above a maximal age are not
  * replayed. The buffer keeps whole groups, because advantages compare within them, and only groups with spread, because
  * the others teach the policy nothing.
+ *
+ * WebRL (Qi et al. 2024, arXiv 2411.02337) replays only successes that the current policy finds neither strange nor
+ * trivial: the geometric mean of an episode's token probabilities lies in (.5, .95], its perplexity in [1/.95, 2).
+ * `minProbability` and `maxProbability` are these bounds, here for the successes of a group, which is replayed whole.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -31,6 +35,12 @@ export const REPLAY = options("ReplayBuffer", {
   ),
   maxStaleness: number(8, "how many steps old a group may be when it is replayed", COUNT),
   maxUses: number(1, "how often a group may be replayed", COUNT),
+  minProbability: number(
+    0,
+    "a group waits while the token probability of its successes (geometric mean, current policy) is not above",
+    { min: 0, below: 1 },
+  ),
+  maxProbability: number(1, "a group waits while that probability is above", { above: 0, max: 1 }),
 });
 /**
  * Options of `ReplayBuffer`: by default one group is added to a step, 64 are kept, the oldest come first, and each is
@@ -57,10 +67,16 @@ export class ReplayBuffer {
 
   constructor(given?: ReplayOptions) {
     const { priority: own, ...options } = REPLAY.read(given);
-    const { order, perStep, capacity } = options;
+    const { order, perStep, capacity, minProbability: least, maxProbability: most } = options;
     check(own === undefined || order === "priority", () => 'ReplayBuffer: a priority is for order "priority"');
     check(perStep <= capacity, () => `ReplayBuffer: perStep ${perStep} is more than the capacity, ${capacity}`);
+    check(least < most, () => `ReplayBuffer: minProbability ${least} is not below maxProbability, ${most}`);
     this.#options = { ...options, priority: own ?? mean };
+  }
+
+  /** Whether `draw` needs the probabilities of groups. */
+  get isFiltered(): boolean {
+    return this.#options.minProbability > 0 || this.#options.maxProbability < 1;
   }
 
   /** The groups that are kept, oldest first. */
@@ -91,11 +107,22 @@ export class ReplayBuffer {
     this.#groups = all.filter((group) => !gone.has(group));
   }
 
-  /** Drops the groups that are too old for step `version`, and returns those to replay in it. */
-  draw(version: number): ReplayedGroup[] {
-    const { order, perStep, maxStaleness, maxUses } = this.#options;
-    const fresh = this.#groups.filter((group) => version - group.version <= maxStaleness);
-    const queue = order === "fifo" ? fresh : fresh.toSorted((a, b) => b.priority - a.priority);
+  /** The groups that are young enough for step `version`, oldest first. */
+  fresh(version: number): ReplayedGroup[] {
+    return this.#groups.filter((group) => version - group.version <= this.#options.maxStaleness);
+  }
+
+  /**
+   * Drops the groups that are too old for step `version`, and returns those to replay in it.
+   * @param probabilities of the fresh groups; NaN, for a group without a success, is in no bounds. Without them no
+   * group is held back.
+   */
+  draw(version: number, probabilities?: readonly number[]): ReplayedGroup[] {
+    const { order, perStep, maxUses, minProbability, maxProbability } = this.#options;
+    const fresh = this.fresh(version);
+    const isMiddling = (p: number): boolean => p > minProbability && p <= maxProbability;
+    const open = probabilities ? fresh.filter((_, i) => isMiddling(probabilities[i]!)) : fresh;
+    const queue = order === "fifo" ? open : open.toSorted((a, b) => b.priority - a.priority);
     const drawn = queue.slice(0, perStep);
     this.#groups = fresh.flatMap((group) => {
       if (!drawn.includes(group)) return [group];

@@ -2,17 +2,20 @@
  * The episodes of a step: those that were just played, guesses at their answers, replayed ones, and failures under the
  * tasks that they have achieved.
  */
-import { longestText } from "../../nn/index.ts";
+import { longestText, type Model } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
+import { succeeded } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Objective } from "../methods/objective.ts";
 import { relabelFailed } from "../tasks/hindsight.ts";
 import { isPrefixed } from "../tasks/expertPrefix.ts";
 import type { DataOptions, PlayedStep, PlayEpisodes, PlayOptions } from "../tasks/play.ts";
 import { predictAnswers } from "../tasks/predictions.ts";
-import { withReplayed } from "../tasks/replay.ts";
+import { type ReplayBuffer, withReplayed } from "../tasks/replay.ts";
 import { rewarded } from "../tasks/scoring.ts";
+import type { PackOptions } from "./pack.ts";
 import type { StepReport } from "./report.ts";
+import { tokenStatistics } from "./score.ts";
 
 /** Where the episodes of a step come from. */
 export interface EpisodeSource {
@@ -41,6 +44,7 @@ export async function play(
   options: DataOptions & Pick<PlayOptions, "model" | "template" | "rng">,
   source: EpisodeSource,
   step: number,
+  packing: Pick<PackOptions, "padId" | "maxTokens">,
 ): Promise<StepEpisodes | null> {
   const played = await source.play(step);
   if (played === null) return null;
@@ -55,7 +59,8 @@ export async function play(
     ? await relabelFailed(template, own, hindsight, draw, longestText(model.config))
     : { trajectories: [], metrics: {} };
   const all = [...fresh, ...guessed.trajectories];
-  const drawn = replay ? replay.draw(step) : [];
+  const scored = replay?.isFiltered ? await probabilitiesOf(model, replay, step, packing) : undefined;
+  const drawn = replay ? replay.draw(step, scored) : [];
   replay?.add(fresh, step);
   const replayed = replay ? withReplayed(all, drawn, step) : { trajectories: all, metrics: {} };
   return {
@@ -65,6 +70,24 @@ export async function play(
     isOffPolicy: drawn.length > 0,
     metrics: { ...metrics, ...replayed.metrics, ...guessed.metrics, ...relabelled.metrics },
   };
+}
+
+/** Of each group that may be replayed the geometric mean of its successes' token probabilities; NaN without one. */
+async function probabilitiesOf(
+  model: Model,
+  replay: ReplayBuffer,
+  step: number,
+  packing: Pick<PackOptions, "padId" | "maxTokens">,
+): Promise<number[]> {
+  const successes = replay.fresh(step).map(({ trajectories }) => trajectories.filter((t) => succeeded(t)));
+  const rows = successes.flat();
+  if (rows.length === 0) return successes.map(() => NaN);
+  const { logProbs } = await tokenStatistics({ model }, ["logProbs"], rows, packing);
+  let first = 0;
+  return successes.map(({ length }) => {
+    const own = logProbs!.slice(first, (first += length)).flatMap((row) => [...row].filter((lp) => !Number.isNaN(lp)));
+    return Math.exp(own.reduce((a, b) => a + b, 0) / own.length); // NaN where nothing was sampled
+  });
 }
 
 /**

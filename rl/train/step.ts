@@ -110,7 +110,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const packing = packingOf(options);
   const learningRate = options.lr(step);
 
-  const episodes = await play(options, source, step);
+  const episodes = await play(options, source, step, packing);
   if (episodes === null) return null;
   // `own`: the episodes that this policy has just played from their start. `trajectories` are these and, where options
   // ask for them, episodes that an expert began, guesses at answers (rewarded if right), and replayed episodes.

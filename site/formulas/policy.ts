@@ -9,7 +9,7 @@ import { PPO_CLIP, SAPO } from "../../rl/methods/losses/clipped.ts";
 import { CLIP_COV, KL_COV } from "../../rl/methods/losses/covariance.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { DPO, type PreferenceLoss } from "../../rl/methods/losses/preference.ts";
-import { GMPO, GSPO, VESPO } from "../../rl/methods/losses/sequence.ts";
+import { GMPO, GSPO, VESPO, WEBRL } from "../../rl/methods/losses/sequence.ts";
 import { CISPO, DPPO, DRO, PRIME_RL } from "../../rl/methods/losses/weighted.ts";
 import { entryByName } from "../../rl/methods/names.ts";
 import { type Draft, Formula } from "./language.ts";
@@ -196,6 +196,14 @@ export const POLICY_FORMULAS: Readonly<Record<string, PolicyFormula>> = {
       const lambda = f.part("λ", where(A.ge(0), f.option("λ_+", lambdaPos), f.option("λ_−", lambdaNeg)));
       const phi = f.part("φ", lambda.add(k.mul(x)).sub(lambda.mul(x.exp())).exp());
       return phi.mul(A).mul(lp).neg();
+    },
+  ),
+  webrl: loss<typeof WEBRL>(
+    "Regression: the log-ratio of the whole sequence to the reference is drawn to the advantage over β.",
+    (f, { beta }) => {
+      const { lp, ref, A } = f.token;
+      const level = f.level("h", "sum", lp.sub(ref), false);
+      return f.option("β", beta).mul(level).sub(A).square();
     },
   ),
   sft: plain("Imitation: every token is made likelier.", ({ token: { lp } }) => lp.neg()),

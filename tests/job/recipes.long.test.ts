@@ -17,6 +17,13 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", { timeout: 600_0
     expect(Math.max(...all(steps, "dynamic_sampling/refills"))).toBeGreaterThan(0);
   });
 
+  it("webrl_full remembers failed tasks and has groups to replay", async () => {
+    const own = ["--env", "web", "--method", "webrl_full", "--set", "replay.minProbability=0.01"];
+    const steps = await smokeRun(executor, smokePreset(...own));
+    expect(Math.max(...all(steps, "curriculum/failed_tasks"))).toBeGreaterThan(0);
+    expect(Math.max(...all(steps, "replay/groups"))).toBeGreaterThan(0);
+  });
+
   it("starpo_s makes malformed actions cost", async () => {
     const steps = await smokeRun(executor, smokePreset("--env", "web", "--method", "starpo_s"));
     expect(Math.min(...all(steps, "rewards/malformed/mean"))).toBeLessThan(0);

@@ -8,6 +8,7 @@ import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 describe("a recipe", () => {
   it.each(Object.entries(RECIPES))("%s is the settings of the flags that it stands for", (name, recipe) => {
     const flags = ["--method", recipe.method, ...(recipe.dynamicSampling ? ["--dynamic-sampling"] : [])];
+    if (recipe.curriculum) flags.push("--curriculum", recipe.curriculum);
     const env = name === "coderl" ? ["--env", "code"] : [];
     expect(presetOfFlags("--method", name, ...env)).toEqual(presetOfFlags(...flags, ...env, ...set(...recipe.set)));
   });
@@ -33,6 +34,22 @@ describe("a recipe", () => {
     expect(own.rl.critic).toEqual({ pretrain: 3, rate: 2 });
     const exchanged = presetOfFlags("--method", "starpo_s", "--advantage", "bi_level_gae");
     expect(exchanged.rl.options).toEqual({ ppo: { epsilon: 0.2, epsilonHigh: 0.28 } });
+  });
+
+  it("webrl_full tries failed tasks and their kind again, and replays what is neither strange nor trivial", () => {
+    const { rl, data } = presetOfFlags("--method", "webrl_full");
+    expect(objectiveFor(rl, 100).policyLoss.name).toBe("webrl");
+    expect(data).toEqual({
+      curriculum: { name: "failed+learnability", variants: 0.5 },
+      replay: { perStep: 2, minProbability: 0.5, maxProbability: 0.95 },
+    });
+    const own = presetOfFlags("--method", "webrl_full", "--curriculum", "pools", "--replay", "3");
+    expect(own.data?.curriculum).toEqual({ name: "pools" });
+    expect(own.data?.replay?.perStep).toBe(3);
+    expect(presetOfFlags("--method", "webrl_full", "--replay", "0").data?.replay).toBeUndefined();
+    expect(() => presetOfFlags("--curriculum", "failed", ...set("curriculum.variants=0.5"))).toThrow(
+      "--set curriculum.variants: --curriculum failed has share, capacity, solvedAt",
+    );
   });
 
   it("coderl weighs tokens by its critic, and takes another reward that is asked for", () => {

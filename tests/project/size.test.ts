@@ -14,10 +14,10 @@ const BUDGETS: Readonly<Record<string, number>> = {
   nn: 5600, // what loading and drawing take; what a tokenizer may make of a letter
   environments: 8800, // web, screen, tools
   "rl/episode": 425,
-  "rl/methods": 3065, // a KL that decays
+  "rl/methods": 3110, // a KL that decays; webrl
   "rl/rewards": 670, // toolCalls.ts, chanceReward
   "rl/play": 780, // inverse.ts; the end of a call; generalTexts.ts; answers.ts
-  "rl/tasks": 1190,
+  "rl/tasks": 1230, // hindsight.ts; bounds on what is replayed, variants
   "rl/train": 1780, // scoring that can be stopped; reader.ts, outcomeCritic.ts
   "rl/async": 940, // frozen.ts: packed weights
   "rl/selfplay": 430,
@@ -29,12 +29,12 @@ const BUDGETS: Readonly<Record<string, number>> = {
   mcp: 710, // messages over HTTP have a limit
   nats: 2960,
   chat: 390,
-  node: 1820, // modelMemory.ts, output.ts
+  node: 1830, // modelMemory.ts, output.ts, --hindsight
   remote: 460,
   serve: 2250,
   cli: 600, // the line on memory, the output of workers
   tools: 6335, // a counted step of RL
-  site: 5550,
+  site: 5560, // the formula of webrl
 };
 /** A budget that is further than this above its folder is lowered. */
 const SLACK = 1.05;

@@ -247,7 +247,7 @@ describe("RAE", () => {
     const fresh = randomBatch(2).map((t, i) => ({ ...t, group: i === 0 ? -1 : 0, reward: i === 0 ? 50 : 0.5 }));
     const kept = replay.state();
     const source = { play: () => Promise.resolve({ trajectories: fresh, metrics: {} }) };
-    const { trajectories, own, isOffPolicy } = (await play(learner, source, 1))!;
+    const { trajectories, own, isOffPolicy } = (await play(learner, source, 1, { padId: learner.template.padId }))!;
     expect([trajectories.length > fresh.length, isOffPolicy]).toEqual([true, true]);
     expect(own).toEqual(fresh.slice(1));
     replay.restore(kept);

@@ -297,6 +297,20 @@ describe("failed tasks", () => {
     expect(new Set(seeds)).toEqual(new Set([2, 3])); // the oldest is forgotten
   });
 
+  it("variants are new tasks of a failed one's kind, with their share, and teach the base", () => {
+    const base = new Learnability({ arms: ARMS, memory: 0 });
+    const curriculum = new FailedTasks({ base, share: 1, variants: 0.25 });
+    curriculum.observe([outcome(ARMS[0]!, 0, 5)]);
+    const draws = Array.from({ length: 3000 }, (_, i) => curriculum.draw(new Rng(i)));
+    const fresh = draws.filter(({ again }) => !again);
+    expect(Math.abs(fresh.length / 3000 - 0.25)).toBeLessThan(4 * Math.sqrt(0.1875 / 3000));
+    expect(new Set(fresh.map((choice) => JSON.stringify(choice)))).toEqual(new Set([JSON.stringify(ARMS[0])]));
+    expect(draws.find(({ again }) => again)).toEqual({ ...ARMS[0]!, seed: 5, again: true });
+    const before = base.state();
+    curriculum.observe([outcome(fresh[0]!, 1, 6)]);
+    expect(base.state()).not.toEqual(before);
+  });
+
   it("are tried with their share; the base learns from new tasks only", () => {
     const base = new Learnability({ arms: ARMS, memory: 0 });
     const curriculum = new FailedTasks({ base, share: 0.3 });
@@ -306,6 +320,7 @@ describe("failed tasks", () => {
     const before = base.state();
     curriculum.observe([outcome({ ...ARMS[0]!, seed: 5, again: true }, 1)]);
     expect(base.state()).toEqual(before);
+    expect(() => new FailedTasks({ variants: 0.5 })).toThrow("variants are of a kind, which only a base draws");
     expect(() => new FailedTasks({ capacity: 0 })).toThrow("capacity must be an integer ≥ 1, got 0");
     expect(() => new FailedTasks({ solvedAt: 0 })).toThrow("solvedAt must be in (0, 1], got 0");
     expect(() => curriculum.restore(null)).toThrow("FailedTasks.restore: expected { tasks, solved, base }");

@@ -256,6 +256,15 @@ describe("replay", () => {
     expect(second.metrics["reward"]).toBeCloseTo(rewards.reduce((a, b) => a + b, 0) / 15, 12);
   });
 
+  it("groups come back only while the policy's probability of their successes is within the bounds", async () => {
+    const replayed = async (bounds: object): Promise<number> => {
+      const replay = new ReplayBuffer({ perStep: 12, ...bounds });
+      return (await play({ steps: 2, groups: 12, replay }))[1]!.metrics["replay/groups"]!;
+    };
+    expect(await replayed({ minProbability: 1e-9 })).toBeGreaterThan(1);
+    expect([await replayed({ minProbability: 0.99 }), await replayed({ maxProbability: 1e-9 })]).toEqual([0, 0]);
+  });
+
   /** That each token's weight is what the objective without a correction gives, times min(π/μ, 2). */
   const expectWeighed = (objective: Objective, { rows, scores }: StepReport): void => {
     const plain = weighStep(

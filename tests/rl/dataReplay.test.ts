@@ -84,6 +84,24 @@ describe("replay", () => {
     expect(seedsOf(spread.draw(0))).toEqual([0, 2, 1]);
   });
 
+  it("a group waits until the probability of its successes is within the bounds, (.5, .95] in WebRL", () => {
+    const middling = new ReplayBuffer({ minProbability: 0.5, maxProbability: 0.95, perStep: 9 });
+    expect([middling.isFiltered, new ReplayBuffer().isFiltered]).toEqual([true, false]);
+    expect(new ReplayBuffer({ minProbability: 0.1 }).isFiltered).toBe(true);
+    expect(new ReplayBuffer({ maxProbability: 0.9 }).isFiltered).toBe(true);
+    middling.add(grouped(Array.from({ length: 6 }, () => [0, 1])), 0);
+    const geometric = (...lps: number[]): number => Math.exp(lps.reduce((a, b) => a + b, 0) / lps.length);
+    const [kept, dropped] = [geometric(-0.1, -0.5), geometric(-0.01, -0.02)];
+    expect([kept, dropped].map((p) => Number(p.toFixed(3)))).toEqual([0.741, 0.985]);
+    expect(seedsOf(middling.draw(1, [kept, dropped, 0.5, 0.95, NaN, 0.501]))).toEqual([0, 3, 5]);
+    expect(seedsOf(middling.groups)).toEqual([1, 2, 4]); // they wait
+    expect(seedsOf(middling.draw(8, [0.1, 0.9, 0.1]))).toEqual([2]);
+    expect(middling.fresh(9)).toEqual([]);
+    expect(() => new ReplayBuffer({ minProbability: 0.9, maxProbability: 0.9 })).toThrow(
+      "ReplayBuffer: minProbability 0.9 is not below maxProbability, 0.9",
+    );
+  });
+
   it("survives JSON, unscorable rewards and token rewards included", () => {
     const buffer = new ReplayBuffer({ maxUses: 2 });
     const rows = rowsOf(0, [0, 1, NaN], {

@@ -66,6 +66,7 @@ describe("defaults are those that the options say", () => {
     ["dppo_tv", { epsilon: 0.2, epsilonHigh: 0.28 }],
     ["dppo_kl", { epsilon: 0.2, epsilonHigh: 0.28 }],
     ["prime_rl", { threshold: 0.2, klTau: 1e-3 }],
+    ["webrl", { beta: 1 }],
     ["dpo", { beta: 0.1 }],
   ])("%s: %o", async (name, options, fixed = {}) => {
     const of = (given: object): ReturnType<typeof run> => run(device, POLICY_LOSSES[name]!.make(given), rows);

@@ -21,6 +21,7 @@ import {
   reinforce,
   sapo,
   vespo,
+  webrl,
 } from "../../rl/methods/losses/index.ts";
 import { expectNear, sumOf, tokenLosses } from "../support/rlVectors.ts";
 
@@ -68,6 +69,17 @@ describe("losses", () => {
     const ratios = Array.from(losses, (loss, i) => -loss / advantages[i]!);
     expectNear(ratios, [0.9086, 0.9086, 0.9086], 4);
     expect(sumOf(losses) / 3).toBeCloseTo(-0.6057, 4);
+  });
+
+  it("WebRL: Σlp −1, Σref −1.2, A .5 costs .09, and a masked token nothing", async () => {
+    const [lp, ref] = [
+      [-0.4, -7, -0.6],
+      [-0.5, -1, -0.7],
+    ];
+    const losses = (beta: number): ReturnType<typeof tokenLosses> =>
+      tokenLosses(device, webrl({ beta }), lp, [-1, -1, -1], [0.5, NaN, 0.5], [1, 0, 1], ref);
+    expectNear(await losses(1), [0.09, 0, 0.09]);
+    expectNear(await losses(2.5), [0, 0, 0]); // the optimum: β·Σ(lp − ref) is A
   });
 
   it("kl-cov and clip-cov mark tokens by (lp − mean)(A − mean) over the whole step", () => {

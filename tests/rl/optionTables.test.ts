@@ -39,6 +39,7 @@ const LOSSES: Readonly<Record<string, Numbers>> = {
   gspo: { epsilon: "0.0003 in (0, 1)", epsilonHigh: "none in (0, ∞)" },
   gmpo: { epsilon: "0.4 in (0, ∞)", epsilonHigh: "none in (0, ∞)" },
   vespo: { kPos: "2 in [0, ∞)", lambdaPos: "3 in [0, ∞)", kNeg: "3 in [0, ∞)", lambdaNeg: "2 in [0, ∞)" },
+  webrl: { beta: "1 in (0, ∞)" },
   dpo: DPO,
   dpo_ipo: DPO,
   dpo_hinge: DPO,

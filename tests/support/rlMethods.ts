@@ -171,6 +171,14 @@ export const LOSS_ROWS: Readonly<Record<string, LossRow>> = {
       });
     },
   },
+  webrl: {
+    make: () => POLICY_LOSSES["webrl"]!.make({ beta: 0.3 }),
+    plain: ({ lp, ref, advantage }) => {
+      const level = total(lp.map((x, t) => x - ref[t]!));
+      return advantage.map((A) => (0.3 * level - A) ** 2);
+    },
+    exceptions: { reward: "a regression: its gradient is 2β(β·Σ(lp − ref) − A) times that of lp" },
+  },
   sft: { make: () => POLICY_LOSSES["sft"]!.make(), plain: each(({ lp }) => -lp), exceptions: { reward: UNREWARDED } },
   dft: {
     make: () => POLICY_LOSSES["dft"]!.make(),

@@ -21,6 +21,7 @@ export async function tokenLosses(
   oldLogProbs: readonly number[],
   advantages: readonly number[],
   mask: readonly number[] = logProbs.map(() => 1),
+  refLogProbs: readonly number[] = logProbs,
 ): Promise<ArrayLike<number>> {
   const column = (values: readonly number[]): Tensor => tensor([...values], { device });
   const terms = loss.tokenLoss({
@@ -28,6 +29,7 @@ export async function tokenLosses(
     oldLogProbs: column(oldLogProbs),
     advantages: column(advantages),
     mask: column(mask),
+    refLogProbs: column(refLogProbs),
     segments: { ids: tensor(new Int32Array(logProbs.length), { device }), count: 1 },
   });
   return terms.read();

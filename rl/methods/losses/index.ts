@@ -4,7 +4,7 @@
  * - `losses/clipped.ts`: clipped ratios
  * - `losses/weighted.ts`: weights on the log-probability
  * - `losses/covariance.ts`, `losses/secondMoment.ts`: statistics over the whole step
- * - `losses/sequence.ts`: one ratio per sequence
+ * - `losses/sequence.ts`: losses of whole sequences
  * - `losses/supervised.ts`: losses that ignore the advantage
  * - `losses/preference.ts`: losses over pairs of answers
  *
@@ -30,6 +30,7 @@ export { dpo, type DpoOptions, PREFERENCE_LOSSES, type PreferenceLoss } from "./
 export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./entropy.ts";
 export { m2po, type M2poOptions, secondMomentMask } from "./secondMoment.ts";
 export { gmpo, type GmpoOptions, gspo, type GspoOptions, vespo, type VespoOptions } from "./sequence.ts";
+export { webrl, type WebrlOptions } from "./sequence.ts";
 export { clippedErrorLoss, crossEntropyLoss, dft, sft } from "./supervised.ts";
 export { clippedValueLoss } from "./value.ts";
 export { cispo, type CispoOptions, dppoKl, type DppoOptions, dppoTv, dro } from "./weighted.ts";

@@ -1,9 +1,11 @@
 /**
- * Policy losses with one importance weight per sequence. The mean or sum over a sequence's trained tokens is treated as
- * a constant, so that each token keeps its own gradient: the token form lp − sg(lp) + sg(ln s) has the value ln s and
- * the derivative of lp. All rows of a rollout are in one micro-batch, so every sum is over a whole sequence.
+ * Policy losses of whole sequences: a regression (`webrl`), and those with one importance weight per sequence. Of these
+ * the mean or sum over a sequence's trained tokens is treated as a constant, so that each token keeps its own gradient:
+ * the token form lp − sg(lp) + sg(ln s) has the value ln s and the derivative of lp. All rows of a rollout are in one
+ * micro-batch, so every sum is over a whole sequence.
  */
 import { expr, type Expr, where } from "../../../kernels/expr.ts";
+import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, stopGradient, type Tensor } from "../../../engine/index.ts";
 import { flag, number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
@@ -131,6 +133,43 @@ export function vespo(given?: VespoOptions): PolicyLoss {
   };
 }
 
+/** A masked token may have any advantage, so it is replaced before the square, whose gradient it would enter. */
+const webrlLoss: Pointwise<Tensor> = fuse("webrl", (level, advantage, mask, beta) =>
+  where(
+    mask,
+    beta
+      .mul(level)
+      .sub(where(mask, advantage, 0))
+      .square(),
+    0,
+  ),
+);
+
+export const WEBRL = options("webrl", {
+  beta: number(1, "β, the weight of the sequence's log-ratio to the reference", { above: 0 }),
+});
+/** Options of `webrl`: β, the weight of the sequence's log-ratio to the reference; default 1. */
+export type WebrlOptions = OptionsOf<typeof WEBRL>;
+
+/**
+ * (β·Σ(lp − ref) − A)², the sum over the sequence (WebRL, Qi et al. 2024, arXiv 2411.02337): the policy is drawn to the
+ * optimum of the reward under a KL penalty, ref·e^(A/β) but for a factor. Each token has the loss of its sequence, so
+ * `seq-mean-token-mean` is the paper's mean. No ratio is needed for old samples: the optimum does not depend on who
+ * wrote them.
+ */
+export function webrl(given?: WebrlOptions): PolicyLoss {
+  const { beta } = WEBRL.read(given);
+  return {
+    name: "webrl",
+    clip: null,
+    needs: ["refLogProbs"],
+    tokenLoss({ logProbs, refLogProbs, advantages, mask, segments }) {
+      check(refLogProbs !== undefined, () => "webrl: needs log-probabilities of a reference model");
+      return webrlLoss(segmentSum(logRatio(logProbs, refLogProbs, mask), segments), advantages, mask, beta);
+    },
+  };
+}
+
 export const SEQUENCE: Table<PolicyLoss> = {
   gspo: {
     options: GSPO,
@@ -149,5 +188,11 @@ export const SEQUENCE: Table<PolicyLoss> = {
     make: vespo,
     formula: "−φ(w)·A·lp, φ = exp(λ + k·ln w − λ·w), w = Πρ; (k, λ) = (2, 3) for A ≥ 0, (3, 2) below",
     source: "VESPO, arXiv 2602.10693",
+  },
+  webrl: {
+    options: WEBRL,
+    make: webrl,
+    formula: "(β·Σ(lp − ref) − A)², the sum over the sequence; β = 1",
+    source: "WebRL, arXiv 2411.02337",
   },
 };
