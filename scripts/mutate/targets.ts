@@ -31,10 +31,12 @@ const TARGETS = [
   "rl/rewards/judge.ts",
   "rl/rewards/length.ts",
   "rl/rewards/program.ts",
+  "rl/rewards/similarity.ts",
   "rl/rewards/subgoals.ts",
   "rl/rewards/toolCalls.ts",
   "rl/rewards/turns.ts",
   "rl/selfplay/absoluteZero.ts",
+  "rl/selfplay/options.ts",
   "rl/selfplay/rZero.ts",
   "rl/selfplay/rewards.ts",
   "rl/selfplay/rounds.ts",
@@ -43,7 +45,15 @@ const TARGETS = [
   "rl/train/outcomeCritic.ts",
   "rl/train/reader.ts",
   "rl/train/valuePretraining.ts",
+  "rl/tasks/pools.ts",
+  "rl/tasks/replay.ts",
+  "rl/tasks/scoring.ts",
+  "environments/program",
+  "environments/riddle/proposal.ts",
   "environments/screen/bins.ts",
+  "job/inverse.ts",
+  "job/recipes.ts",
+  "job/rewards.ts",
 ];
 
 /** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
@@ -72,6 +82,9 @@ const FAST = [
   "learner",
   "selfPlay",
   "selfPlayDetails",
+  "scoring",
+  "data",
+  "dataReplay",
   "inverse",
   "generalTexts",
   "toolCalls",
@@ -81,10 +94,17 @@ const FAST = [
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];
 /** Tests of what is edited outside of rl/. They run after the fast ones. */
-const ELSEWHERE = ["tests/environments/screen.test.ts", "tests/job/rewards.test.ts"];
+const ELSEWHERE = [
+  "tests/environments/screen.test.ts",
+  "tests/environments/program.test.ts",
+  "tests/environments/riddle.test.ts",
+  "tests/job/rewards.test.ts",
+  "tests/job/recipes.test.ts",
+  "tests/job/inverse.test.ts",
+];
 /** Slow tests of code around losses and estimators. */
 const LEFT_OUT =
-  /Gpu|codeReward|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;
+  /Gpu|codeReward|cost|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;
 
 const listed = (folder: string): string[] =>
   readdirSync(join(packageFolder, folder))
