@@ -4,8 +4,8 @@
  * token, and a token costs a group λ for each beam of an earlier group that chose it at this step (Hamming diversity).
  *
  * As in the paper, the penalty decides what is chosen and is not part of a beam's score; in transformers it adds up in
- * the scores. Beams that have ended stay among the candidates with the score that they have. There is no length penalty:
- * a score is the logarithm of the probability that the model writes the text.
+ * the scores. Beams that have ended stay among the candidates with the score that they have. A score is the
+ * logarithm of the probability that the model writes the text; there is no length penalty.
  */
 import { longestText } from "./config.ts";
 import { check } from "../engine/errors.ts";
@@ -109,7 +109,7 @@ interface Held extends Hypothesis {
  * @param prompts lists of token ids, of any lengths, each at least one token
  * @returns for each prompt up to `beams` texts, the most probable first; those of one group differ, and groups may have
  *   found the same
- * @throws if a prompt is as `generate` refuses it, if the groups would not have equally many beams, or if a logit is not
+ * @throws if `generate` would refuse a prompt, if the groups would not have equally many beams, or if a logit is not
  *   finite
  */
 export async function beamSearch(

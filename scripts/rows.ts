@@ -245,7 +245,7 @@ export const ROWS: readonly Row[] = [
     "no flag yet",
     "arXiv 2207.01780",
     "imitating reference programs beside RL keeps a policy from forgetting how to write programs",
-    "it is not built; the warm start imitates the same references, and --set rl.imitation the successes of the run itself",
+    "it is not built; the warm start imitates the same references, and --set rl.imitation the run's successes",
   ),
   unmeasured(
     "Picture patches as tokens",

@@ -84,6 +84,7 @@ const FAST = [
   "selfPlayDetails",
   "scoring",
   "data",
+  "pools",
   "dataReplay",
   "inverse",
   "generalTexts",

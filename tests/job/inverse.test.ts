@@ -112,7 +112,10 @@ describe("labels", () => {
     expect(demonstrations.slice(0, 4)).toEqual(all.slice(0, 4));
     expect(demonstrations.slice(4)).toEqual(whole.map((one) => relabelled(one.episode, one.labels, toyTemplate)));
     const truths = whole.map(({ episode }) => actionsOf(episode, toyTemplate));
-    const accuracy = labelAccuracy(truths, whole.map(({ labels }) => labels)); // prettier-ignore
+    const accuracy = labelAccuracy(
+      truths,
+      whole.map(({ labels }) => labels),
+    );
     expect(metrics).toEqual({ "labels/accuracy": accuracy, "labels/episodes": whole.length });
     const share = `${(100 * accuracy).toFixed(1)} % of the labels of ${whole.length} episodes`;
     expect(told.notes).toEqual([`inverse dynamics: ${share} are the actions that were taken`]);
@@ -147,7 +150,12 @@ describe("labels", () => {
     const fits = (one: Trajectory): boolean => actionsOf(one, toyTemplate).length < 3;
     expect(told.learnt[0]).toHaveLength(all.slice(0, 4).filter(fits).length);
     expect(demonstrations.slice(0, 4)).toEqual(all.slice(0, 4));
-    const tasks = new Set(all.slice(4).filter(fits).map(({ seed }) => seed)); // prettier-ignore
+    const tasks = new Set(
+      all
+        .slice(4)
+        .filter(fits)
+        .map(({ seed }) => seed),
+    );
     expect(demonstrations.length).toBeGreaterThan(5);
     expect(demonstrations.slice(4).every(({ seed }) => tasks.has(seed))).toBe(true);
   });

@@ -125,7 +125,7 @@ describe("outcomes", () => {
     expect(parts["judge/approval"]).toBe(reward);
   });
 
-  it("that model says yes if yes is likelier than no, and nothing of what leaves no room for the question", async () => {
+  it("that model says yes if yes is likelier than no, and nothing if there is no room for the question", async () => {
     const votes = async (of: Model, ids: readonly number[] = [2]): Promise<number> => {
       const { reward } = rewardOptionsOf(
         { name: "judges", judges: "approval" },

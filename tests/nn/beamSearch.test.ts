@@ -38,7 +38,10 @@ async function tableOf({ params, config }: Model): Promise<Map<string, readonly 
     );
     const row = [...(await values.read())].slice(-V);
     const total = Math.log(row.reduce((sum, x) => sum + Math.exp(x), 0));
-    table.set(text.join(), row.map((x) => x - total)); // prettier-ignore
+    table.set(
+      text.join(),
+      row.map((x) => x - total),
+    );
     if (text.length + 1 < LENGTH) for (let id = 0; id < V; id++) if (id !== STOP) await visit([...text, id]);
   };
   await visit([]);

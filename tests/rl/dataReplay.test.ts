@@ -94,7 +94,13 @@ describe("replay", () => {
     expect(kept("priority", [0, 3], [0, 1], [0, 2])).toEqual([0, 2]);
     expect(kept("priority", [0, 1], [0, 2], [0, 3])).toEqual([1, 2]);
     const buffer = new ReplayBuffer({ order: "priority" });
-    buffer.add(grouped([[1, 0], [1, 0, 0, 1, 0]]), 0); // prettier-ignore
+    buffer.add(
+      grouped([
+        [1, 0],
+        [1, 0, 0, 1, 0],
+      ]),
+      0,
+    );
     expect(buffer.groups.map(({ priority }) => priority)).toEqual([0.5, 0.4]);
   });
 
@@ -118,7 +124,13 @@ describe("replay", () => {
 
   it("takes up a state that has room, and leaves out what a row does not have", () => {
     const buffer = new ReplayBuffer();
-    buffer.add(grouped([[0, 1], [0, 2]]), 0); // prettier-ignore
+    buffer.add(
+      grouped([
+        [0, 1],
+        [0, 2],
+      ]),
+      0,
+    );
     const exact = new ReplayBuffer({ capacity: 2 });
     exact.restore(json(buffer.state()));
     expect(exact.groups).toHaveLength(2);
