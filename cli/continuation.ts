@@ -2,7 +2,14 @@
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
 import { numberFrom, oneOf, UsageError, wholeNumber } from "../job/usage.ts";
-import { generate, TextStream, WEIGHT_STORAGES } from "../nn/index.ts";
+import {
+  beamSearch,
+  type BeamSearchOptions,
+  generate,
+  type Generated,
+  TextStream,
+  WEIGHT_STORAGES,
+} from "../nn/index.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
 import { drawMemoryLine } from "../node/modelMemory.ts";
 import { visible } from "../job/visible.ts";
@@ -16,6 +23,9 @@ export const CONTINUATION_FLAGS = {
   adapter: { type: "string" },
   storage: { type: "string" },
   "max-tokens": { type: "string" },
+  beams: { type: "string" },
+  "beam-groups": { type: "string" },
+  "diversity-penalty": { type: "string" },
   stats: { type: "boolean" },
 } as const;
 
@@ -30,6 +40,7 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
   const maxNewTokens = wholeNumber("max-tokens", text("max-tokens") ?? "256", 1);
   const storage = oneOf("storage", text("storage") ?? "f32", WEIGHT_STORAGES);
   const temperature = text("temperature") === undefined ? undefined : numberFrom("temperature", text("temperature")!);
+  const beams = beamsOf(text);
 
   const began = performance.now();
   const folder = await openModelFolder(text("model-path")!);
@@ -51,7 +62,11 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
   const executor = await device("wasm");
   try {
     const capacity = Math.min(config.maxPositions, ids.length + maxNewTokens);
-    const needs = await drawMemoryLine(config, { rows: 1, prompt: ids.length, capacity, storage }, executor);
+    const needs = await drawMemoryLine(
+      config,
+      { rows: beams?.beams ?? 1, prompt: ids.length, capacity, storage },
+      executor,
+    );
     if (needs !== undefined) process.stderr.write(`${needs}\n`);
     const base = await ofFlag("--model-path", () => folder.load(executor, storage));
     const adapter = text("adapter");
@@ -63,21 +78,32 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
     const ends = chat === undefined ? [] : [tokenizer.special[chat.episodeFormat().end]];
     const stopIds = [...new Set([...config.eosIds, ...ends.filter((id) => id !== undefined)])];
     const sampling = { ...generation?.sampling, ...(temperature === undefined ? {} : { temperature }) };
-    const [result] = await ofFlag("--prompt", () =>
-      generate(model, [ids], {
+    const drawn = async (): Promise<Generated[]> => {
+      const results = await generate(model, [ids], {
         ...sampling,
         temperature: sampling.temperature ?? 0,
         maxNewTokens,
         stopIds,
         rng: new Rng(seed).split("generate"),
         onToken: ({ id }) => write(shown.push([id])),
-      }),
-    );
-    write(shown.end());
-    process.stdout.write("\n");
+      });
+      write(shown.end());
+      process.stdout.write("\n");
+      return results;
+    };
+    const searched = async (options: Omit<BeamSearchOptions, "maxNewTokens">): Promise<Generated[]> => {
+      const [found] = await beamSearch(model, [ids], { ...options, maxNewTokens, stopIds });
+      for (const { tokens, logProb } of found!) {
+        const stream = new TextStream(tokenizer, { specials: "skip" });
+        write(`${logProb.toFixed(3)}  ${stream.push(tokens.map(({ id }) => id))}${stream.end()}`);
+        process.stdout.write("\n");
+      }
+      return found!;
+    };
+    const results = await ofFlag("--prompt", () => (beams === undefined ? drawn() : searched(beams)));
     if (values["stats"] === true) {
       const seconds = (performance.now() - loaded) / 1000;
-      const { length } = result!.tokens;
+      const length = results.reduce((sum, { tokens }) => sum + tokens.length, 0);
       const mebibytes = (kibibytes: number): string => `${(kibibytes / 1024).toFixed(0)} MiB`;
       const { peakBytes } = executor.backend.stats();
       const lines = [
@@ -91,4 +117,23 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
   } finally {
     executor.dispose();
   }
+}
+
+/** The beam search that the flags ask for, if they do. @throws UsageError */
+function beamsOf(text: (name: string) => string | undefined): Omit<BeamSearchOptions, "maxNewTokens"> | undefined {
+  const [beams, groups, penalty] = ["beams", "beam-groups", "diversity-penalty"].map(text);
+  const other = groups !== undefined ? "beam-groups" : penalty !== undefined ? "diversity-penalty" : undefined;
+  if (beams === undefined) {
+    if (other !== undefined) throw new UsageError(`--${other} is about --beams; add it`);
+    return undefined;
+  }
+  if (text("temperature") !== undefined) throw new UsageError("--beams draws nothing; leave --temperature out");
+  const options = {
+    beams: wholeNumber("beams", beams, 1),
+    ...(groups === undefined ? {} : { beamGroups: wholeNumber("beam-groups", groups, 1) }),
+    ...(penalty === undefined ? {} : { diversityPenalty: numberFrom("diversity-penalty", penalty) }),
+  };
+  if (options.beams % (options.beamGroups ?? 1) !== 0)
+    throw new UsageError(`--beam-groups: expected a number that divides --beams ${beams}, got ${groups!}`);
+  return options;
 }

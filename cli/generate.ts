@@ -43,6 +43,12 @@ const HELP = `worldgrad: play one episode with a trained checkpoint, or continue
   --max-tokens N     largest number of tokens that are drawn  (default 256)
   --seed N           seed of the random numbers               (default 0)
   --temperature X    0 is greedy                              (default: the model's generation config)
+  --beams N          in place of drawing, the N most probable texts that a beam search finds, best first
+  --beam-groups G    groups of beams, each of which avoids what earlier ones chose at a token
+                                                              (default 1)
+  --diversity-penalty X
+                     what a token costs for each beam of an earlier group that chose it
+                                                              (default 0.5)
   --stats            prints time and memory at the end
   --help             this text
 `;

@@ -137,7 +137,7 @@ function checkCritic(name: string, { method = "", workers, reward, set = [] }: S
     throw new UsageError(`--method ${name} and --reward orm: a run trains one such model; leave one of them out`);
 }
 
-const keyOf = (text: string): string => text.split("=", 1)[0]!;
+const keyOf = (text: string): string => text.split("=")[0]!;
 
 /** One line for each, for `--list`. */
 export function listRecipes(): string {

@@ -113,7 +113,7 @@ interface RunOfCritic extends RunOfRewards {
 
 /** @throws if the settings of the return contradict each other or the run */
 export function checkRewards(settings: RewardSettings, { env, async, pretrained }: RunOfRewards): void {
-  const nothing = (): number => 0;
+  const nothing = (): number => NaN;
   compositeOf(settings, {
     format: nothing,
     malformed: nothing,

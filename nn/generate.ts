@@ -1,5 +1,5 @@
 /** Continuing prompts with a model, many at once. */
-import { longestText } from "./config.ts";
+import { longestText, type ModelConfig } from "./config.ts";
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -17,7 +17,7 @@ import type { Model } from "./transformer.ts";
  */
 export type OnToken = (token: SampledToken, row: number) => "stop" | void | Promise<"stop" | void>;
 
-const GENERATE = options("generate", {
+export const GENERATE = options("generate", {
   ...SAMPLING.fields,
   maxNewTokens: number(REQUIRED, "largest number of tokens that are drawn", { integer: true, min: 1 }),
   stopIds: inCode<readonly number[]>(
@@ -58,6 +58,27 @@ export interface Generated {
  */
 export const burstFor = ({ kind }: Device): number => (kind === "webgpu" ? 4 : 1);
 
+/** @throws one line, which begins with `where`, if these are no prompts for a model */
+export function checkPrompts(where: string, config: ModelConfig, prompts: readonly (readonly number[])[]): void {
+  const { vocabSize } = config;
+  const maxPositions = longestText(config);
+  check(typeof prompts === "object", () => `${where}: expected a list of prompts, got ${showValue(prompts)}`);
+  check(prompts.length > 0, () => `${where}: the list of prompts is empty`);
+  prompts.forEach((prompt, r) => {
+    check(
+      typeof prompt === "object",
+      () => `${where}: prompt ${r} must be a list of token ids (of tokenizer.encode), got ${showValue(prompt)}`,
+    );
+    check(prompt.length > 0, () => `${where}: prompt ${r} is empty; it needs at least one token`);
+    check(
+      prompt.length <= maxPositions,
+      () => `${where}: prompt ${r} has ${prompt.length} tokens, the model ${maxPositions} positions`,
+    );
+    const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
+    check(wrong === undefined, () => `${where}: prompt ${r} has the id ${wrong}, the vocabulary ${vocabSize} tokens`);
+  });
+}
+
 /**
  * Continues every prompt and returns what was sampled.
  * @param prompts lists of token ids, of any lengths, each at least one token
@@ -69,24 +90,10 @@ export async function generate(
   prompts: readonly (readonly number[])[],
   given: GenerateOptions,
 ): Promise<Generated[]> {
-  const { vocabSize, eosIds } = model.config;
+  const { eosIds } = model.config;
   const { maxNewTokens, stopIds = eosIds, rng, onToken, signal, ...sampling } = GENERATE.read(given);
   const maxPositions = longestText(model.config);
-  check(typeof prompts === "object", () => `generate: expected a list of prompts, got ${showValue(prompts)}`);
-  check(prompts.length > 0, () => "generate: the list of prompts is empty");
-  prompts.forEach((prompt, r) => {
-    check(
-      typeof prompt === "object",
-      () => `generate: prompt ${r} must be a list of token ids (of tokenizer.encode), got ${showValue(prompt)}`,
-    );
-    check(prompt.length > 0, () => `generate: prompt ${r} is empty; it needs at least one token`);
-    check(
-      prompt.length <= maxPositions,
-      () => `generate: prompt ${r} has ${prompt.length} tokens, the model ${maxPositions} positions`,
-    );
-    const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
-    check(wrong === undefined, () => `generate: prompt ${r} has the id ${wrong}, the vocabulary ${vocabSize} tokens`);
-  });
+  checkPrompts("generate", model.config, prompts);
   check(
     rng !== undefined || sampling.temperature === 0,
     () => "generate: sampling needs { rng }; or pass temperature 0",

@@ -48,6 +48,7 @@ export type { TrainBpeOptions } from "./tokenizer.ts";
 export { TextStream, type TextStreamOptions } from "./textStream.ts";
 export { Decoder, type DecoderOptions, type DrawOptions, type Part } from "./decoder.ts";
 export { generate, type Generated, type GenerateOptions, type OnToken } from "./generate.ts";
+export { type Beam, beamSearch, type BeamSearchOptions } from "./beamSearch.ts";
 export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.ts";
 export { KvCache } from "./cache.ts";
 

@@ -55,6 +55,20 @@ function logSumExp(x: ArrayLike<number>, temperature: number): number {
   return largest / temperature + Math.log(total);
 }
 
+function checkLogits(row: ArrayLike<number>): void {
+  check(row.length > 0, () => "sampling: there are no logits");
+  for (let i = 0; i < row.length; i++) {
+    check(Number.isFinite(row[i]), () => `sampling: the logit of token ${i} is ${row[i]}; the model has diverged`);
+  }
+}
+
+/** ln softmax of a row of logits. @throws if a logit is NaN or infinite */
+export function plainLogProbs(row: ArrayLike<number>): Float64Array {
+  checkLogits(row);
+  const normalizer = logSumExp(row, 1);
+  return Float64Array.from(row, (x) => x - normalizer);
+}
+
 /**
  * Draws one token. Filters apply in the order top-k, top-p, min-p, after the temperature (as in Transformers).
  * @param row logits over the vocabulary
@@ -63,10 +77,7 @@ function logSumExp(x: ArrayLike<number>, temperature: number): number {
 export function sampleToken(row: ArrayLike<number>, given: SamplingOptions, rng: Rng): SampledToken {
   const sampling = SAMPLING.read(given);
   const { temperature, topK, topP, minP } = sampling;
-  check(row.length > 0, () => "sampling: there are no logits");
-  for (let i = 0; i < row.length; i++) {
-    check(Number.isFinite(row[i]), () => `sampling: the logit of token ${i} is ${row[i]}; the model has diverged`);
-  }
+  checkLogits(row);
   const plainNormalizer = logSumExp(row, 1);
   if (temperature === 0) {
     let id = 0;

@@ -41,7 +41,7 @@ const ENTRIES: readonly Entry[] = [
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
   { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
-  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 79 * 1024 },
+  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 80 * 1024 },
   {
     name: "worldgrad/environments",
     file: "environments/index.js",

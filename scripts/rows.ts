@@ -227,12 +227,27 @@ export const ROWS: readonly Row[] = [
     "regression to the reference, variants of failed tasks, and replay of successes of middling perplexity help",
     NO_TIME,
   ),
-  unmeasured(
+  ran(
     "Diverse beam search",
-    "no flag yet",
+    "generate --beams N --beam-groups G --diversity-penalty X",
     "arXiv 1610.02424",
     "groups of beams that are penalised for repeating each other find more different answers",
-    "it is not built; GRPOConfig's num_beam_groups other than 1 is refused",
+    "works: of eight tries one solves a task in 33 % with eight groups, 5 % with one, 18.8 to 27.3 % when sampled",
+    "Diverse beams: stories260K",
+  ),
+  unmeasured(
+    "VPT: μ-law bins of mouse movement",
+    "no flag",
+    "arXiv 2206.11795",
+    "bins that are narrow near 0 let a pointer move far and precisely",
+    "nothing could use it: a click of screen names a cell of 12 by 5, and nothing moves a pointer by distances",
+  ),
+  unmeasured(
+    "CodeRL: cross-entropy on reference programs",
+    "no flag yet",
+    "arXiv 2207.01780",
+    "imitating reference programs beside RL keeps a policy from forgetting how to write programs",
+    "it is not built; the warm start imitates the same references, and --set rl.imitation the run's successes",
   ),
   unmeasured(
     "Picture patches as tokens",

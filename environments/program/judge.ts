@@ -35,9 +35,11 @@ const SHOWN = 24;
  * report(judge(code, tests)); // "16 6: pass", "9 6: 1 of 2 pass" or "error: sum of a number"
  */
 export function report({ outputs, passed }: Judgement): string {
-  const error = outputs.find((output) => "error" in output);
-  if (error && "error" in error) return `error: ${error.error}`;
-  const values = outputs.map((output) => ("value" in output ? cut(show(output.value)) : ""));
+  const values: string[] = [];
+  for (const output of outputs) {
+    if ("error" in output) return `error: ${output.error}`;
+    values.push(cut(show(output.value)));
+  }
   return `${values.join(" ")}: ${passed === outputs.length ? "pass" : `${passed} of ${outputs.length} pass`}`;
 }
 

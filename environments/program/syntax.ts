@@ -209,10 +209,10 @@ const BINDING: Readonly<Record<Operator, number>> = { "+": 1, "-": 1, "*": 2, "/
 
 /** The program as text, without blanks and needless parentheses. `parseProgram` reads it back to the same program. */
 export function printProgram({ statements, result }: Program): string {
-  return [...statements.map(({ name, value }) => `${name}=${text(value, 0)}`), text(result, 0)].join(";");
+  return [...statements.map(({ name, value }) => `${name}=${text(value, 1)}`), text(result, 1)].join(";");
 }
 
-/** @param least how strongly the outermost operator has to bind; 3 before an operation */
+/** @param least how strongly the outermost operator has to bind: 1 if any will do, 3 before an operation */
 function text(expression: Expression, least: number): string {
   switch (expression.kind) {
     case "number":
@@ -221,7 +221,7 @@ function text(expression: Expression, least: number): string {
       return expression.name;
     case "call": {
       const { of, name, argument } = expression;
-      return `${text(of, 3)}.${name}${argument ? `(${text(argument, 0)})` : ""}`;
+      return `${text(of, 3)}.${name}${argument ? `(${text(argument, 1)})` : ""}`;
     }
     case "operation": {
       const { operator, left, right } = expression;

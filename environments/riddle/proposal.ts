@@ -45,7 +45,8 @@ const FOR = " for ";
 
 /** What stands before and behind the last ` for ` of a line; nothing if it is no line, or either is empty. */
 function aroundFor(text: string): readonly string[] {
-  const at = /[\n\r\u2028\u2029]/.test(text) ? -1 : text.lastIndexOf(FOR, text.length - FOR.length - 1);
+  if (/[\n\r\u2028\u2029]/.test(text)) return [];
+  const at = text.lastIndexOf(FOR, text.length - FOR.length - 1);
   return at > 0 ? [text.slice(0, at), text.slice(at + FOR.length)] : [];
 }
 

@@ -93,7 +93,7 @@ export function splitPatch(patch: string): Record<string, string> {
     if (opens) {
       old = pathOf(line);
       lines = undefined;
-    } else if (line.startsWith("+++ ") && lines === undefined && old !== "") {
+    } else if (lines === undefined && old !== "") {
       const path = pathOf(line) === "/dev/null" ? old : pathOf(line);
       lines = files.get(path) ?? [];
       files.set(path, lines);
@@ -111,7 +111,7 @@ function withoutEndOfLines(text: string): string {
 
 /** The path in a line `--- a/PATH` or `+++ b/PATH`, which a tab and a date may follow. */
 function pathOf(line: string): string {
-  const path = line.slice(4).split("\t", 1)[0]!;
+  const path = line.slice(4).split("\t")[0]!;
   return path.trim().replace(/^[ab]\//, "");
 }
 
@@ -131,7 +131,7 @@ export function patchSimilarity(predicted: string, wanted: string): number {
   const of = (files: Record<string, string>, path: string): string => (Object.hasOwn(files, path) ? files[path]! : "");
   const scores = paths.map((path) => {
     const [a, b] = [of(given, path), of(right, path)];
-    return a === "" || b === "" ? 0 : similarity(a, b);
+    return a === "" ? 0 : similarity(a, b); // two empty texts are equal, and may be of a file that one does not touch
   });
   return scores.reduce((sum, score) => sum + score, 0) / paths.length;
 }

@@ -73,8 +73,7 @@ export class SelfPlayBuffer {
   }
 
   restore(saved: unknown): void {
-    const isKept = (one: unknown): boolean =>
-      Array.isArray((one as Partial<KeptRiddle> | null)?.riddle?.outputs) && typeof one === "object";
+    const isKept = (one: unknown): boolean => Array.isArray((one as Partial<KeptRiddle> | null)?.riddle?.outputs);
     check(
       Array.isArray(saved) && saved.every(isKept),
       () => `selfPlay: expected a list of riddles in the checkpoint, got ${showValue(saved)}`,

@@ -189,7 +189,7 @@ export function withReplayed(
 ): { readonly trajectories: readonly Trajectory[]; readonly metrics: Metrics } {
   const most = (numbers: readonly number[]): number => numbers.reduce((a, b) => Math.max(a, b), -1);
   const firstGroup = most(fresh.map((t) => t.group)) + 1;
-  let nextRollout = most(fresh.map((t) => t.rollout ?? -1)) + 1;
+  let nextRollout = most(fresh.flatMap((t) => t.rollout ?? [])) + 1;
   const old = replayed.flatMap(({ trajectories }, k) => {
     const numbers = new Map<number, number>();
     return trajectories.map((t): Trajectory => {

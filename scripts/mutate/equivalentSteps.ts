@@ -229,6 +229,24 @@ export const PASSES: Listed = {
 };
 
 export const REWARDS: Listed = {
+  "rl/rewards/similarity.ts": [
+    ["const MAX_PAIRS =", ["60_000_000 → 60000001"], "a bound on time, of any size near it"],
+  ],
+  "environments/program/likeness.ts": [
+    ["let assigned = 0;", ["0 → 1"], "names may be numbered from any number that is not the input's"],
+  ],
+  "job/inverse.ts": [
+    [
+      "if (made === null || signal",
+      ["made === null || signal.aborted → signal.aborted"],
+      "null if the run was stopped",
+    ],
+    ["const rng = new Rng(0);", ["0 → 1"], "at temperature 0 nothing is drawn"],
+  ],
+  "job/rewards.ts": [
+    ["score > 0.5;", ["score > 0.5 → score >= 0.5"], "a probability, one half with probability 0"],
+    ["cap === undefined ? {} : { cap }", ["cap === undefined ? {} : { cap } → { cap }"], "an undefined option is none"],
+  ],
   "rl/rewards/behaviour.ts": [
     ['!text.includes("<think>", 1)', ["1 → 2"], "no second tag can begin at the second character of the first"],
     [

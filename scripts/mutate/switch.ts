@@ -41,11 +41,11 @@ export class Mutation {
     return Object.defineProperty(call, "op", { get: () => (current() as unknown as { op: unknown }).op }) as F;
   }
 
-  /** An object that a module makes while it is loaded. Who looks at it sees the one of the mutant that is on. */
+  /** An object or a list that a module makes while it is loaded; who looks at it sees that of the mutant that is on. */
   loaded<T extends object>(make: () => T): T {
     const { plain, inside, current } = this.#versions(make);
     if (inside.size === 0) return plain;
-    return new Proxy({} as T, {
+    return new Proxy((Array.isArray(plain) ? [] : {}) as T, {
       get: (_, key): unknown => Reflect.get(current(), key),
       has: (_, key) => Reflect.has(current(), key),
       ownKeys: () => Reflect.ownKeys(current()),

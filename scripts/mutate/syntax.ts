@@ -25,6 +25,7 @@ export interface Node {
   readonly name?: string;
   readonly value?: unknown;
   readonly key?: Node;
+  readonly shorthand?: boolean;
   readonly declaration?: Node | null;
   readonly declarations?: readonly Node[];
   readonly init?: Node | null;

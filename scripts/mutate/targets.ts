@@ -30,9 +30,11 @@ const TARGETS = [
   "rl/rewards/judge.ts",
   "rl/rewards/length.ts",
   "rl/rewards/program.ts",
+  "rl/rewards/similarity.ts",
   "rl/rewards/toolCalls.ts",
   "rl/rewards/turns.ts",
   "rl/selfplay/absoluteZero.ts",
+  "rl/selfplay/options.ts",
   "rl/selfplay/rZero.ts",
   "rl/selfplay/rewards.ts",
   "rl/selfplay/rounds.ts",
@@ -42,9 +44,17 @@ const TARGETS = [
   "rl/train/reader.ts",
   "rl/train/valuePretraining.ts",
   "rl/tasks/hindsight.ts",
+  "rl/tasks/pools.ts",
+  "rl/tasks/replay.ts",
+  "rl/tasks/scoring.ts",
   "environments/household/hindsight.ts",
+  "environments/program",
+  "environments/riddle/proposal.ts",
   "environments/screen/bins.ts",
   "environments/web/hindsight.ts",
+  "job/inverse.ts",
+  "job/recipes.ts",
+  "job/rewards.ts",
 ];
 
 /** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
@@ -73,6 +83,10 @@ const FAST = [
   "learner",
   "selfPlay",
   "selfPlayDetails",
+  "scoring",
+  "data",
+  "pools",
+  "dataReplay",
   "inverse",
   "generalTexts",
   "toolCalls",
@@ -86,11 +100,15 @@ const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients",
 const ELSEWHERE = [
   "tests/environments/achieved.test.ts",
   "tests/environments/screen.test.ts",
+  "tests/environments/program.test.ts",
+  "tests/environments/riddle.test.ts",
   "tests/job/rewards.test.ts",
+  "tests/job/recipes.test.ts",
+  "tests/job/inverse.test.ts",
 ];
 /** Slow tests of code around losses and estimators. */
 const LEFT_OUT =
-  /Gpu|codeReward|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;
+  /Gpu|codeReward|cost|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;
 
 const listed = (folder: string): string[] =>
   readdirSync(join(packageFolder, folder))

@@ -5,7 +5,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { drawList, testsOf } from "../../environments/program/cases.ts";
+import { drawList, drawNumber, testsOf } from "../../environments/program/cases.ts";
+import { between, drawCalculation, drawSelection } from "../../environments/program/draw.ts";
 import { judge, judgeText, report } from "../../environments/program/judge.ts";
 import { dataFlowMatch, syntaxMatch } from "../../environments/program/likeness.ts";
 import { type Code, compile, readValue, run, sameValue, show, type Value } from "../../environments/program/machine.ts";
@@ -171,6 +172,11 @@ describe("programs", () => {
     ["x.max", [], "max of nothing"],
     ["x.sum", 1, "sum of a number"],
     ["x.take(x)", [1], "take takes a number"],
+    ["x.max-x.min", [2, 5, 1], 4],
+    ["x.above(1)", [3, 1, 2], [3, 2]],
+    ["x.below(2)", [1, 2, 3], [1]],
+    ["x+1", 999_999_999, 1e9],
+    ["x+1", 1e9, "too large"],
     ["x.take(0-1)", [1], "take of fewer than 0"],
     ["x+x.tail", [1, 2], "lengths differ"],
     ["x*x*x*x", 999, "too large"],
@@ -221,6 +227,35 @@ describe("programs", () => {
   });
 });
 
+describe("the bounds of a run and of a text", () => {
+  const ones = (length: number): readonly number[] => Array.from({ length }, () => 1);
+
+  it("2,000 steps: one for each instruction, and one for each item of what it leaves on top", () => {
+    expect(resultOf("x", ones(1_999))).toEqual(ones(1_999));
+    expect(resultOf("x", ones(2_000))).toBe("too many steps");
+    expect(resultOf("1+x", ones(998))).toEqual(Array.from({ length: 998 }, () => 2)); // 1 + 999 + 999
+    expect(resultOf("1+x", ones(999))).toBe("too many steps");
+    expect(resultOf("x.take(2)", ones(1_995))).toEqual([1, 1]); // 1,996 + 1 + 3
+  });
+
+  it("16 programs, the first among them", () => {
+    const functions = new Map([["f", compile(programOf("x+1"))]]);
+    const called = (times: number): unknown => run(compile(programOf(`x${".f".repeat(times)}`, ["f"])), 0, functions);
+    expect([called(15), called(16)]).toEqual([{ value: 15 }, { error: "too many calls" }]);
+  });
+
+  it("200 characters, and numbers of nine digits", () => {
+    expect(parseProgram(`${"x+".repeat(98)}1234`)).toHaveProperty("program");
+    expect(parseProgram(`${"x+".repeat(98)}12345`)).toEqual({ error: { at: 201, message: "too long" } });
+    expect(parseProgram("123456789")).toHaveProperty("program");
+  });
+
+  it("no needless parentheses", () => {
+    for (const text of ["1+2+3", "1-(2-3)", "(1+2)*3", "x.take(1+2)", "s=x+1;s", "(x+1).len"])
+      expect(printProgram(programOf(text))).toBe(text);
+  });
+});
+
 describe("values", () => {
   it("are read as they are shown", () => {
     fc.assert(
@@ -232,6 +267,14 @@ describe("values", () => {
     for (const text of ["", "x", "1.5", "[1", "[1  2]", "[ 1]", "1000000001", "1 2", `[${"1 ".repeat(64)}1]`])
       expect(readValue(text), text).toBeUndefined();
     expect(Object.is(readValue("-0"), 0)).toBe(true);
+    expect(Object.is((readValue("[-0]") as number[])[0], 0)).toBe(true);
+    expect(readValue(show(Array.from({ length: 64 }, (_, i) => i)))).toHaveLength(64);
+    expect(readValue(show(Array.from({ length: 65 }, (_, i) => i)))).toBeUndefined();
+    expect([readValue("1000000000"), readValue("-1000000000"), readValue("-1000000001")]).toEqual([
+      1e9,
+      -1e9,
+      undefined,
+    ]);
   });
 });
 
@@ -249,6 +292,9 @@ describe("how much of a reference a program has", () => {
     // b from a, which is from x: two assignments; the result is from b alone.
     ["a=x+1;b=x*2;b", "a=x+1;b=a*2;b", 6 / 9, 2 / 3],
     ["x", "a=x;a=a+x;a-x", 1 / 9, 0],
+    ["a=x+1;a", "a=x+1;x", 4 / 5, 1 / 2], // the input is no name that was assigned
+    ["a=x.len;x.take(2)", "a=x.len;x.take(a)", 4 / 6, 1 / 2], // a flow goes through a number that is taken
+    ["a=x+1;a*x", "a=x+1;x*a", 6 / 7, 1], // in which order they are named does not matter
   ])("%s has of %s: %f, %f", (text, reference, syntax, flow) => {
     const [program, wanted] = [programOf(text), programOf(reference)];
     expect([syntaxMatch(program, wanted), dataFlowMatch(program, wanted)]).toEqual([syntax, flow]);
@@ -294,6 +340,9 @@ describe("the judge", () => {
     const long = Array.from({ length: 30 }, (_, i) => i);
     const code = compile(programOf("x"));
     expect(report(judge(code, [{ input: long, output: 1 }]))).toBe("[0 1 2 3 4 5 6 7 8 9 10 ..: 0 of 1 pass");
+    const shown = (input: Value): string => report(judge(code, [{ input, output: input }]));
+    expect(shown([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1])).toBe("[1 2 3 4 5 6 7 8 9 10 1]: pass"); // 24 characters
+    expect(shown([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])).toBe("[1 2 3 4 5 6 7 8 9 10 11..: pass");
   });
 
   it("tests are made by the program; none of one that fails or is constant", () => {
@@ -303,7 +352,24 @@ describe("the judge", () => {
       expect(new Set(input as number[]).size).toBe(4);
       expect(sameValue(output, (input as number[]).reduce((a, b) => a + b) + 1)).toBe(true);
     }
+    expect(made).toHaveLength(5);
+    expect(testsOf(compile(programOf("x")), 3, (i) => i)!.map(({ input }) => input)).toEqual([0, 1, 2]);
+    expect(testsOf(compile(reference), 1, () => [1])).toBeUndefined(); // a constant would pass
     expect(testsOf(compile(programOf("x.len")), 5, () => drawList(rng, 4))).toBeUndefined();
     expect(testsOf(compile(programOf("x.tail.tail.head")), 5, (i) => drawList(rng, 1 + i))).toBeUndefined();
   });
+});
+
+it("what is drawn is within its bounds, and reaches them", () => {
+  const rng = new Rng(2);
+  const all = <T>(draw: () => T): Set<T> => new Set(Array.from({ length: 3000 }, draw));
+  const from = (low: number, high: number): number[] => Array.from({ length: high + 1 - low }, (_, i) => low + i);
+  expect(all(() => between(rng, 2, 5))).toEqual(new Set(from(2, 5)));
+  expect(all(() => drawNumber(rng))).toEqual(new Set(from(2, 20)));
+  expect(all(() => drawList(rng, 1)[0])).toEqual(new Set(from(1, 9)));
+  expect(all(() => drawCalculation(rng, 4, ["+"]).code)).toEqual(new Set(["+2", "+3", "+4"]));
+  const selections = [".sort", ".rev", ".even", ".odd"];
+  const counts = from(1, 3).flatMap((n) => [`.take(${n})`, `.drop(${n})`]);
+  const digits = from(2, 7).flatMap((n) => [`.above(${n})`, `.below(${n})`]);
+  expect(all(() => drawSelection(rng).code)).toEqual(new Set([...selections, ...counts, ...digits]));
 });

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { FAMILIES } from "../../environments/riddle/riddle.ts";
-import { readProposal } from "../../environments/riddle/proposal.ts";
+import { readProposal, riddleOf } from "../../environments/riddle/proposal.ts";
 import { isHeldOut } from "../../environments/selection.ts";
 import {
   drawRiddle,
@@ -88,6 +88,43 @@ describe("what is a proposal", () => {
 
   it("an induction needs outputs that differ: else a constant would pass", () => {
     expect(readProposal("induction", "1 2 5 9", "x-x")).toMatchObject({ form: "void", why: "all outputs are equal" });
+  });
+
+  it.each([
+    ["deduction", "x for 4", undefined],
+    ["deduction", " for 4", "expected PROGRAM for INPUT"],
+    ["deduction", "x for ", "expected PROGRAM for INPUT"],
+    ["deduction", "x\n+3 for 4", "expected PROGRAM for INPUT"], // no line
+    ["deduction", "x for 4 for ", "expected one input"], // behind the last `for` stands nothing
+    ["deduction", "x+1+1+1+1+1+1+1+1+11 for 1", undefined], // 20 characters
+    ["deduction", "x+1+1+1+1+1+1+1+11+11 for 1", "the program is too long"],
+    ["deduction", "x for [1 2 3 4 5 6 7 8 99]", undefined], // 20 characters
+    ["deduction", "x for [1 2 3 4 5 6 7 8 999]", "an input is a number or a short list"],
+    ["induction", "1 2 5", "expected 4 inputs"],
+    ["induction", "1 2 5 [1 2 3 4 5 6 7 8 999]", "an input is a number or a short list"],
+  ] as const)("%s: %s: %s", (kind, text, why) => {
+    const said = readProposal(kind, text, kind === "induction" ? "x*3+1" : undefined);
+    // A program may be held out, which is no mistake of its form.
+    expect(said.form === "valid" || said.form === "held out" ? undefined : said.why).toBe(why);
+  });
+
+  it("has outputs of 20 characters at most, and a task of 100", () => {
+    const long = [1, 2, 3, 4, 5, 6, 7, 8, 99];
+    const why = (...riddle: Parameters<typeof riddleOf>): string | undefined => {
+      const said = riddleOf(...riddle);
+      return said.form === "valid" ? undefined : said.why;
+    };
+    expect(why("deduction", "x", [long])).toBeUndefined();
+    expect(why("deduction", "x", [[...long, 9]])).toBe("an output is too long");
+    expect(why("induction", "x", [1, [...long, 9], 2, 3])).toBe("an output is too long");
+    expect(why("induction", "x", [1])).toBe("all outputs are equal");
+    expect(why("deduction", "x+", [1])).toBe("unexpected end");
+    const task = (program: string): string =>
+      solvingTask({ kind: "deduction", program, inputs: [1], outputs: [1] }).text;
+    const program = `x${"+1".repeat(42)}`;
+    expect(task(program)).toHaveLength(100);
+    expect(why("deduction", program, [1])).toBeUndefined();
+    expect(why("deduction", `${program}1`, [1])).toBe("the task is too long");
   });
 
   it("says the outputs, which are the machine's, and prints the program as everywhere", () => {

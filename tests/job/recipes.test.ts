@@ -34,6 +34,9 @@ describe("a recipe", () => {
     expect(own.rl.critic).toEqual({ pretrain: 3, rate: 2 });
     const exchanged = presetOfFlags("--method", "starpo_s", "--advantage", "bi_level_gae");
     expect(exchanged.rl.options).toEqual({ ppo: { epsilon: 0.2, epsilonHigh: 0.28 } });
+    const other = presetOfFlags("--method", "starpo_s", "--loss", "reinforce");
+    expect(other.rl.options).toEqual({ gae: { gamma: 1, lambda: 1 } });
+    for (const { rl } of [exchanged, other]) expect(rl.rolloutFilter).toEqual({ strategy: "top_k", value: 0.25 });
   });
 
   it("webrl_full tries failed tasks and their kind again, and replays what is neither strange nor trivial", () => {
@@ -74,6 +77,9 @@ describe("a recipe", () => {
     [["--env", "web", "--reward", "orm", "--workers", "1"], "leave --workers out"],
     [["--env", "tools", ...set("reward.matching=best")], "--set reward.matching is about --reward toolrl; add it"],
     [["--env", "web", "--reward", "toolrl"], "--reward toolrl is for the environments tools, not web"],
+    [["--method", "dapo_full", "--advantage", "gdpo"], "take --method dapo"],
+    [["--method", "dapo_full", "--self-play", "r-zero"], "and so has --self-play; take --method dapo"],
+    [["--method", "dapo_full", ...set("selfPlay.name=r-zero")], "and so has --self-play; take --method dapo"],
     [set("sft.generalTexts=shuffled"), "add --set sft.general=0.5"],
     [["--kl", "0.1", "--kl-target", "1", ...set("kl.decay=0.5")], "kl: target and decay both change beta"],
   ])("%j is refused: %s", (flags, message) => expect(() => presetOfFlags(...flags)).toThrow(message));

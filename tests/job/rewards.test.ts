@@ -1,11 +1,13 @@
 /** `--reward`: which outcomes a run can be paid by, what they are worth, and what is refused. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { rewardOptionsOf } from "../../job/rewards.ts";
+import { criticised, rewardOf as returnOf, rewardOptionsOf, rewardWeights } from "../../job/rewards.ts";
 import type { RewardSettings } from "../../job/parts.ts";
 import { showSettings } from "../../job/settings.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
+import { approvalJudge } from "../../rl/preferences/judges.ts";
+import type { Reader } from "../../rl/train/reader.ts";
 import type { Model } from "../../nn/transformer.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
@@ -49,6 +51,10 @@ describe("flags", () => {
     });
     const gdpo = rewardOf("--env", "code", "--method", "gdpo", "--reward", "coderl");
     expect(gdpo).toEqual({ name: "coderl", format: 0.2, tools: 0.1 });
+    expect(rewardOf("--env", "code", "--method", "gdpo", ...set("reward.format=0.5"))).toEqual({ format: 0.5 });
+    expect(rewardWeights({ name: "coderl", format: 0.5 })).toEqual({ outcome: 1, format: 0.5 });
+    const orm = rewardOf("--env", "web", "--reward", "orm", ...set("orm.steps=3"));
+    expect(orm).toEqual({ name: "orm", orm: { steps: 3 } });
     expect(rewardOf()).toBeUndefined();
   });
 
@@ -57,6 +63,7 @@ describe("flags", () => {
     [["--reward", "coderl"], "--reward coderl is for the environments code, patch, not terminal"],
     [["--env", "code", "--reward", "swerl"], "--reward swerl is for the environments patch, not code"],
     [["--reward", "judges", ...set("reward.judges=form+formm")], 'unknown judge "formm"; did you mean "form"?'],
+    [["--reward", "judges", ...set("reward.judges=zzzzzz")], "expected verifier, form, tools, approval"],
     [["--reward", "judges", ...set("reward.judges=form+form")], "--set reward.judges: form is there twice"],
     [["--reward", "judges", ...set("reward.control=chance")], "reward.control is about --reward coderl, ppocoder and"],
     [set("reward.judges=form"), "--set reward.judges is about --reward judges; add it"],
@@ -118,11 +125,72 @@ describe("outcomes", () => {
     expect(parts["judge/approval"]).toBe(reward);
   });
 
+  it("that model says yes if yes is likelier than no, and nothing if there is no room for the question", async () => {
+    const votes = async (of: Model, ids: readonly number[] = [2]): Promise<number> => {
+      const { reward } = rewardOptionsOf(
+        { name: "judges", judges: "approval" },
+        { template: toyTemplate, model: of, maxLength: 40, seed: 0 },
+      );
+      const said = await reward!(episode([["action", ids]]), new AbortController().signal);
+      return said.parts["judge/approval"]!;
+    };
+    const models = Array.from({ length: 4 }, (_, seed) => toyModel(device, seed));
+    const expected = await Promise.all(
+      models.map(async (of) => {
+        const [score] = await approvalJudge({ model: of }).score([episode([["action", [2]]])], {
+          model: of,
+          template: toyTemplate,
+        });
+        return Number(score! > 0.5);
+      }),
+    );
+    expect(new Set(expected)).toEqual(new Set([0, 1]));
+    expect(await Promise.all(models.map((of) => votes(of)))).toEqual(expected);
+    await expect(votes(models[0]!, Array(60).fill(2))).rejects.toThrow("no judge of approval said anything");
+  });
+
+  it("of tools by ToolRL, and components without another outcome", () => {
+    const call = '[{"name":"f","parameters":{}}]';
+    const right = { kinds: "call", wantedKinds: "call", calls: call, wantedCalls: call };
+    expect(paid({ name: "toolrl" }, played(right))).toEqual({ reward: 4, parts: { toolrl: 4 } });
+    const plain = paid({ format: 0.2 }, played({}, { reward: 2 })) as EpisodeReward;
+    expect(plain).toMatchObject({ reward: 2.2, outcome: 2, parts: { outcome: 2, format: 1 } });
+  });
+
+  it("components: what each is worth, and the cap on all of them", () => {
+    const of = (settings: RewardSettings, t: Trajectory): EpisodeReward =>
+      returnOf(settings, { template: toyTemplate, maxLength: 40 })(t);
+    const malformed = played({ toolErrors: 2 }, { stepRewards: [0, 0, 0] });
+    expect(of({ malformed: 0.1 }, malformed).reward).toBeCloseTo(-0.2, 12);
+    expect(of({ malformed: 0.1, cap: 0.15 }, malformed).reward).toBeCloseTo(-0.15, 12);
+    const long = (length: number): number =>
+      of({ overlong: 0.2 }, episode([["action", Array(length).fill(2)]])).parts["overlong"]!;
+    [0, -0.5, -1, -1].forEach((price, i) => expect(long([32, 36, 40, 41][i]!)).toBeCloseTo(price, 12));
+    expect(of({ tools: 0.1 }, played({}))).toMatchObject({ reward: 0 });
+  });
+
+  it("of an outcome model, and the shares of a critic, which leave the reward as it is", async () => {
+    const reader = {} as Reader;
+    const context = { template: toyTemplate, model, maxLength: 40, seed: 0, reader };
+    const { signal } = new AbortController();
+    expect(() => rewardOptionsOf({ name: "orm" }, { ...context, reader: undefined })).toThrow("no outcome model yet");
+    expect(rewardOptionsOf({ name: "orm" }, context).reward).toBeTypeOf("function");
+    expect(() => criticised(undefined, { ...context, reader: undefined })).toThrow("there is no critic yet");
+    const t = played({}, { reward: 3 });
+    const own = await criticised(undefined, context, { labels: "uniform" })(t, signal);
+    expect(own).toEqual({ reward: 3, parts: {}, tokenShares: [0.25, 0.25, 0.25] });
+    const other = (): EpisodeReward => ({ reward: 1, parts: { a: 1 } });
+    const said = await criticised(other, context, { labels: "uniform" })(t, signal);
+    expect(said).toMatchObject({ reward: 1, parts: { a: 1 } });
+  });
+
   it("judges have a time limit", () => {
     const { rewardLimits } = rewardOptionsOf(
       { name: "judges", timeout: 7 },
       { template: toyTemplate, model, maxLength: 9, seed: 0 },
     );
     expect(rewardLimits).toEqual({ timeout: 7 });
+    const context = { template: toyTemplate, model, maxLength: 9, seed: 0 };
+    expect(rewardOptionsOf({ name: "judges" }, context)).not.toHaveProperty("rewardLimits");
   });
 });

@@ -1,4 +1,5 @@
-/** docs/rows.md has every row of scripts/rows.ts, each with commands that `npm run ablate` takes or why it has none. */
+/** docs/rows.md has every row of scripts/rows.ts, each with commands that can be run or why it has none. */
+import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { rowsText } from "../../scripts/methodTable.ts";
 import { ROWS } from "../../scripts/rows.ts";
@@ -18,6 +19,10 @@ const commandsIn = (text: string): string[][] =>
     .filter((block) => block.startsWith("npm run ablate -- "))
     .map((block) => [...block.matchAll(/"([^"]*)"|(\S+)/g)].slice(4).map(([, quoted, plain]) => quoted ?? plain!));
 
+/** The measurements of a text that are programs of their own, by their paths. */
+const programsIn = (text: string): string[] =>
+  blocksOf(text).flatMap((block) => /^npx tsx (bench\/\S+)/.exec(block.text)?.slice(1) ?? []);
+
 it("is up to date (else: npx tsx scripts/methodTable.ts), with one heading of the first level", async () => {
   expect(page).toBe(await rowsText(page));
   expect(page.match(/^# /gm)).toHaveLength(1);
@@ -33,7 +38,10 @@ describe.each(ROWS.map((row) => [row.name, row] as const))("%s", (_, row) => {
   it("has a command in the section that it names, or a sentence that says why not", () => {
     const { evidence } = row;
     if ("why" in evidence) expect(evidence.why.split(" ").length).toBeGreaterThan(4);
-    else expect(commandsIn(sections.get(evidence.run) ?? ""), evidence.run).not.toEqual([]);
+    else {
+      const section = sections.get(evidence.run) ?? "";
+      expect([...commandsIn(section), ...programsIn(section)], evidence.run).not.toEqual([]);
+    }
   });
 });
 
@@ -44,6 +52,7 @@ it("has no name twice, and no section that no row names", () => {
 });
 
 it("has commands that are still accepted", () => {
+  expect(programsIn(page).filter((path) => !existsSync(path))).toEqual([]);
   const commands = commandsIn(page);
   expect(commands.length).toBeGreaterThanOrEqual(2);
   for (const args of commands) {

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { filterRollouts } from "../../rl/methods/filter.ts";
 import { succeeded, successRate } from "../../rl/episode/outcomes.ts";
-import { ReplayBuffer, withReplayed } from "../../rl/tasks/replay.ts";
+import { REPLAY, ReplayBuffer, withReplayed } from "../../rl/tasks/replay.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 
@@ -100,6 +100,74 @@ describe("replay", () => {
     expect(() => new ReplayBuffer({ minProbability: 0.9, maxProbability: 0.9 })).toThrow(
       "ReplayBuffer: minProbability 0.9 is not below maxProbability, 0.9",
     );
+  });
+
+  it("what leaves a full buffer: the oldest, or the lowest mean, whatever the others are", () => {
+    const kept = (order: "fifo" | "priority", ...groups: readonly (readonly number[])[]): readonly number[] => {
+      const buffer = new ReplayBuffer({ order, capacity: 2 });
+      groups.forEach((rewards, i) => buffer.add(rowsOf(0, rewards, { seed: i }), i));
+      return seedsOf(buffer.groups);
+    };
+    expect(kept("fifo", [0, 3], [0, 1], [0, 2])).toEqual([1, 2]);
+    expect(kept("priority", [0, 3], [0, 1], [0, 2])).toEqual([0, 2]);
+    expect(kept("priority", [0, 1], [0, 2], [0, 3])).toEqual([1, 2]);
+    const buffer = new ReplayBuffer({ order: "priority" });
+    buffer.add(
+      grouped([
+        [1, 0],
+        [1, 0, 0, 1, 0],
+      ]),
+      0,
+    );
+    expect(buffer.groups.map(({ priority }) => priority)).toEqual([0.5, 0.4]);
+  });
+
+  it("the options have their defaults, and a use is counted", () => {
+    expect(REPLAY.read({})).toEqual({
+      perStep: 1,
+      capacity: 64,
+      order: "fifo",
+      priority: undefined,
+      maxStaleness: 8,
+      maxUses: 1,
+      minProbability: 0,
+      maxProbability: 1,
+    });
+    const buffer = new ReplayBuffer({ maxUses: 3 });
+    buffer.add(rowsOf(0, [0, 1]), 0);
+    const uses = [1, 2, 3].map((step) => {
+      buffer.draw(step);
+      return buffer.groups.map((group) => group.uses);
+    });
+    expect(uses).toEqual([[1], [2], []]);
+  });
+
+  it("takes up a state that has room, and leaves out what a row does not have", () => {
+    const buffer = new ReplayBuffer();
+    buffer.add(
+      grouped([
+        [0, 1],
+        [0, 2],
+      ]),
+      0,
+    );
+    const exact = new ReplayBuffer({ capacity: 2 });
+    exact.restore(json(buffer.state()));
+    expect(exact.groups).toHaveLength(2);
+    expect(exact.groups[0]!.trajectories[0]).not.toHaveProperty("rewardParts");
+    const message = "expected { groups } with at most 1 groups";
+    expect(() => new ReplayBuffer({ capacity: 1 }).restore(buffer.state())).toThrow(message);
+  });
+
+  it("joins one group, or none, to a step that has nothing else", () => {
+    const forked = rowsOf(5, [1, 0], { rollout: 7 });
+    const one = withReplayed([], [{ trajectories: forked, version: 2, priority: 0, uses: 0 }], 3);
+    expect(one.trajectories.map(({ group, rollout }) => [group, rollout])).toEqual([
+      [0, 0],
+      [0, 0],
+    ]);
+    expect(one.metrics).toEqual({ "replay/groups": 1, "replay/staleness_mean": 1, "replay/staleness_max": 1 });
+    expect(withReplayed(rowsOf(0, [1]), [], 3).metrics).toEqual({ "replay/groups": 0 });
   });
 
   it("survives JSON, unscorable rewards and token rewards included", () => {

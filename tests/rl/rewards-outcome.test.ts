@@ -107,6 +107,8 @@ describe("similarity", () => {
       Array.from({ length: count }, (_, i) => `line ${(i * step) % 50}`).join("\n");
     expect(similarity(lines(700, 7), lines(600, 11))).toBeCloseTo(0.027692307692307693, 12);
     expect(similarity("a".repeat(9_000), "a".repeat(9_000))).toBe(1);
+    expect(similarity("a".repeat(7_990), "a".repeat(10))).toBeCloseTo(20 / 8_000, 12);
+    expect(similarity("a".repeat(7_990), "a".repeat(11))).toBe(0); // compared by lines, which differ
     expect(similarity("\n".repeat(9_000), "\n".repeat(9_001))).toBe(0); // too many lines to compare
   });
 
@@ -137,6 +139,7 @@ describe("patchSimilarity", () => {
     expect(patchSimilarity("x = 2", wanted)).toBe(-1);
     expect(patchSimilarity("--- a/a.py\n+++ b/a.py\n", wanted)).toBe(0); // no change is no way to look alike
     expect(patchSimilarity("--- a/a.py\n+++ b/a.py\n", "--- a/a.py\n+++ b/a.py\n")).toBe(0);
+    expect(patchSimilarity(`${wanted}--- a/b.py\n+++ b/b.py\n`, wanted)).toBe(0.5); // nor is a needless one
     expect(patchSimilarity(wanted, "no patch")).toBeNaN();
   });
 
@@ -146,6 +149,9 @@ describe("patchSimilarity", () => {
       "old.py": "-1",
     });
     expect(splitPatch("--- a/x\n+++ b/x\n--- removed line\n+y")).toEqual({ x: "--- removed line\n+y" });
+    expect(splitPatch("--- a/x\n+++ b/x\n-a\n+++ added line")).toEqual({ x: "-a\n+++ added line" });
+    expect(splitPatch("a letter\n+++ b/y\n--- a/x\n+++ b/x\n+1")).toEqual({ x: "+1" });
+    expect(splitPatch("--- a/x\n+++ b/x\n+1\n--- a/x\n+++ b/x\n+2")).toEqual({ x: "+1\n+2" }); // in two parts
   });
 
   it("any text is scored", () => {

@@ -5,8 +5,15 @@ import { isHeldOut } from "../../environments/selection.ts";
 import type { Riddle, RiddleKind } from "../../environments/riddle/selfPlay.ts";
 import type { EpisodeRequest } from "../../rl/play/rollout.ts";
 import { playScripted } from "../../rl/play/demonstrations.ts";
+import { grpo } from "../../rl/methods/advantages/index.ts";
 import { absoluteZero } from "../../rl/selfplay/absoluteZero.ts";
-import { type KeptRiddle, SELF_PLAY, SelfPlayBuffer, type SelfPlayChoice } from "../../rl/selfplay/options.ts";
+import {
+  checkSelfPlay,
+  type KeptRiddle,
+  SELF_PLAY,
+  SelfPlayBuffer,
+  type SelfPlayChoice,
+} from "../../rl/selfplay/options.ts";
 import { bleu, challengerReward, repetition } from "../../rl/selfplay/rewards.ts";
 import { drawKept, isAnswered, type SelfPlayed, solve } from "../../rl/selfplay/rounds.ts";
 import { majority, rZero } from "../../rl/selfplay/rZero.ts";
@@ -47,6 +54,14 @@ it("an answer is what ended the episode and can be read", () => {
   expect(ended("completed", "answer")).toBe(true);
   expect(ended("completed", "malformed")).toBe(false);
   expect(ended("max_turns", "answer")).toBe(false);
+});
+
+it("R-Zero may ask for two answers; its options are its own", () => {
+  const checked = (choice: SelfPlayChoice): void =>
+    checkSelfPlay(choice, { groups: 3, objective: { advantage: grpo() } });
+  expect(() => checked({ name: "r-zero", answers: 2 })).not.toThrow();
+  expect(() => checked({ name: "absolute-zero", answers: 2 })).toThrow("answers is about r-zero");
+  expect(() => checked({ name: "absolute-zero" })).not.toThrow();
 });
 
 const riddleOf = (kind: RiddleKind, n: number): Riddle => ({ kind, program: `x+${n}`, inputs: [1], outputs: [n + 1] });

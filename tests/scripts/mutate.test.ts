@@ -131,6 +131,16 @@ describe("the program with all edits", () => {
     ]);
   });
 
+  it("has numbers and lists that a module has as constants, wherever they are named", async () => {
+    const text =
+      "const MOST = 20; const LIST = [1, { most: 2 }];" +
+      "export const run = () => [Math.min(MOST, 30), { MOST }.MOST, { MOST: 5 }.MOST, LIST.map((x) => x.most ?? x)];";
+    const { plain, mutated, byHand } = await outcomes(text);
+    expect(plain).toEqual([20, 20, 5, [1, 2]]);
+    expect(mutated).toEqual(byHand);
+    expect(mutated[0]).toEqual([21, 21, 5, [1, 2]]);
+  });
+
   it("says that a table was come by when somebody looks at it, and not when it is made", () => {
     const mutation = new Mutation();
     const table = mutation.loaded(() => ({ limit: mutation.is(5) ? 2 : 1 }));
