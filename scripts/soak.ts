@@ -1,7 +1,7 @@
 /**
  * `npm run soak -- [--device wasm|webgpu] [--steps N]`: trains a tiny model for 10,000 steps of RL and prints what the
- * process held meanwhile, and the slope of each measure. Ends with 1 if one has grown. `npx tsx scripts/with-adapter.ts npm run soak -- --device
- * webgpu` takes the adapter of the tests.
+ * process held meanwhile, and the slope of each measure. Ends with 1 if one has grown. `npx tsx scripts/with-adapter.ts
+ * npm run soak -- --device webgpu` takes the adapter of the tests.
  */
 import process from "node:process";
 import { parseArgs } from "node:util";

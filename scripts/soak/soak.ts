@@ -97,7 +97,10 @@ export async function soak(
   return { samples, seconds: (performance.now() - started) / 1000 };
 }
 
-/** Bytes, or open files, by which a measure may grow between the two halves that are compared: what a collector leaves, and pages. */
+/**
+ * Bytes, or open files, by which a measure may grow between the two halves that are compared: what a collector leaves,
+ * and pages.
+ */
 const ALLOWED = { rss: 24e6, heap: 1e6, buffers: 1e6, handles: 0 } as const;
 /**
  * * Factor by which the engine's caches may grow: now and then the policy writes a text of a length that it has not
