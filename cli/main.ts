@@ -2,7 +2,6 @@
  * `npm start` for one agent (the main job: warm start, RL, evaluations; job/run.ts does the work). This file reads the
  * flags, opens the run folder, handles Ctrl-C and writes the report. Several agents: tools/compare/.
  */
-import { mkdirSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import process from "node:process";
 import { device } from "../engine/index.ts";
@@ -30,6 +29,7 @@ import { threadWorkers } from "../node/threads.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
 import { Run } from "../job/run.ts";
 import type { LoadSource } from "../job/modelFiles.ts";
+import { makeFolder } from "../node/disk.ts";
 import { exportRun } from "../node/exportRun.ts";
 import { lockFolder } from "../node/lock.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
@@ -190,7 +190,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
   let free = path;
   for (let n = 2; !isFree(free); n++) free = `${path}-${n}`;
   const open: Chosen["open"] = async () => {
-    mkdirSync("runs", { recursive: true });
+    makeFolder("runs");
     await lockFolder(free);
     return { folder: createRun(free, { preset }), preset };
   };

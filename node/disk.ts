@@ -1,5 +1,6 @@
 /** File system calls whose errors name the file, and whose effects survive a loss of power. */
-import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import process from "node:process";
 
 /**
@@ -38,4 +39,12 @@ export function flushed<T>(path: string, flags: string, act: (file: number) => T
  */
 export function flushFolder(path: string): void {
   if (process.platform !== "win32") flushed(path, "r", () => undefined);
+}
+
+/** Makes a folder and those that contain it, unless they are there, so that their names survive a loss of power. */
+export function makeFolder(path: string): void {
+  const missing: string[] = [];
+  for (let at = resolve(path); !has(at); at = dirname(at)) missing.push(at);
+  mkdirSync(path, { recursive: true });
+  for (const at of missing) flushFolder(dirname(at));
 }

@@ -12,6 +12,7 @@ import type { PretrainedSettings } from "../job/preset.ts";
 import { presetOf } from "../job/presets.ts";
 import type { Checkpoint } from "../job/runStore.ts";
 import { ADAPTER_FILES, isLora, mergeLora } from "../nn/index.ts";
+import { named } from "./disk.ts";
 import { copyTexts, savePretrained, type SavePretrainedOptions } from "./pretrained.ts";
 import type { RunFolder } from "./runFolder.ts";
 import { sourceLoader } from "./runSource.ts";
@@ -28,15 +29,14 @@ export interface Exported {
  * model. Existing folders of these names are replaced.
  * @returns what was written: nothing if nothing has been trained yet
  */
-export async function exportRun(folder: RunFolder, pretrained: PretrainedSettings): Promise<Exported[]> {
+export async function exportRun(folder: RunFolder, pretrained: Pick<PretrainedSettings, "path">): Promise<Exported[]> {
   const files = folder.loadLatestCheckpoint()?.files ?? {};
   const written: Exported[] = [];
   const isWhole = "model.safetensors" in files;
   if (isWhole) {
     const path = resolve(folder.path, "model");
     await appear(path, async (draft) => {
-      for (const name of ["config.json", "tokenizer.json", "model.safetensors"])
-        writeFileSync(join(draft, name), files[name]!);
+      for (const name of ["config.json", "tokenizer.json", "model.safetensors"]) put(draft, name, files[name]!);
       await copyTexts(pretrained.path, draft, []);
     });
     written.push({ path, what: "model, as transformers loads it" });
@@ -46,9 +46,9 @@ export async function exportRun(folder: RunFolder, pretrained: PretrainedSetting
     const base = isWhole ? written[0]!.path : pretrained.path;
     const path = resolve(folder.path, "adapter");
     await appear(path, (draft) => {
-      const named = { ...config, base_model_name_or_path: base };
-      writeFileSync(join(draft, ADAPTER_FILES.config), `${JSON.stringify(named, null, 2)}\n`);
-      writeFileSync(join(draft, ADAPTER_FILES.weights), files[ADAPTER_FILES.weights]!);
+      const renamed = { ...config, base_model_name_or_path: base };
+      put(draft, ADAPTER_FILES.config, `${JSON.stringify(renamed, null, 2)}\n`);
+      put(draft, ADAPTER_FILES.weights, files[ADAPTER_FILES.weights]!);
     });
     written.push({ path, what: isWhole ? "adapter of that model" : "adapter, as PEFT loads it" });
   }
@@ -87,8 +87,13 @@ function newest(folder: RunFolder): Checkpoint {
   return checkpoint;
 }
 
+/** The error of a full disk would not name the file. */
+const put = (folder: string, name: string, data: Uint8Array | string): void =>
+  named(join(folder, name), () => writeFileSync(join(folder, name), data));
+
 /**
  * Makes a folder that appears with everything that `write` puts there, or not at all; an older one stays until then.
+ * If the process dies meanwhile, a temporary folder stays; one in a run folder is removed when the run is resumed.
  */
 async function appear(path: string, write: (draft: string) => void | Promise<void>): Promise<void> {
   const [draft, old] = [`${path}.${process.pid}.tmp`, `${path}.${process.pid}.old`];

@@ -22,6 +22,7 @@ import {
   type WeightDtype,
   type WeightSource,
 } from "../nn/index.ts";
+import { named } from "./disk.ts";
 
 const WEIGHTS = "model.safetensors";
 const SHARDS = "model.safetensors.index.json";
@@ -183,7 +184,11 @@ export async function copyTexts(from: string, to: string, except: readonly strin
 
 async function appear(folder: string, name: string, write: (draft: string) => Promise<void>): Promise<void> {
   const draft = join(folder, `.${name}.tmp`);
-  await write(draft);
+  await write(draft).catch((error: unknown) =>
+    named(draft, () => {
+      throw error;
+    }),
+  );
   await rename(draft, join(folder, name));
 }
 

@@ -38,7 +38,7 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import { check, fail } from "../engine/errors.ts";
 import type { Checkpoint, RunConfig, RunStore } from "../job/runStore.ts";
-import { flushed, flushFolder, has, named } from "./disk.ts";
+import { flushed, flushFolder, has, makeFolder, named } from "./disk.ts";
 import { sealed, sha256, unsealed } from "./sealed.ts";
 import {
   decodeMetrics,
@@ -57,8 +57,8 @@ const CHECKPOINT_NAME = /^step-(\d{6,})$/;
 /** Checkpoints that are being written or removed. The dot hides them, so no reader takes them for complete ones. */
 const UNFINISHED = /^\.step-\d+\.(tmp|old)$/;
 
-/** Temporary files of `writeAtomically`, which stay if its process dies. */
-const TEMPORARY = /\.\d+\.tmp$/;
+/** What `writeAtomically`, or `exportRun` in its folders, leaves if its process dies. */
+const TEMPORARY = /\.\d+\.(tmp|old)$/;
 
 interface Manifest {
   readonly step: number;
@@ -82,14 +82,14 @@ export function createRun(path: string, config: RunConfig): RunFolder {
   check(!has(path) || statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
   check(isFree(path), () => `createRun: ${path} exists and is not empty: resume it, or choose another name`);
   removeTemporary(path);
-  const missing: string[] = [];
-  for (let at = dirname(resolve(path)); !has(at); at = dirname(at)) missing.push(at);
+  const parent = dirname(resolve(path));
+  makeFolder(parent);
   mkdirSync(join(path, "checkpoints"), { recursive: true });
   for (const name of ["metrics.jsonl", "transcripts.jsonl"]) writeFlushed(join(path, name), "");
   // This file comes last, because its presence makes the folder a run.
   writeAtomically(join(path, "config.json"), sealed(config));
   // Without flushing its parent, a loss of power could remove the new folder.
-  for (const at of [resolve(path), ...missing]) flushFolder(dirname(at));
+  flushFolder(parent);
   return new RunFolder(path, config);
 }
 
@@ -363,10 +363,11 @@ function readManifest(path: string): Manifest {
   return isWhole ? (manifest as Manifest) : refuse("expected step, files, and lengths and hashes of the logs");
 }
 
-/** What `writeAtomically` left when its process died. */
+/** What processes that died left. */
 function removeTemporary(path: string): void {
   if (!has(path)) return;
-  for (const name of readdirSync(path)) if (TEMPORARY.test(name)) rmSync(join(path, name), { force: true });
+  for (const name of readdirSync(path))
+    if (TEMPORARY.test(name)) rmSync(join(path, name), { recursive: true, force: true });
 }
 
 const writeFlushed = (path: string, data: Uint8Array | string): void =>

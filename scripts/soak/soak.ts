@@ -3,7 +3,7 @@
  * remembers earlier steps (replay, curriculum, an adaptive KL coefficient, a running baseline), checkpoints,
  * evaluations and transcripts. What it holds is measured as it goes and must not grow.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
@@ -24,6 +24,8 @@ export interface Sample {
   readonly heap: number;
   /** Array buffers, after a garbage collection; the memory of the WebAssembly executor is none of them. */
   readonly buffers: number;
+  /** Open file descriptors; 0 where the system has no list of them (Linux has). */
+  readonly handles: number;
   /** What the engine counts, in bytes and pieces. */
   readonly held: Readonly<Record<string, number>>;
 }
@@ -46,6 +48,10 @@ function collector(): () => void {
   return runInNewContext("gc") as () => void;
 }
 
+const HANDLES = "/proc/self/fd";
+/** The descriptor with which the list is read is one of them, always. */
+const openHandles = (): number => (existsSync(HANDLES) ? readdirSync(HANDLES).length : 0);
+
 /** Trains for so many steps. @param on is told each sample */
 export async function soak(
   device: Device,
@@ -65,7 +71,7 @@ export async function soak(
       if (!isRl || step % every !== 0) return;
       collect();
       const { rss, heapUsed: heap, arrayBuffers: buffers } = process.memoryUsage();
-      const sample = { step, rss, heap, buffers, held: heldBy(device) };
+      const sample = { step, rss, heap, buffers, handles: openHandles(), held: heldBy(device) };
       samples.push(sample);
       on(sample);
     },
@@ -91,8 +97,11 @@ export async function soak(
   return { samples, seconds: (performance.now() - started) / 1000 };
 }
 
-/** Bytes by which a measure may grow between the two halves that are compared: what a collector leaves, and pages. */
-const ALLOWED = { rss: 24e6, heap: 1e6, buffers: 1e6 } as const;
+/**
+ * Bytes, or open files, by which a measure may grow between the two halves that are compared: what a collector leaves,
+ * and pages.
+ */
+const ALLOWED = { rss: 24e6, heap: 1e6, buffers: 1e6, handles: 0 } as const;
 /**
  * * Factor by which the engine's caches may grow: now and then the policy writes a text of a length that it has not
  * written before, which has its own buffers and kernels. What is live may not grow at all. In
@@ -101,6 +110,35 @@ const ALLOWED = { rss: 24e6, heap: 1e6, buffers: 1e6 } as const;
 const CACHES = 1.05;
 /** Samples before this part of the run are of caches that fill and code that is compiled. */
 const WARM = 0.3;
+
+/** The measures of which a slope is told, in bytes or pieces. */
+export const MEASURES: Readonly<Record<string, (sample: Sample) => number>> = {
+  rss: ({ rss }) => rss,
+  heap: ({ heap }) => heap,
+  "array buffers": ({ buffers }) => buffers,
+  "engine's live": ({ held }) => held["liveBytes"]!,
+  "engine's reserved": ({ held }) => held["reservedBytes"]!,
+  "open files": ({ handles }) => handles,
+};
+
+export interface Slope {
+  /** By how much it grows in a thousand steps: the slope of the line of least squares. */
+  readonly perThousand: number;
+  /** Of the slope, if the samples were independent of each other; they are not quite. */
+  readonly standardError: number;
+}
+
+/** The slope of a measure over the steps after the run was warm. */
+export function slopeOf({ samples }: Pick<Soak, "samples">, measure: (sample: Sample) => number): Slope {
+  const warm = samples.filter((_, i) => i >= WARM * samples.length);
+  const mean = (of: readonly number[]): number => of.reduce((sum, x) => sum + x, 0) / of.length;
+  const [xs, ys] = [warm.map(({ step }) => step / 1000), warm.map(measure)];
+  const [x0, y0] = [mean(xs), mean(ys)];
+  const spread = xs.reduce((sum, x) => sum + (x - x0) ** 2, 0);
+  const slope = xs.reduce((sum, x, i) => sum + (x - x0) * (ys[i]! - y0), 0) / spread;
+  const rest = xs.reduce((sum, x, i) => sum + (ys[i]! - y0 - slope * (x - x0)) ** 2, 0);
+  return { perThousand: slope, standardError: Math.sqrt(rest / Math.max(1, xs.length - 2) / spread) };
+}
 
 /** The lowest of a list: what is needed, without what a collection or the system has not given back yet. */
 const floorOf = (samples: readonly Sample[], measure: keyof typeof ALLOWED): number =>
@@ -115,7 +153,8 @@ export function growth({ samples }: Soak): string[] {
   const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
   const measured = (Object.keys(ALLOWED) as (keyof typeof ALLOWED)[]).flatMap((measure) => {
     const [before, after] = [floorOf(early, measure), floorOf(late, measure)];
-    return after - before > ALLOWED[measure] ? [`${measure}: ${megabytes(before)}, then ${megabytes(after)}`] : [];
+    const say = (n: number): string => (measure === "handles" ? `${n}` : megabytes(n));
+    return after - before > ALLOWED[measure] ? [`${measure}: ${say(before)}, then ${say(after)}`] : [];
   });
   const counted = Object.keys(last.held).flatMap((name) => {
     const most = (part: readonly Sample[]): number => Math.max(...part.map(({ held }) => held[name]!));

@@ -4,9 +4,19 @@
  * in the middle, or fails, or the power goes (tests/support/powerLoss.ts). Then it is resumed, and has to end as the
  * run that nothing happened to: the same metrics (times apart), transcripts, weights and file names. A call that fails
  * has to end the program with one line that names a file. Then the same for the run that was killed and is resumed,
- * which is the fault that comes twice, and for an arm of a comparison.
+ * which is the fault that comes twice, for an arm of a comparison, and for what a run on a pretrained model exports.
  */
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import process from "node:process";
@@ -16,12 +26,23 @@ import { device as makeDevice } from "../../engine/device.ts";
 import { WorldgradError } from "../../engine/errors.ts";
 import { presetOf } from "../../job/presets.ts";
 import { Run } from "../../job/run.ts";
+import { makeFolder } from "../../node/disk.ts";
+import { exportRun } from "../../node/exportRun.ts";
 import { lockFolder } from "../../node/lock.ts";
-import { createRun, isFree, openRun } from "../../node/runFolder.ts";
+import { createRun, isFree, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { type Job, SUMMARY } from "../../tools/arms/job.ts";
 import { trainJob } from "../../tools/arms/train.ts";
 import { writeReport } from "../../tools/report/report.ts";
-import { afterDeath, type Call, canBefall, Death, type Fault, FaultyDisk, INTERCEPTED } from "../support/faultyDisk.ts";
+import {
+  afterDeath,
+  type Call,
+  canBefall,
+  Death,
+  type Fault,
+  FaultyDisk,
+  INTERCEPTED,
+  INTERCEPTED_AWAITED,
+} from "../support/faultyDisk.ts";
 import { lastCheckpoint, metricsOf } from "../support/mainJob.ts";
 import { POWER } from "../support/powerLoss.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
@@ -33,7 +54,9 @@ vi.mock("../../tools/page/assets.ts", () => ({
 }));
 
 const base = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "worldgrad-faults-"));
-const root = join(base, "runs");
+/** Where the program is started: it makes the folder of all runs, too. */
+const here = join(base, "here");
+const root = join(here, "runs");
 const path = join(root, "run");
 const preset = tinyPreset("--steps", "2");
 const signal = new AbortController().signal;
@@ -41,7 +64,7 @@ let device: Device;
 let disk: FaultyDisk;
 beforeAll(async () => {
   device = await makeDevice("wasm");
-  disk = new FaultyDisk(root);
+  disk = new FaultyDisk(here);
 });
 afterAll(() => {
   disk.dispose();
@@ -54,6 +77,7 @@ type Program = () => Promise<void>;
 
 /** `npm start`, as cli/main.ts does it: a new run where none is, else the one that is there. */
 const start: Program = async () => {
+  makeFolder(root);
   const release = await lockFolder(path);
   try {
     const isNew = isFree(path);
@@ -75,6 +99,7 @@ const WARM = join(base, "warm");
 const arm: Job = { path, preset, from: WARM, device: "wasm" };
 const startArm: Program = async () => {
   if (existsSync(join(path, SUMMARY))) return;
+  makeFolder(root);
   const release = await lockFolder(path);
   try {
     expect(await trainJob(arm, device, QUIET, signal)).toBe(true);
@@ -113,21 +138,21 @@ async function attempt(program: Program, at: number, fault: Fault): Promise<{ ca
   const [calls, { isDead }] = [disk.calls, disk];
   disk.plan();
   for (const added of process.listeners("exit")) if (!listeners.includes(added)) process.off("exit", added);
-  if (ended !== undefined) afterDeath(root);
+  if (ended !== undefined) afterDeath(here);
   if (isDead) expect(ended).toBeInstanceOf(Death);
   else if (ended !== undefined) {
     // As `report` of node/flags.ts prints it: one line, which names what could not be used.
     expect(ended instanceof WorldgradError || (ended instanceof Error && "syscall" in ended)).toBe(true);
     expect((ended as Error).message).not.toContain("\n");
-    expect((ended as Error).message).toContain(root);
+    expect((ended as Error).message).toContain(here);
   }
   return { calls, ended };
 }
 
 /** Nothing is there but what the program makes. */
 function clear(): void {
-  rmSync(root, { recursive: true, force: true });
-  mkdirSync(root);
+  rmSync(here, { recursive: true, force: true });
+  mkdirSync(here);
 }
 
 /** The undisturbed run. @param prepare what is there before */
@@ -143,6 +168,14 @@ async function undisturbed(program: Program, prepare: () => void): Promise<{ cal
 const POWER_HERE = POWER.filter((how) => how !== "power, all names");
 const FAULTS: readonly Fault[] = ["dead before", "torn", "EIO", "ENOSPC", "dead after", ...POWER_HERE];
 
+/** Whether a fault can befall call `k`, and leaves another disk than one at the call before. */
+function leavesMore(fault: Fault, calls: readonly Call[], k: number): boolean {
+  // Dead before a call is the same disk as dead after the one before it, if anything has changed in between.
+  if (fault === "dead after" && k < calls.length - 1) return false;
+  if (fault === "dead before" && k > 0 && !calls[k - 1]!.changes) return false;
+  return canBefall(fault, calls[k]!);
+}
+
 /** Each fault at each call that it can befall. */
 async function everyFault(context: TestContext, what: string, program: Program, prepare: () => void): Promise<void> {
   const { calls, whole } = await undisturbed(program, prepare);
@@ -150,10 +183,7 @@ async function everyFault(context: TestContext, what: string, program: Program, 
   let runs = 0;
   for (const fault of FAULTS) {
     for (const [k, call] of calls.entries()) {
-      // Dead before a call is the same disk as dead after the one before it, if anything has changed in between.
-      if (fault === "dead after" && k < calls.length - 1) continue;
-      if (fault === "dead before" && k > 0 && !calls[k - 1]!.changes) continue;
-      if (!canBefall(fault, call)) continue;
+      if (!leavesMore(fault, calls, k)) continue;
       const where = `${what}: ${fault} at call ${k}, ${call.name} ${relative(base, call.path)}`;
       clear();
       prepare();
@@ -201,21 +231,80 @@ test("an arm of a comparison, a fault at every call", LIMIT, async (context) => 
   await everyFault(context, "an arm", startArm, nothing);
 });
 
+/** What a run on a pretrained model writes for other programs at its end, from the checkpoint alone. */
+test("an export in the place of an older one, a fault at every call", LIMIT, async () => {
+  const texts = join(base, "texts");
+  mkdirSync(texts);
+  writeFileSync(join(texts, "tokenizer_config.json"), "{}");
+  const step = (run: RunFolder, n: number): void => {
+    const names = ["config.json", "tokenizer.json", "model.safetensors", "adapter_model.safetensors"];
+    const files = Object.fromEntries(names.map((name) => [name, `${name} of ${n}`]));
+    run.saveCheckpoint(n, { ...files, "adapter_config.json": "{}" });
+  };
+  const exportNewest: Program = async () => {
+    const run = openRun(path);
+    run.rewindTo(run.loadLatestCheckpoint());
+    await exportRun(run, { path: texts });
+  };
+  const before = join(base, "exported");
+  clear();
+  step(createRun(path, {}), 1);
+  await exportNewest();
+  step(openRun(path), 2);
+  cpSync(root, before, { recursive: true });
+  const prepare = (): void => cpSync(before, root, { recursive: true });
+  const parts = ["model", "adapter"];
+  const textsIn = (folder: string): Record<string, string> =>
+    Object.fromEntries(
+      (readdirSync(folder, { recursive: true }) as string[])
+        .filter((name) => statSync(join(folder, name)).isFile())
+        .map((name) => [name, readFileSync(join(folder, name), "utf8")]),
+    );
+  const partsIn = (at: string): (object | undefined)[] =>
+    parts.map((part) => (existsSync(join(at, part)) ? textsIn(join(at, part)) : undefined));
+  const older = partsIn(join(before, "run"));
+  clear();
+  prepare();
+  const { calls } = await attempt(exportNewest, -1, "EIO");
+  const [newer, whole] = [partsIn(path), textsIn(root)];
+  expect(newer).not.toEqual(older);
+  expect(calls.map(({ name }) => name)).toEqual(expect.arrayContaining(["copyFileSync", "renameSync", "mkdirSync"]));
+  for (const fault of FAULTS.filter((one) => !POWER_HERE.includes(one as never))) {
+    for (const [k, call] of calls.entries()) {
+      if (!leavesMore(fault, calls, k)) continue;
+      const where = `${fault} at call ${k}, ${call.name} ${relative(base, call.path)}`;
+      clear();
+      prepare();
+      await attempt(exportNewest, k, fault);
+      // A folder is the older one or the newer one; between two renames it has another name.
+      partsIn(path).forEach((part, i) => expect([older[i], newer[i], undefined], where).toContainEqual(part));
+      expect((await attempt(exportNewest, -1, fault)).ended, where).toBe(undefined);
+      expect(textsIn(root), where).toEqual(whole);
+    }
+  }
+});
+
 test(`all faults together take less than ${BUDGET} s of the processor`, () => {
   const { user, system } = process.cpuUsage(began);
   expect((user + system) / 1e6).toBeLessThan(BUDGET);
 });
 
 test("every call that these files make is one that can fail here", () => {
-  for (const file of ["runFolder", "sealed", "lock", "disk"]) {
-    const text = readFileSync(join("node", `${file}.ts`), "utf8");
-    const imported = /import \{([^}]*)\} from "node:fs"/
-      .exec(text)![1]!
-      .split(",")
-      .map((name) => name.trim());
-    expect(
-      imported.filter((name) => name !== "" && !INTERCEPTED.includes(name)),
-      file,
-    ).toEqual([]);
-  }
+  const folders = ["node", "job", "tools/arms", "tools/compare"];
+  const files = ["cli/main.ts", ...folders.flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`))];
+  const missing = files
+    .filter((file) => file.endsWith(".ts"))
+    .flatMap((file) => {
+      const imports = readFileSync(file, "utf8").matchAll(/import \{([^}]*)\} from "node:fs(\/promises)?"/g);
+      return Array.from(imports).flatMap(([, names, awaited]) =>
+        names!
+          .split(",")
+          .map((name) => name.trim())
+          .filter((name) => name !== "" && !name.startsWith("type "))
+          .filter((name) => !(awaited ? INTERCEPTED_AWAITED : INTERCEPTED).includes(name))
+          .map((name) => `${file}: ${name}`),
+      );
+    });
+  // Of models, which these two only read.
+  expect(missing).toEqual(["node/modelFolder.ts: createReadStream", "node/pretrained.ts: open"]);
 });

@@ -6,9 +6,10 @@
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { MetricsRecord } from "../../job/records.ts";
+import { makeFolder } from "../../node/disk.ts";
 import { createRun, openRun } from "../../node/runFolder.ts";
 import { canBefall, Death, FaultyDisk } from "../support/faultyDisk.ts";
 import { POWER } from "../support/powerLoss.ts";
@@ -36,6 +37,7 @@ interface Promised {
 
 /** A run with a checkpoint at every second step, of which two are kept; in the middle another process resumes it. */
 function program(promised: Promised): void {
+  makeFolder(dirname(path)); // as npm start does, for the lock
   let run = createRun(path, { preset: { seed: 3 } });
   promised.isMade = true;
   for (let step = 1; step <= 6; step++) {

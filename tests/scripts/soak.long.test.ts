@@ -1,6 +1,6 @@
 /** Some hundred steps of the soak; `npm run soak` runs ten thousand. And the measure sees what grows. */
 import { expect, test } from "vitest";
-import { growth, type Sample, soak } from "../../scripts/soak/soak.ts";
+import { growth, type Sample, slopeOf, soak } from "../../scripts/soak/soak.ts";
 import { device } from "../../engine/device.ts";
 import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
 
@@ -17,11 +17,26 @@ test.each(Object.entries(STEPS))("on %s a run of %i steps holds no more at its e
 test("what grows is named, and what falls back is not", () => {
   const samples = Array.from({ length: 50 }, (_, i): Sample => {
     const held = { liveBytes: 100, reservedBytes: 1000 + Math.min(i, 10) };
-    return { step: i, rss: 2e8 + 1e6 * (i % 30), heap: 2e7, buffers: 1e5, held };
+    return { step: i, rss: 2e8 + 1e6 * (i % 30), heap: 2e7, buffers: 1e5, handles: 20, held };
   });
   expect(growth({ samples, seconds: 1 })).toEqual([]);
   const leaking = samples.map((sample, i) => ({ ...sample, heap: 2e7 + 1e5 * i }));
   expect(growth({ samples: leaking, seconds: 1 })).toEqual(["heap: 21.5 MB, then 23.3 MB"]);
+  const unclosed = samples.map((sample, i) => ({ ...sample, handles: i < 33 ? 20 : 21 }));
+  expect(growth({ samples: unclosed, seconds: 1 })).toEqual(["handles: 20, then 21"]);
   const growing = samples.map((sample, i) => ({ ...sample, held: { ...sample.held, liveBytes: 100 + i } }));
   expect(growth({ samples: growing, seconds: 1 })).toEqual(["liveBytes at step 32: 132, at step 49: 149"]);
+});
+
+test("the slope is that of the line, and its error that of what lies beside it", () => {
+  const held = { liveBytes: 0, reservedBytes: 0 };
+  const samples = Array.from({ length: 40 }, (_, i): Sample => {
+    const heap = 1e6 + 200 * i + (i % 2 === 0 ? 50 : -50);
+    return { step: 100 * i, rss: 7, heap, buffers: 0, handles: 0, held };
+  });
+  const { perThousand, standardError } = slopeOf({ samples }, ({ heap }) => heap);
+  // 28 samples are warm: the spread of their steps, in thousands, is 28 (28² − 1) / 12 / 100.
+  expect(standardError).toBeCloseTo(Math.sqrt((50 ** 2 * 28) / 26 / ((28 * (28 ** 2 - 1)) / 1200)), 0);
+  expect(Math.abs(perThousand - 2000)).toBeLessThan(2 * standardError);
+  expect(slopeOf({ samples }, ({ rss }) => rss)).toEqual({ perThousand: 0, standardError: 0 });
 });

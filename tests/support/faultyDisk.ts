@@ -1,7 +1,9 @@
 /**
- * * A file system with a fault at one call, for code that runs in this process. Every synchronous call of `node:fs` on
- * a path under one folder is counted; at a chosen one the process "dies" (nothing that it does later reaches the disk),
- * or the call fails. Calls on other paths, and those that Node makes inside of one, pass.
+ * * A file system with a fault at one call, for code that runs in this process. Every call of `node:fs` and
+ * `node:fs/promises` that is named here, on a path under one folder, is counted; at a chosen one the process "dies"
+ * (nothing that it does later reaches the disk), or the call fails. Calls on other paths, and those that Node makes
+ * inside of one, pass. A call that is awaited is made at once, and is one call: what it would interleave with is not
+ * tried.
  */
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
@@ -19,6 +21,7 @@ export class Death extends Error {}
 const NAMES = [
   "appendFileSync",
   "closeSync",
+  "copyFileSync",
   "existsSync",
   "fsyncSync",
   "linkSync",
@@ -34,6 +37,9 @@ const NAMES = [
 ] as const;
 export type CallName = (typeof NAMES)[number];
 export const INTERCEPTED: readonly string[] = NAMES;
+/** Of `node:fs/promises`; each is faulty as its synchronous namesake. */
+const AWAITED = ["copyFile", "mkdir", "readFile", "rename", "rm", "writeFile"] as const;
+export const INTERCEPTED_AWAITED: readonly string[] = AWAITED;
 
 /** A call that was made. */
 export interface Call {
@@ -44,11 +50,22 @@ export interface Call {
 }
 
 const CHANGES: readonly CallName[] = [
-  ...(["appendFileSync", "linkSync", "mkdirSync", "renameSync", "rmSync", "truncateSync", "writeFileSync"] as const),
+  ...([
+    "appendFileSync",
+    "copyFileSync",
+    "linkSync",
+    "mkdirSync",
+    "renameSync",
+    "rmSync",
+    "truncateSync",
+    "writeFileSync",
+  ] as const),
 ];
 /** Those that can be cut in the middle, and those that need room on the disk. */
 const TORN: readonly CallName[] = ["appendFileSync", "rmSync", "writeFileSync"];
-const NEED_ROOM: readonly CallName[] = ["appendFileSync", "linkSync", "mkdirSync", "renameSync", "writeFileSync"];
+const NEED_ROOM: readonly CallName[] = [
+  ...(["appendFileSync", "copyFileSync", "linkSync", "mkdirSync", "renameSync", "writeFileSync"] as const),
+];
 /** Node names the file in the errors of these only, not in those of a descriptor. */
 const OF_DESCRIPTORS: readonly CallName[] = ["closeSync", "fsyncSync"];
 
@@ -72,6 +89,7 @@ export class FaultyDisk {
   #isInside = false;
   readonly #folder: string;
   readonly #real = { ...fs } as unknown as Readonly<Record<string, Function>>;
+  readonly #realAwaited = { ...fs.promises } as unknown as Readonly<Record<string, Function>>;
   readonly #files = new Map<unknown, string>();
   #platter: Platter | undefined;
 
@@ -81,11 +99,19 @@ export class FaultyDisk {
     for (const name of NAMES) {
       Object.assign(fs, { [name]: (...args: readonly unknown[]) => this.#call(name, args) });
     }
+    for (const name of AWAITED) {
+      const call = async (...args: readonly unknown[]): Promise<unknown> =>
+        this.#isOurs(this.#pathOf(`${name}Sync`, args))
+          ? this.#call(`${name}Sync`, args)
+          : await this.#realAwaited[name]!(...args);
+      Object.assign(fs.promises, { [name]: call });
+    }
     syncBuiltinESMExports();
   }
 
   dispose(): void {
     Object.assign(fs, Object.fromEntries(NAMES.map((name) => [name, this.#real[name]])));
+    Object.assign(fs.promises, Object.fromEntries(AWAITED.map((name) => [name, this.#realAwaited[name]])));
     syncBuiltinESMExports();
   }
 
@@ -100,9 +126,19 @@ export class FaultyDisk {
     return this.#isDead;
   }
 
+  /** What a call is about: a copy is about what it makes. */
+  #pathOf(name: CallName, args: readonly unknown[]): string | undefined {
+    const at = args[name === "copyFileSync" ? 1 : 0];
+    return typeof at === "string" ? at : this.#files.get(at);
+  }
+
+  #isOurs(path: string | undefined): path is string {
+    return !this.#isInside && path !== undefined && path.startsWith(this.#folder);
+  }
+
   #call(name: CallName, args: readonly unknown[]): unknown {
-    const path = typeof args[0] === "string" ? args[0] : this.#files.get(args[0]);
-    if (this.#isInside || path === undefined || !path.startsWith(this.#folder)) return this.#real[name]!(...args);
+    const path = this.#pathOf(name, args);
+    if (!this.#isOurs(path)) return this.#real[name]!(...args);
     if (this.#isDead) throw new Death(`dead: ${name} ${path}`);
     const changes = CHANGES.includes(name) || (name === "openSync" && args[1] !== "r");
     const isIt = this.calls.push({ name, path, changes }) - 1 === this.#at;
@@ -143,7 +179,7 @@ export class FaultyDisk {
   }
 
   #perform(name: CallName, args: readonly unknown[]): unknown {
-    const path = typeof args[0] === "string" ? args[0] : this.#files.get(args[0])!;
+    const path = this.#pathOf(name, args)!;
     return this.#inside(() => {
       // The machine does not go down here: a flush is noted only.
       const result = name === "fsyncSync" ? undefined : this.#real[name]!(...args);
@@ -181,15 +217,16 @@ export class FaultyDisk {
 }
 
 /**
- * * What another process finds after one has died: locks whose owner is gone, temporary files with the number of a
- * process that is not its own.
+ * * What another process finds after one has died: locks whose owner is gone, temporary files and folders with the
+ * number of a process that is not its own.
  */
 export function afterDeath(folder: string): void {
   for (const name of fs.readdirSync(folder, { recursive: true }) as string[]) {
     const path = `${folder}/${name}`;
-    if (!fs.existsSync(path) || !fs.statSync(path).isFile()) continue;
+    if (!fs.existsSync(path)) continue;
     if (/\.pid(\.\d+\.tmp)?$/.test(name))
       fs.writeFileSync(path, fs.readFileSync(path, "utf8").replace(/"began":"/, '"began":"0'));
-    if (name.endsWith(`.${process.pid}.tmp`)) fs.renameSync(path, path.replace(/\d+\.tmp$/, "4194305.tmp"));
+    if (new RegExp(`\\.${process.pid}\\.(tmp|old)$`).test(name))
+      fs.renameSync(path, path.replace(/\d+(?=\.\w+$)/, "4194305"));
   }
 }

@@ -60,6 +60,7 @@ export class Platter {
         break;
       case "writeFileSync":
       case "appendFileSync":
+      case "copyFileSync":
         if (node === undefined) folder!.live.set(last, { kept: new Uint8Array() });
         break;
       case "mkdirSync":

@@ -22,6 +22,7 @@ import { parseStart } from "../../node/commandLine.ts";
 import { type StartOptions } from "../../job/startOptions.ts";
 import type { Evaluation, Transcript } from "../../job/records.ts";
 import { createRun } from "../../node/runFolder.ts";
+import { sealed } from "../../node/sealed.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-compare-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -144,7 +145,7 @@ test("a loss that is no number, which JSON does not have, is none: in the tables
       world_loss: 1,
       "world_loss/on_policy": NaN,
     });
-    run.writeFile(SUMMARY, JSON.stringify({ ...lossless, after: lossless }));
+    run.writeFile(SUMMARY, sealed({ ...lossless, after: lossless }));
   }
   const outcome = outcomeIn(comparison);
   expect(outcomeTables(outcome)[0]!.rows.map((row) => row.slice(4))).toEqual([

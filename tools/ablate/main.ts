@@ -16,7 +16,7 @@ import { type CellResult, resultsOf } from "./results.ts";
 import { tablesOf, type Times } from "./tables.ts";
 import { Together } from "./together.ts";
 import { chooseTrial, type TrialSettings, type Tuning } from "./tune.ts";
-import { isFinished, type Job, readSummary, stepsOf } from "../arms/job.ts";
+import { checkFinished, isFinished, type Job, readSummary, stepsOf } from "../arms/job.ts";
 import { trainAll } from "../arms/pool.ts";
 import { createDisplay, type Display } from "../display/display.ts";
 import { environmentOf, listEnvironments, taskOptions } from "../../job/environments.ts";
@@ -77,6 +77,7 @@ async function trainPlan(
   display: Display,
   signal: AbortSignal,
 ): Promise<boolean> {
+  checkFinished([...warmStarts, ...cells]);
   const phase = <J extends Job>(name: string, all: readonly J[], onFinished: (job: J) => void): Promise<boolean> => {
     const missing = all.filter((job) => !isFinished(job));
     const before = all.filter(isFinished).reduce((sum, job) => sum + stepsOf(job), 0);

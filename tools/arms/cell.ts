@@ -3,11 +3,11 @@
  * begins or continues the folder, sends its parent what a display would show (messages.ts), and ends when the parent
  * does.
  */
-import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import process from "node:process";
 import { device } from "../../engine/index.ts";
 import { fail } from "../../engine/errors.ts";
+import { makeFolder } from "../../node/disk.ts";
 import { report } from "../../node/flags.ts";
 import { outliveOutput, outputTaken } from "../../node/output.ts";
 import { lockFolder } from "../../node/lock.ts";
@@ -27,7 +27,7 @@ async function main(): Promise<number> {
   process.on("SIGTERM", onInterrupt);
   // If the parent was killed, nobody reads the messages, and the next comparison needs the folder.
   process.on("disconnect", () => process.exit(1));
-  mkdirSync(dirname(job.path), { recursive: true });
+  makeFolder(dirname(job.path));
   const release = await lockFolder(job.path, { patienceMs: PATIENCE_MS });
   const executor = await device(job.device);
   try {

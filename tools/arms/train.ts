@@ -12,6 +12,7 @@ import { Run } from "../../job/run.ts";
 import { flushFolder } from "../../node/disk.ts";
 import { loadEnvironmentOf } from "../../node/environmentFile.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+import { sealed } from "../../node/sealed.ts";
 import { threadWorkers } from "../../node/threads.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import type { RolloutWorkers } from "../../rl/async/workers.ts";
@@ -35,7 +36,7 @@ export async function trainJob(job: Job, device: Device, observer: Observer, sig
       await writeReport(folder, summary);
       folder.pruneCheckpoints(1);
     }
-    folder.writeFile(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`);
+    folder.writeFile(SUMMARY, sealed(summary));
     return true;
   } finally {
     run.dispose();

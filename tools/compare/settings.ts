@@ -12,7 +12,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { type Arm, parseArms, presetOfArm } from "../../job/arms.ts";
 import { withFiles } from "../../node/commandLine.ts";
-import type { Job } from "../arms/job.ts";
+import { checkFinished, type Job } from "../arms/job.ts";
 import { environmentSettings } from "../../job/environments.ts";
 import { loadEnvironmentOf } from "../../node/environmentFile.ts";
 import { sealed, unsealed } from "../../node/sealed.ts";
@@ -113,5 +113,7 @@ export async function openComparison(path: string, device: StartOptions["device"
   }) as unknown as StartOptions;
   const { env = "home", environmentFile } = options;
   if (environmentFile) await loadEnvironmentOf({ env, environmentFile });
-  return comparisonOf(path, { ...options, device });
+  const comparison = comparisonOf(path, { ...options, device });
+  checkFinished([comparison.warm, ...comparison.arms]);
+  return comparison;
 }
