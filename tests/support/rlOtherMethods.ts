@@ -371,6 +371,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "TRL `GRPOWithReplayBuffer`; Schaul et al. 2015, arXiv 1511.05952",
       [KEPT, "is bounded in size, age and uses"],
       [KEPT, "fifo: oldest first"],
+      [KEPT, "a group waits until the probability of its successes"],
       [DATA_LOOP, "earlier groups come back"],
     ),
     expertPrefix: row(
@@ -386,12 +387,6 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "RWML, arXiv 2602.05842 (d there is another)",
       ["tests/rl/predictions.test.ts", "pay where the edits per token"],
       ["tests/rl/predictions.long.test.ts", "are learnt"],
-    ),
-    hindsight: row(
-      "−log p of a failed episode's tokens after the task that it has achieved, up to there; or after another's",
-      "HER, arXiv 1707.01495; imitated as in arXiv 1912.06088",
-      ["tests/rl/hindsight.test.ts", "has another task before the same tokens"],
-      ["tests/rl/hindsight.test.ts", "learns them"],
     ),
     rft: row(
       "SFT on the successes, the shortest `perTask` of each task, no duplicates",

@@ -88,6 +88,12 @@ export const OTHER_DATA_ROWS: Readonly<Record<string, ReturnType<typeof row>>> =
     ["tests/rl/selfPlay.test.ts", "2 of 4 questions alike"],
     ["tests/rl/selfPlay.test.ts", "average linkage"],
   ),
+  hindsight: row(
+    "−log p of a failed episode's tokens after the task that it has achieved, up to there; or after another's",
+    "HER, arXiv 1707.01495; imitated as in arXiv 1912.06088",
+    ["tests/rl/hindsight.test.ts", "has another task before the same tokens"],
+    ["tests/rl/hindsight.test.ts", "learns them"],
+  ),
   "general texts": row(
     "η·CE(demonstrations) + (1 − η)·CE(general texts), each a mean over its own tokens: `--set sft.general=0.8`",
     "AgentTuning, arXiv 2310.12823",
