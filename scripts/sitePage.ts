@@ -25,7 +25,7 @@ export interface PageSize {
 
 /** The limits of what the pages weigh. Only a commit of its own with the reason may raise one; docs/decisions.md. */
 export const BUDGETS = {
-  live: { first: 188 * 1024, all: 336 * 1024 },
+  live: { first: 190 * 1024, all: 338 * 1024 },
   exact: { first: 121 * 1024, all: 149 * 1024 },
 } as const;
 
