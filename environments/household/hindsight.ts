@@ -15,9 +15,8 @@ export function achieved(task: string, turns: readonly ShownTurn[]): Achievement
     if (observation.startsWith("you have ") && action.startsWith("take ")) from = at;
     if (things === undefined) continue;
     at = place!;
-    const isPut = thing !== undefined && things.split(", ").at(-1) === thing;
-    if (isPut && from !== undefined && at !== from)
-      return { task: `Put ${thing} ${into(at)}. ${task.split(". ").at(-1)!}`, turns: i + 1 };
+    if (things.split(", ").at(-1) === thing && from !== undefined && at !== from)
+      return { task: `Put ${thing!} ${into(at)}. ${task.split(". ").at(-1)!}`, turns: i + 1 };
   }
   return undefined;
 }

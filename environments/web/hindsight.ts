@@ -10,9 +10,9 @@ export function achieved(task: string, turns: readonly ShownTurn[]): Achievement
   const page = task.slice(task.indexOf("\n") + 1);
   const end = turns.findIndex(({ observation }) => /^<p \w+>$/.test(observation));
   if (end < 0 || end + 1 < turns.length) return undefined;
-  const before = turns.slice(0, end).map(({ observation }) => observation);
+  const shown = turns.map(({ observation }) => observation);
   const last = turns[end]!.observation.slice(3, -1);
-  const asks = page.includes("<button ") ? formTask(last, before) : linkTask(last, [page, ...before]);
+  const asks = page.includes("<button ") ? formTask(last, shown) : linkTask(last, [page, ...shown]);
   return asks === undefined ? undefined : { task: `${asks}\n${page}`, turns: end + 1 };
 }
 
@@ -22,11 +22,10 @@ const linkTask = (name: string, pages: readonly string[]): string | undefined =>
     : undefined;
 
 /** What the fields held last, if the form was accepted. */
-function formTask(last: string, before: readonly string[]): string | undefined {
+function formTask(last: string, shown: readonly string[]): string | undefined {
   const held = new Map<string, string>();
-  for (const line of before.flatMap((observation) => observation.split("\n"))) {
-    const [, field, value] = /^<(?:input|select) \d (\w+)(?:=([^:>]*))?/.exec(line) ?? [];
-    if (field === undefined) continue;
+  for (const line of shown.flatMap((observation) => observation.split("\n"))) {
+    const [, field = "", value] = /^<(?:input|select) \d (\w+)(?:=([^:>]*))?/.exec(line) ?? [];
     held.delete(field);
     if (value !== undefined) held.set(field, value);
   }

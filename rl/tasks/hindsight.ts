@@ -91,7 +91,7 @@ export async function relabelFailed(
 
 /** The task of the next episode that has achieved something else; undefined if all have achieved the same. */
 function otherTask(drawn: readonly { readonly achievement: Achievement }[], i: number): string | undefined {
-  const after = [...drawn.slice(i + 1), ...drawn.slice(0, i)];
+  const after = [...drawn.slice(i + 1), ...drawn];
   return after.find(({ achievement }) => achievement.task !== drawn[i]!.achievement.task)?.achievement.task;
 }
 

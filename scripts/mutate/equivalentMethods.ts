@@ -49,6 +49,7 @@ export const LOSSES: Listed = {
   ],
   "rl/methods/losses/sequence.ts": [
     ["const tokenForm =", ["0 → 1"], OUTER_MASK],
+    [".sub(where(mask, advantage, 0))", ["0 → 1"], OUTER_MASK],
     ["const sign = where(mask, advantage, 0).sign();", ["0 → 1"], OTHER_FACTOR],
     [
       "const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);",

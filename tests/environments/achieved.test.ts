@@ -55,6 +55,11 @@ describe("household", () => {
     const box = turnsOf(["open box", "box: nothing"], ["put lomika", "box: lomika"], ["look", "box: lomika"]);
     expect(await says(...took, ...box)).toEqual({ task: `Put lomika in box. ${AT}`, turns: 4 });
     expect(await says(...elsewhere)).toBeUndefined();
+    // Where it was taken is not where the agent looks at its hands, nor where it is refused another thing.
+    const [gone, put] = elsewhere;
+    for (const between of [turnsOf(["hand", "you have lomika"]), turnsOf(["take teka", "your hands are full"])])
+      expect(await says(...took, gone!, ...between, put!)).toEqual({ task: `Put lomika on table. ${AT}`, turns: 5 });
+    expect(await says(...took, gone!, ...turnsOf(["put lomika", "table: teka"]))).toBeUndefined();
   });
 });
 
@@ -111,6 +116,11 @@ describe("web", () => {
     });
     expect(await web.achieved!(links, turnsOf(["click 3", "<p cc>"]))).toBeUndefined();
     expect(await web.achieved!(links, turnsOf(["click 1", "<p aa>"], ["back", "<a 1 aa>"]))).toBeUndefined();
+    expect(await web.achieved!(links, [])).toBeUndefined();
+    // A link that was scrolled to, and a line that is none.
+    const scrolled = turnsOf(["scroll", "<a 3 dd>\n<b 4 ee>"]);
+    expect((await web.achieved!(links, [...scrolled, ...turnsOf(["click 3", "<p dd>"])]))!.task).toMatch(/^Click dd\n/);
+    expect(await web.achieved!(links, [...scrolled, ...turnsOf(["click 4", "<p ee>"])])).toBeUndefined();
     const form = "Set x to y\n<input 1 x>\n<input 2 z>\n<button 3 send>";
     const sent: [string, string] = ["click 3", "<p sent>"];
     expect(await web.achieved!(form, turnsOf(sent))).toBeUndefined();

@@ -360,6 +360,12 @@ describe("the judge", () => {
   });
 });
 
+it("even and odd numbers, and negative ones", () => {
+  const numbers = [-3, -2, 2, 3, 4, 6, 9];
+  expect(resultOf("x.even", numbers)).toEqual([-2, 2, 4, 6]);
+  expect(resultOf("x.odd", numbers)).toEqual([-3, 3, 9]);
+});
+
 it("what is drawn is within its bounds, and reaches them", () => {
   const rng = new Rng(2);
   const all = <T>(draw: () => T): Set<T> => new Set(Array.from({ length: 3000 }, draw));

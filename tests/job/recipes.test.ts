@@ -1,8 +1,9 @@
 /** Recipes: one name for a paper's method with its data and rewards, and what the user says beside it. */
 import { describe, expect, it } from "vitest";
-import { listRecipes, RECIPES } from "../../job/recipes.ts";
+import { listRecipes, RECIPES, withRecipe } from "../../job/recipes.ts";
 import { objectiveFor } from "../../job/methods.ts";
 import { groupsKept } from "../../rl/methods/filter.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 
 describe("a recipe", () => {
@@ -49,7 +50,10 @@ describe("a recipe", () => {
     const own = presetOfFlags("--method", "webrl_full", "--curriculum", "pools", "--replay", "3");
     expect(own.data?.curriculum).toEqual({ name: "pools" });
     expect(own.data?.replay?.perStep).toBe(3);
-    expect(presetOfFlags("--method", "webrl_full", "--replay", "0").data?.replay).toBeUndefined();
+    expect(own.data?.replay?.minProbability).toBe(0.5);
+    const without = presetOfFlags("--method", "webrl_full", "--replay", "0").data;
+    expect(without).toEqual({ curriculum: { name: "failed+learnability", variants: 0.5 } });
+    expect(withRecipe({ method: "dapo_full" } as StartOptions)).not.toHaveProperty("curriculum");
     expect(() => presetOfFlags("--curriculum", "failed", ...set("curriculum.variants=0.5"))).toThrow(
       "--set curriculum.variants: --curriculum failed has share, capacity, solvedAt",
     );

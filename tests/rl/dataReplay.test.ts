@@ -97,6 +97,8 @@ describe("replay", () => {
     expect(seedsOf(middling.groups)).toEqual([1, 2, 4]); // they wait
     expect(seedsOf(middling.draw(8, [0.1, 0.9, 0.1]))).toEqual([2]);
     expect(middling.fresh(9)).toEqual([]);
+    expect(() => new ReplayBuffer({ minProbability: 1 })).toThrow("minProbability must be in [0, 1), got 1");
+    expect(() => new ReplayBuffer({ maxProbability: 1.5 })).toThrow("maxProbability must be in (0, 1], got 1.5");
     expect(() => new ReplayBuffer({ minProbability: 0.9, maxProbability: 0.9 })).toThrow(
       "ReplayBuffer: minProbability 0.9 is not below maxProbability, 0.9",
     );

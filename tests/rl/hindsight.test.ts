@@ -5,7 +5,7 @@ import { Rng } from "../../engine/random.ts";
 import type { Achievement } from "../../environments/environment.ts";
 import { append, emptyStream, policyMask, type Trajectory } from "../../rl/episode/stream.ts";
 import { METHODS, objectiveOf } from "../../rl/methods/presets.ts";
-import { type HindsightOptions, relabelFailed, withTask } from "../../rl/tasks/hindsight.ts";
+import { HINDSIGHT, type HindsightOptions, relabelFailed, withTask } from "../../rl/tasks/hindsight.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
@@ -123,6 +123,17 @@ describe("of a step", () => {
     expect(again.map(({ seed, task }) => `${seed}${task}`).toSorted()).toEqual(["0c", "1c", "20d"]);
     expect(again.map(({ stepRewards }) => stepRewards.length).toSorted((a, b) => a - b)).toEqual([1, 3, 3]);
     expect(await relabelled(numbered, { ...given, achieved: always("cd") })).toEqual([]);
+    // The next that has achieved something else, round and round.
+    const tasks = ["c", "d", "d", "f"];
+    const inOrder = Object.assign(new Rng(0), { shuffle: <T>(list: readonly T[]) => [...list] });
+    let n = 0;
+    const achieved: HindsightOptions["achieved"] = () => Promise.resolve({ task: tasks[n++]!, turns: 1 });
+    const { trajectories } = await relabelFailed(toyTemplate, numbered.slice(0, 4), { ...given, achieved }, inOrder);
+    expect(trajectories.map(({ task }) => task)).toEqual(["d", "f", "f", "c"]);
+  });
+
+  it("the options have their defaults", () => {
+    expect(HINDSIGHT.read({ achieved: always("c") })).toMatchObject({ perStep: 8, weight: 0.1, tasks: "achieved" });
   });
 });
 

@@ -1,7 +1,7 @@
 /** Curricula over single tasks in detail: their options, what they count, and which states they take up. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { TaskChoice, TaskOutcome } from "../../rl/tasks/curriculum.ts";
+import type { Curriculum, TaskChoice, TaskOutcome } from "../../rl/tasks/curriculum.ts";
 import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../../rl/tasks/pools.ts";
 
 const outcome = (choice: TaskChoice, success: number, seed = choice.seed ?? 0): TaskOutcome => ({
@@ -12,11 +12,35 @@ const outcome = (choice: TaskChoice, success: number, seed = choice.seed ?? 0): 
 
 describe("failed tasks", () => {
   it("the options: defaults, and what is no curriculum", () => {
-    expect(FAILED_TASKS.read({})).toEqual({ base: undefined, share: 0.3, capacity: 256, solvedAt: 0.5 });
+    expect(FAILED_TASKS.read({})).toEqual({
+      base: undefined,
+      share: 0.3,
+      capacity: 256,
+      solvedAt: 0.5,
+      variants: 0,
+    });
     for (const base of [1, null, {}])
       expect(() => new FailedTasks({ base } as object)).toThrow("FailedTasks: base must be a curriculum, got");
     expect(() => new FailedTasks({ share: 1.5 })).toThrow("share must be in [0, 1], got 1.5");
+    expect(() => new FailedTasks({ variants: 1.5 })).toThrow("variants must be in [0, 1], got 1.5");
     expect(new FailedTasks({ capacity: 1, share: 1, solvedAt: 1 }).size).toBe(0);
+  });
+
+  it("variants are their share of the tries, and without them no number is drawn for them", () => {
+    const base: Curriculum = new FailedTasks();
+    /** What is drawn if every number is 0.5, and how many numbers that takes. */
+    const drawn = (variants: number): [TaskChoice, number] => {
+      const curriculum = new FailedTasks({ base, share: 1, variants });
+      curriculum.observe([outcome({ name: "task", options: { levels: [2, 2] } }, 0, 7)]);
+      let numbers = 0;
+      const rng = Object.assign(new Rng(0), { uniform: () => (numbers++, 0.5) });
+      return [curriculum.draw(rng), numbers];
+    };
+    const kind = { name: "task", options: { levels: [2, 2] } };
+    const [variant, tries] = drawn(0.6);
+    expect(variant).toEqual(kind);
+    expect(drawn(0.5)).toEqual([{ ...kind, seed: 7, again: true }, tries]);
+    expect(drawn(0)).toEqual([{ ...kind, seed: 7, again: true }, tries - 1]);
   });
 
   it("with a share of 0 none is tried again, whatever is drawn", () => {
