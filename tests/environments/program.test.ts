@@ -360,8 +360,18 @@ describe("the judge", () => {
   });
 });
 
-it("even and odd numbers, and negative ones", () => {
+it("what is selected of a list", () => {
   const numbers = [-3, -2, 2, 3, 4, 6, 9];
+  expect(resultOf("x.tail", numbers)).toEqual([-2, 2, 3, 4, 6, 9]);
+  expect([resultOf("x.head", numbers), resultOf("x.last", numbers)]).toEqual([-3, 9]);
+  expect([resultOf("x.take(2)", numbers), resultOf("x.drop(5)", numbers)]).toEqual([
+    [-3, -2],
+    [6, 9],
+  ]);
+  expect([resultOf("x.rev", [2, 3]), resultOf("x.sort", [3, -2])]).toEqual([
+    [3, 2],
+    [-2, 3],
+  ]);
   expect(resultOf("x.even", numbers)).toEqual([-2, 2, 4, 6]);
   expect(resultOf("x.odd", numbers)).toEqual([-3, 3, 9]);
 });
