@@ -193,7 +193,7 @@ describe("through the experiment", () => {
     const objective = experiment.objective();
     expect([critic !== undefined, reference !== undefined]).toEqual([
       /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),
-      experiment.preset.rl.method.includes("actfocus"),
+      /actfocus|webrl/.test(experiment.preset.rl.method),
     ]);
     const optimizer = experiment.rlOptimizer(model);
     const reports = await collect(experiment.rl({ model, template, optimizer, reference, critic }));
