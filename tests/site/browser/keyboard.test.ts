@@ -142,7 +142,7 @@ test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and
   await tabTo(page, "#form button");
   await page.keyboard.press("Space");
   const groupSize = (): unknown => experimentOf(new URL(page.url()).searchParams).words.shared["rl.groupSize"];
-  await expect.poll(groupSize, WAIT).toBe("4"); // the address changes when the experiment has been checked
+  await expect.poll(groupSize, WAIT).toBe("4"); // the browser tells of a new address a little later
   await tabTo(page, "#form summary", "Shift+Tab");
   await page.keyboard.press("Enter");
   expect(await page.locator("#all-rl-groupSize").isVisible()).toBe(false);
