@@ -113,11 +113,29 @@ function checkRecipe(name: string, recipe: Recipe, options: StartOptions): void 
       `--method ${name} bounds the sum of its rewards, and --advantage gdpo compares them one by one; ` +
         `take --method ${recipe.method}`,
     );
+  if (has("replay.")) checkReplay(name, recipe, options);
+  if (recipe.method === "webrl" && set.includes("rl.trainObservations=true") && options.loss === undefined)
+    throw new UsageError(
+      `--method ${name}: trainObservations trains answers as if they were actions, and its loss reads of actions what ` +
+        "answers do not have; leave one of them out",
+    );
   if (recipe.method.endsWith("outcome_critic")) checkCritic(name, options);
   const isSelfPlay = selfPlay !== undefined || set.some((text) => keyOf(text) === "selfPlay.name");
   if (isSelfPlay && (recipe.dynamicSampling || recipe.curriculum || has("reward.")))
     throw new UsageError(
       `--method ${name} has tasks and rewards of its own, and so has --self-play; take --method ${recipe.method}`,
+    );
+}
+
+/** The same for earlier episodes that the recipe replays, which the user has not asked for. */
+function checkReplay(name: string, recipe: Recipe, options: StartOptions): void {
+  const { loss, advantage, replay, importanceCorrection } = options;
+  if (loss === undefined || replay !== undefined || importanceCorrection !== undefined || advantage === "vtrace")
+    return;
+  if (Object.hasOwn(POLICY_LOSSES, loss) && POLICY_LOSSES[loss]!.make().ratio === false)
+    throw new UsageError(
+      `--method ${name} and --loss ${loss}: ${loss} has no ratio, which replayed episodes of older policies need; ` +
+        `take --method ${recipe.method}`,
     );
 }
 

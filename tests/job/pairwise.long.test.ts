@@ -30,7 +30,7 @@ const RULES: Readonly<Record<string, RegExp>> = {
   "no reward and no world": /^--advantage none learns from no reward, and the method has no world model/,
   "rewards later and no world before": /^--set rl\.rewardFrom: .* the method has none: add \+echo/,
   "a loss without a ratio, and another policy":
-    /^--(method|loss) \S+ and --(replay|max-staleness|set rl\.iterations): reinforce has no ratio/,
+    /^--(method|loss) \S+ and --(replay|max-staleness|loss \S+|set rl\.iterations): reinforce has no ratio/,
   "two corrections": /the advantage "vtrace" and the correction \w+ both correct/,
   "a penalty in a reward that is not read": /^kl: the advantage "(gdpo|rft|none)" does not look at the return/,
   "answers as actions, and who reads actions": /trainObservations trains answers as if they were actions/,

@@ -82,6 +82,7 @@ describe("a recipe", () => {
     [["--env", "tools", ...set("reward.matching=best")], "--set reward.matching is about --reward toolrl; add it"],
     [["--env", "web", "--reward", "toolrl"], "--reward toolrl is for the environments tools, not web"],
     [["--method", "dapo_full", "--advantage", "gdpo"], "take --method dapo"],
+    [["--method", "webrl_full", "--loss", "reinforce"], "reinforce has no ratio, which replayed episodes of older"],
     [["--method", "dapo_full", "--self-play", "r-zero"], "and so has --self-play; take --method dapo"],
     [["--method", "dapo_full", ...set("selfPlay.name=r-zero")], "and so has --self-play; take --method dapo"],
     [set("sft.generalTexts=shuffled"), "add --set sft.general=0.5"],
