@@ -116,8 +116,8 @@ function checkRecipe(name: string, recipe: Recipe, options: StartOptions): void 
   if (has("replay.")) checkReplay(name, recipe, options);
   if (recipe.method === "webrl" && set.includes("rl.trainObservations=true") && options.loss === undefined)
     throw new UsageError(
-      `--method ${name}: trainObservations trains answers as if they were actions, and its loss reads of actions what ` +
-        "answers do not have; leave one of them out",
+      `--method ${name}: trainObservations trains answers as if they were actions, and its loss reads of actions ` +
+        "what answers do not have; leave one of them out",
     );
   if (recipe.method.endsWith("outcome_critic")) checkCritic(name, options);
   const isSelfPlay = selfPlay !== undefined || set.some((text) => keyOf(text) === "selfPlay.name");
