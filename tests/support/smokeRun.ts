@@ -38,17 +38,26 @@ export function expectTrained(store: MemoryStore): readonly Numbers[] {
   return steps;
 }
 
-/** Fills the store with the warm start, from which a run with `resume` goes on. */
-export async function warmUp(executor: Executor, store: MemoryStore, preset: Preset): Promise<void> {
+/** Opens the executor, and plays a part of the run that the store holds; the part must end by itself. */
+async function playOn(
+  executor: Executor,
+  store: MemoryStore,
+  preset: Preset,
+  part: (run: Run) => Promise<object | null>,
+): Promise<void> {
   const device = await executor.open();
   try {
     const run = new Run(store, preset, device, QUIET, new AbortController().signal);
-    expect(await run.warmUp(false)).not.toBeNull();
+    expect(await part(run)).not.toBeNull();
     run.dispose();
   } finally {
     device.dispose();
   }
 }
+
+/** Fills the store with the warm start, from which a run with `resume` goes on. */
+export const warmUp = (executor: Executor, store: MemoryStore, preset: Preset): Promise<void> =>
+  playOn(executor, store, preset, (run) => run.warmUp(false));
 
 /**
  * Runs the preset to its end: the warm start on WebAssembly, because a software adapter takes many times as long and
@@ -58,13 +67,6 @@ export async function warmUp(executor: Executor, store: MemoryStore, preset: Pre
 export async function smokeRun(executor: Executor, preset: Preset): Promise<readonly Numbers[]> {
   const store = new MemoryStore("a smoke run", { preset });
   await warmUp(wasm, store, preset);
-  const device = await executor.open();
-  try {
-    const run = new Run(store, preset, device, QUIET, new AbortController().signal);
-    expect(await run.run(true)).not.toBeNull();
-    run.dispose();
-  } finally {
-    device.dispose();
-  }
+  await playOn(executor, store, preset, (run) => run.run(true));
   return expectTrained(store);
 }
