@@ -129,9 +129,8 @@ function checkRecipe(name: string, recipe: Recipe, options: StartOptions): void 
 
 /** The same for earlier episodes that the recipe replays, which the user has not asked for. */
 function checkReplay(name: string, recipe: Recipe, options: StartOptions): void {
-  const { loss, advantage, replay, importanceCorrection } = options;
-  if (loss === undefined || replay !== undefined || importanceCorrection !== undefined || advantage === "vtrace")
-    return;
+  const { loss = recipe.method, advantage, replay, importanceCorrection } = options;
+  if (replay !== undefined || importanceCorrection !== undefined || advantage === "vtrace") return;
   if (Object.hasOwn(POLICY_LOSSES, loss) && POLICY_LOSSES[loss]!.make().ratio === false)
     throw new UsageError(
       `--method ${name} and --loss ${loss}: ${loss} has no ratio, which replayed episodes of older policies need; ` +

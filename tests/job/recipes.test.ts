@@ -59,6 +59,18 @@ describe("a recipe", () => {
     );
   });
 
+  // What these mean together is the library's to say, in the words of the settings that the user wrote.
+  it.each<Partial<StartOptions>>([
+    { loss: "ppo" },
+    { replay: 2 },
+    { advantage: "vtrace" },
+    { loss: "reinforce", replay: 2 },
+    { loss: "reinforce", importanceCorrection: "tis" },
+    { loss: "reinforce", advantage: "vtrace" },
+  ])("webrl_full says nothing about its replay beside %j", (options) => {
+    expect(withRecipe({ ...options, method: "webrl_full" } as StartOptions).method).toBe("webrl");
+  });
+
   it("coderl weighs tokens by its critic, and takes another reward that is asked for", () => {
     const { rl } = presetOfFlags("--method", "coderl", "--env", "code", ...set("outcomeCritic.steps=3"));
     const { advantage, policyLoss, tokenWeights } = objectiveFor(rl, 100);
