@@ -32,6 +32,7 @@ and their results are checked before they are timed
   --results FILE    where results are appended; "none" for nowhere             (default bench/results.jsonl)
   --list            the names of all cases
   --check           measures what the project promises; exit code 1 if a figure falls short
+                    (--check 3 5: what lines 3 and 5 of the promises say alone)
   --report          writes docs/performance.md and its plots from the results
   --help            this text
 `;

@@ -5,6 +5,7 @@
  */
 import { allCases } from "./cases/index.ts";
 import { nameOf, SIZES } from "./cases/model.ts";
+import { UsageError } from "../job/usage.ts";
 import { findAdapter } from "./machine.ts";
 import type { Measurement } from "./measure.ts";
 import type { BenchOptions } from "./options.ts";
@@ -199,8 +200,15 @@ const PLAN: readonly {
   { line: 4, cases: [SMALL, PROFILE], contenders: ["worldgrad-webgpu", "jax-js-webgpu"], adapter: "swiftshader" },
 ];
 
-/** Measures lines 1 to 5, or those of the lines that `words` name. @returns the exit code */
+/**
+ * Measures lines 1 to 5, or those of the lines that `words` name.
+ * @returns the exit code @throws UsageError for a word that is no line, as a check of nothing would pass
+ */
 export async function checkPromises(options: BenchOptions, command: string): Promise<number> {
+  const lines = PLAN.map(({ line }) => String(line)).toSorted();
+  const stranger = options.words.find((word) => !lines.includes(word));
+  if (stranger !== undefined)
+    throw new UsageError(`--check: expected lines out of ${lines.join(", ")}, got "${stranger}"`);
   const wanted = (line: number): boolean => options.words.length === 0 || options.words.includes(String(line));
   const claims = [...CPU_CLAIMS, ...GPU_CLAIMS].filter(({ line }) => wanted(line));
   const results = new Map<string, Map<string, Measurement>>();

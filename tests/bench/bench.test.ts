@@ -9,7 +9,7 @@ import { noise, sample, samplePlaces, trainingBatch } from "../../bench/data.ts"
 import type { Measurement } from "../../bench/measure.ts";
 import { parseBench, splitWords } from "../../bench/options.ts";
 import { barPlot, linePlot } from "../../bench/plots.ts";
-import { type Claim, judge } from "../../bench/promises.ts";
+import { checkPromises, type Claim, judge } from "../../bench/promises.ts";
 import { growthOf, newest, performancePage, shortTable } from "../../bench/report.ts";
 import type { ResultLine } from "../../bench/results.ts";
 import { casesFor } from "../../bench/run.ts";
@@ -78,6 +78,12 @@ describe("flags", () => {
     [["--check", "--report"], "--check and --report exclude each other"],
   ])("%j is a mistake, in one line", (args, message) => {
     expect(() => parseBench(args, 2)).toThrow(message);
+  });
+
+  test("--check refuses words that are no lines: a check of nothing would pass", async () => {
+    const options = parseBench(["--check", "step"], 2);
+    if (options === "help") throw new Error("expected options");
+    await expect(checkPromises(options, "")).rejects.toThrow('expected lines out of 1, 2, 3, 4, 5, got "step"');
   });
 
   test("shapes of matrix products are cases of their own", () => {
