@@ -171,12 +171,17 @@ function grpo(name: string, sizes: Omit<GrpoTask, "op">): Case {
 }
 
 const SMALL_JOB = { groups: 8, groupSize: 8, prompt: 16, completion: 32, lr: 1e-3 };
+/** The batch that a script for TRL has when it says nothing: 8 completions a device, 8 for each prompt. */
+const DEFAULT_JOB = { ...SMALL_JOB, groups: 1 };
 const LARGE_JOB = { groups: 2, groupSize: 4, prompt: 16, completion: 16, lr: 1e-5 };
 
 const GRPO_CASES: readonly Case[] = [
   grpo("27K", { C: 32, H: 4, kvHeads: 4, F: 64, L: 1, V: 512, ...SMALL_JOB }),
   grpo("260K", { C: 64, H: 8, kvHeads: 4, F: 172, L: 5, V: 512, ...SMALL_JOB }),
   grpo("1M", { C: 128, H: 4, kvHeads: 4, F: 344, L: 4, V: 512, ...SMALL_JOB }),
+  grpo("27K-1x8", { C: 32, H: 4, kvHeads: 4, F: 64, L: 1, V: 512, ...DEFAULT_JOB }),
+  grpo("260K-1x8", { C: 64, H: 8, kvHeads: 4, F: 172, L: 5, V: 512, ...DEFAULT_JOB }),
+  grpo("1M-1x8", { C: 128, H: 4, kvHeads: 4, F: 344, L: 4, V: 512, ...DEFAULT_JOB }),
   grpo("SmolLM2-135M", { C: 576, H: 9, kvHeads: 3, F: 1536, L: 30, V: 49152, ...LARGE_JOB }),
 ];
 
