@@ -5,13 +5,27 @@
  * environments/openenv/ is the client of the same protocol; the frames and codes are those of
  * tests/environments/openenv-recorded.json.
  *
+ * Over HTTP it answers what OpenEnv's `production` mode has: `/health`, `/metadata`, `/schema`, `/openapi.json` and
+ * `/mcp`, so that `openenv validate --url` accepts it. The other mode's `/reset` and `/step` make an environment for
+ * each request, so nobody can play an episode with them, and they are not offered.
+ *
  * The sockets are those of the package `ws`, an optional peer that is loaded when a server is started.
  */
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf, text } from "../engine/optionTable.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { checkAnswer, checkTask } from "../rl/play/answers.ts";
-import { asHttpError, checkHost, checkOrigin, type Fields, HttpError, isFields, listen, sendJson } from "./http.ts";
+import {
+  asHttpError,
+  checkHost,
+  checkOrigin,
+  type Fields,
+  HttpError,
+  isFields,
+  listen,
+  readJson,
+  sendJson,
+} from "./http.ts";
 
 const OPENENV = options("serveOpenEnv", {
   host: text("127.0.0.1", "the address to listen to; the default is this machine alone"),
@@ -57,6 +71,72 @@ class Refusal extends Error {
 const frame = (type: string, data: unknown): string => JSON.stringify({ type, data });
 const errorFrame = ({ code, message, details }: Refusal): string => frame("error", { message, code, ...details });
 
+/** The JSON Schemas of what is sent and answered, in pydantic's words. */
+const SCHEMA = {
+  action: {
+    title: "TextAction",
+    type: "object",
+    properties: {
+      message: { title: "Message", type: "string", description: "the agent's action" },
+      metadata: { title: "Metadata", type: "object", additionalProperties: true, description: "ignored" },
+    },
+    required: ["message"],
+    additionalProperties: false,
+  },
+  observation: {
+    title: "TextObservation",
+    type: "object",
+    properties: {
+      text: { title: "Text", type: "string", description: "the task, then the answer to each action" },
+      metadata: { title: "Metadata", type: "object", additionalProperties: true, description: "success, turns, …" },
+      reward: { title: "Reward", anyOf: [{ type: "number" }, { type: "null" }], default: null },
+      done: { title: "Done", type: "boolean", default: false },
+    },
+    required: ["text"],
+    additionalProperties: false,
+  },
+  state: {
+    title: "State",
+    type: "object",
+    properties: {
+      episode_id: { title: "Episode Id", anyOf: [{ type: "string" }, { type: "null" }], default: null },
+      step_count: { title: "Step Count", type: "integer", minimum: 0, default: 0 },
+    },
+    additionalProperties: true,
+  },
+} as const;
+
+/** The version of OpenEnv's HTTP interface. */
+const API = "1.0.0";
+
+/** What `GET` answers, by path. */
+function pagesOf({ name, description }: EnvironmentSpec): Readonly<Record<string, Fields>> {
+  const pages = {
+    "/health": { status: "healthy" },
+    "/metadata": { name, description, version: API, readme_content: null, author: null, documentation_url: null },
+    "/schema": SCHEMA,
+  };
+  const answers = (about: string): Fields => ({ summary: about, responses: { 200: { description: about } } });
+  const paths = Object.fromEntries(Object.keys(pages).map((path) => [path, { get: answers(path.slice(1)) }]));
+  const info = { title: `${name}, an OpenEnv environment`, description, version: API };
+  return {
+    ...pages,
+    "/openapi.json": { openapi: "3.1.0", info, paths: { ...paths, "/mcp": { post: answers("mcp") } } },
+  };
+}
+
+/** The answer of the MCP server of an environment that has none: an error, as OpenEnv's own server words it. */
+function rpcAnswer({ jsonrpc, id = null, method }: Fields): Fields {
+  const failed = (code: number, message: string, of: unknown = id): Fields => ({
+    jsonrpc: "2.0",
+    id: of,
+    error: { code, message, data: null },
+  });
+  if (jsonrpc !== "2.0" || typeof method !== "string") return failed(-32600, "Invalid request", null);
+  if (method === "tools/list" || method === "tools/call") return failed(-32603, "Environment does not support MCP");
+  return failed(-32601, `Method not found: ${method}`);
+}
+
 /** A connection, and its episode if there is one. */
 class Session {
   readonly #spec: EnvironmentSpec;
@@ -82,6 +162,7 @@ class Session {
     }
     const { type, data = {} } = isFields(message) ? message : {};
     if (type === "close") return undefined;
+    if (type === "mcp") return frame("mcp", rpcAnswer(isFields(data) ? data : {}));
     if (type === "state") return frame("state", { episode_id: this.#episode, step_count: this.#steps });
     if (type !== "reset" && type !== "step") throw new Refusal("UNKNOWN_TYPE", `Unknown message type: ${String(type)}`);
     if (!isFields(data)) {
@@ -149,10 +230,14 @@ export async function serveOpenEnv(
   spec.make(chosen); // throws on wrong options before anybody connects
   const ws = await import("ws").catch(() => undefined);
   check(ws !== undefined, () => "serveOpenEnv: the package ws is not installed; npm install ws");
+  const pages = pagesOf(spec);
   const listening = await listen(host, port, async (request, response) => {
     checkHost(request, host);
-    if (request.method !== "GET" || request.url !== "/health") throw new HttpError(404, "a client connects to /ws");
-    sendJson(response, 200, { status: "healthy" });
+    const { method, url = "" } = request;
+    if (method === "POST" && url === "/mcp")
+      return sendJson(response, 200, rpcAnswer(await readJson(request, maxMessageBytes)));
+    if (method !== "GET" || !Object.hasOwn(pages, url)) throw new HttpError(404, "a client connects to /ws");
+    sendJson(response, 200, pages[url]);
   });
   const sockets = new ws.WebSocketServer({
     server: listening.server,

@@ -43,10 +43,39 @@ it("refuses what the protocol refuses", async () => {
   expect(await session.state()).toEqual({ episode_id: "mine", step_count: 1 });
   const second = await connect({ url: server.url, WebSocket, ...patience });
   await expect(second.reset()).rejects.toMatchObject({ code: "CAPACITY_REACHED" });
-  await expect(session.mcp("tools/list")).rejects.toMatchObject({ code: "UNKNOWN_TYPE" });
+  await expect(session.mcp("tools/list")).rejects.toThrow("tools/list: Environment does not support MCP (-32603)");
+  await expect(session.mcp("resources/list")).rejects.toThrow("Method not found: resources/list (-32601)");
   await session.reset();
   session.close();
   await expect(serveOpenEnv(ENVIRONMENTS["calculator"]!, { levels: [9, 9] })).rejects.toThrow("calculator");
+}, 60_000);
+
+it("has over HTTP what `openenv validate --url` asks for, and no episode without a connection", async () => {
+  const spec = ENVIRONMENTS["calculator"]!;
+  server = await serveOpenEnv(spec);
+  const read = async (path: string, body?: string): Promise<unknown> => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${server.url}${path}`, body === undefined ? {} : { method: "POST", headers, body });
+    return answer.ok ? answer.json() : answer.status;
+  };
+  expect(await read("/health")).toEqual({ status: "healthy" });
+  expect(await read("/metadata")).toMatchObject({ name: "calculator", description: spec.description });
+  const schema = (await read("/schema")) as Record<string, { required?: string[]; properties: object }>;
+  expect(Object.keys(schema)).toEqual(["action", "observation", "state"]);
+  expect(schema["action"]!.required).toEqual(["message"]);
+  // The schemas are those of what is sent: an episode has no field that they do not have.
+  const session = await connect({ url: server.url, WebSocket, ...patience });
+  await session.reset({ seed: 1 });
+  const { observation } = await session.step({ message: "nonsense" });
+  expect(Object.keys(schema["observation"]!.properties)).toEqual(expect.arrayContaining(Object.keys(observation)));
+  expect(Object.keys(await session.state())).toEqual(Object.keys(schema["state"]!.properties));
+  session.close();
+  const { info, paths } = (await read("/openapi.json")) as { info: { version: string }; paths: object };
+  expect([info.version, Object.keys(paths)]).toEqual(["1.0.0", ["/health", "/metadata", "/schema", "/mcp"]]);
+  const rpc = (id: unknown, code: number): object => ({ jsonrpc: "2.0", id, error: { code, data: null } });
+  expect(await read("/mcp", "{}")).toMatchObject(rpc(null, -32600));
+  expect(await read("/mcp", '{"jsonrpc":"2.0","id":3,"method":"tools/call"}')).toMatchObject(rpc(3, -32603));
+  expect(await Promise.all([read("/reset", "{}"), read("/toString"), read("/mcp")])).toEqual([404, 404, 404]);
 }, 60_000);
 
 it.each<[string, unknown, string]>([
