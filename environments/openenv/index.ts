@@ -42,6 +42,11 @@ export interface OpenEnvOptions extends ConnectOptions {
    * function. What the function throws is told to the agent as the answer to its action.
    */
   readonly action: string | ((text: string) => Fields);
+  /**
+   * For servers whose actions are calls of tools (OpenEnv's `MCPEnvironment`): the tool that an action calls. `action`
+   * is then an argument of it, or a function that returns all its arguments.
+   */
+  readonly tool?: string;
   /** What the agent reads of an observation. Default: `observationText`. */
   readonly observe?: (observation: Fields) => string;
   /** What `reset` is asked for. Default: `{ seed }`; held-out tasks are only there if this says how to get them. */
@@ -60,10 +65,25 @@ export interface OpenEnvOptions extends ConnectOptions {
 }
 
 /**
+ * What a tool answered (`CallToolObservation`): its texts, or why there are none. As JSON the same answer is several
+ * times as long, since servers send it in three forms. Undefined if the observation is no tool's.
+ */
+function toolText({ tool_name: tool, result, error }: Fields): string | undefined {
+  if (typeof tool !== "string") return undefined;
+  if (isFields(error)) return `error: ${String(error["message"])}`;
+  const content = isFields(result) ? result["content"] : undefined;
+  if (!Array.isArray(content)) return undefined;
+  const parts = content.filter(isFields).map(({ type, text }) => (typeof text === "string" ? text : `[${type}]`));
+  return `${isFields(result) && result["is_error"] === true ? "error: " : ""}${parts.join("\n")}`;
+}
+
+/**
  * An observation as text: one line `name: value` for each field that says something, values that are not texts as JSON.
- * A sole field stands without its name.
+ * A sole field stands without its name. Of a tool's answer it is the answer's text alone, after `error: ` if it failed.
  */
 export function observationText(observation: Fields): string {
+  const answer = toolText(observation);
+  if (answer !== undefined) return answer;
   const isEmpty = (value: unknown): boolean =>
     value === null || value === "" || (typeof value === "object" && Object.keys(value).length === 0);
   const said = Object.entries(observation).filter(([, value]) => !isEmpty(value));
@@ -180,11 +200,15 @@ function complaint({ message, details }: OpenEnvError): string {
 }
 
 function rulesOf(options: OpenEnvOptions): Rules {
-  const { action, observe = observationText, missingReward = NaN, name = "openenv", actions, ...rest } = options;
-  const { success = (_last, total) => total > 0, task, ...connection } = rest;
+  const { action, tool, observe = observationText, missingReward = NaN, name = "openenv", ...others } = options;
+  const { success = (_last, total) => total > 0, task, actions, ...connection } = others;
   check(
     typeof action === "function" || (typeof action === "string" && action !== ""),
     () => `${name}: action must be the name of the field for an action's text, or a function, got ${showValue(action)}`,
+  );
+  check(
+    tool === undefined || (typeof tool === "string" && tool !== ""),
+    () => `${name}: tool must be the name of a tool of the server, got ${showValue(tool)}`,
   );
   check(
     typeof missingReward === "number",
@@ -194,10 +218,12 @@ function rulesOf(options: OpenEnvOptions): Rules {
     actions === undefined || (Array.isArray(actions) && actions.length > 0),
     () => `${name}: actions must be a list of texts, got ${showValue(actions)}`,
   );
+  const toFields = typeof action === "function" ? action : (text: string): Fields => ({ [action]: text });
   return {
     name,
     settings: checkConnectOptions(connection),
-    toAction: typeof action === "function" ? action : (text) => ({ [action]: text }),
+    toAction:
+      tool === undefined ? toFields : (text) => ({ type: "call_tool", tool_name: tool, arguments: toFields(text) }),
     observe,
     task: task ?? ((seed) => ({ seed })),
     missingReward,
@@ -245,6 +271,7 @@ const OPTIONS = [
   "timeout",
   "reconnect",
   "action",
+  "tool",
   "observe",
   "task",
   "missingReward",

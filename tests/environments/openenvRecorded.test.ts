@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { socketUrl } from "../../environments/openenv/session.ts";
 import { closeAfterEach, serve } from "../support/openEnv.ts";
-import { converse, type Dialogue } from "../support/openEnvDialogue.ts";
+import { converse, type Dialogue, ROOM } from "../support/openEnvDialogue.ts";
 
 closeAfterEach();
 
@@ -19,5 +19,5 @@ it("the protocol-true server answers as the recorded one", async () => {
   const said = recorded.dialogues.flatMap(({ turns }) => turns);
   expect(said.length).toBeGreaterThan(30);
   const { url } = await serve({ maxSessions: 2 });
-  expect(await converse(socketUrl(url))).toEqual(recorded.dialogues);
+  expect(await converse(socketUrl(url), ROOM)).toEqual(recorded.dialogues);
 });

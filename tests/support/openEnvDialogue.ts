@@ -19,8 +19,47 @@ const message = (type: string, data?: unknown): string =>
 const step = (text: unknown): string => message("step", { message: text });
 const rpc = (fields: object): string => message("mcp", { jsonrpc: "2.0", id: 7, ...fields });
 
-/** Without `send`, the server is expected to speak first. */
-const SAID: readonly { name: string; others?: number; says: readonly (string | undefined)[] }[] = [
+/** What is said on one connection. Without a text, the server is expected to speak first. */
+export interface Script {
+  readonly name: string;
+  readonly others?: number;
+  readonly says: readonly (string | undefined)[];
+}
+
+const moves = (field: string, texts: readonly string[]): string[] =>
+  texts.map((text) => message("step", { [field]: text }));
+const call = (tool: string, args: object): string =>
+  message("step", { type: "call_tool", tool_name: tool, arguments: args });
+
+/**
+ * What is said to servers of OpenEnv's own repository, by the names of their folders in `envs/`; the answers are in
+ * tests/environments/openenv-foreign.json. They give no seed or ignore it.
+ */
+export const FOREIGN: readonly Script[] = [
+  {
+    name: "grid_world_env",
+    says: [
+      message("reset", { seed: 7 }),
+      ...moves("action", ["down", "UP", "DOWN", "RIGHT", "DOWN", "RIGHT", "DOWN", "RIGHT", "DOWN", "RIGHT"]),
+    ],
+  },
+  { name: "maze_env", says: [message("reset", { seed: 7 }), ...moves("action", ["right", ..."033331133131111"])] },
+  { name: "connect4_env", says: [message("reset", { seed: 7 }), ...moves("column", ["left", ..."0101010"])] },
+  {
+    name: "echo_env",
+    says: [
+      message("reset", { seed: 7 }),
+      call("echo_message", { message: "größe 🙂" }),
+      call("echo_with_length", { message: "abc" }),
+      call("echo_loudly", { message: "abc" }),
+      call("echo_message", { massage: "abc" }),
+      ...moves("message", ["abc"]),
+    ],
+  },
+];
+
+/** What is said to the room of tests/environments/openenv-room.py and to the tests' server. */
+export const ROOM: readonly Script[] = [
   {
     name: "an episode",
     says: [
@@ -120,10 +159,10 @@ function comparable(value: unknown): unknown {
   return { ...Object.fromEntries(Object.entries(fields).map(([name, of]) => [name, comparable(of)])), ...line };
 }
 
-/** Says everything; `url` is that of the WebSocket. The server must admit exactly two sessions. */
-export async function converse(url: string): Promise<Dialogue[]> {
+/** Says everything; `url` is that of the WebSocket. The room must admit exactly two sessions. */
+export async function converse(url: string, scripts: readonly Script[]): Promise<Dialogue[]> {
   const dialogues: Dialogue[] = [];
-  for (const { name, others = 0, says } of SAID) {
+  for (const { name, others = 0, says } of scripts) {
     const lines: Line[] = [];
     for (let i = 0; i < others; i++) {
       const other = await dial(url);
