@@ -120,6 +120,11 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    * that all environments have.
    */
   readonly options?: Readonly<Record<string, Option<unknown>>>;
+  /**
+   * How many episodes can live at a time; a rollout plays no more of them. Further ones would wait in `reset`, and the
+   * time that an environment may take would be up before their turn. Optional: default any number.
+   */
+  atOnce?(options?: Options): number;
   /** A fresh episode, not yet reset. Throws on unknown option values. */
   make(options?: Options): Environment;
   /**

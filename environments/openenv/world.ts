@@ -6,6 +6,7 @@
  * The number of episodes at a time is limited to the sessions that the server admits.
  */
 import { check, fail } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 import { number, REQUIRED, text } from "../../engine/optionTable.ts";
 import {
   type CallOptions,
@@ -25,7 +26,8 @@ const isTexts = (value: unknown): boolean =>
 
 const OPTIONS = {
   url: text(REQUIRED, "address of the server, http://HOST:PORT"),
-  field: text("message", "field of the server's action that holds the agent's text"),
+  field: text("message", "field of the server's action that holds the agent's text; of a tool, the argument"),
+  tool: text(undefined, "the tool that an action calls, where the server's actions are calls of tools"),
   demonstration: option.inCode<readonly string[]>(
     "actions that end an episode well, played in turn as the demonstration; needed",
     "texts with + between them",
@@ -74,6 +76,14 @@ async function placeAt({ url, sessions }: Settled): Promise<() => void> {
   };
 }
 
+/**
+ * Further attempts to reach a server or to find room on it: eight seconds. A rollout gives an environment ten, and what
+ * it says itself names the cause.
+ */
+const ATTEMPTS = 5;
+/** Servers that were not reached. Until one is, an episode tries once: a step has many, and each would wait as long. */
+const away = new Set<string>();
+
 /** An episode; the server is asked when it begins. */
 class Remote extends SingleUseEnvironment {
   readonly name = NAME;
@@ -83,6 +93,8 @@ class Remote extends SingleUseEnvironment {
   #back: () => void = () => {};
   #isClosed = false;
   turn = 0;
+  /** What the last action was answered. */
+  answer = "";
 
   constructor(options: Settled) {
     super();
@@ -90,14 +102,19 @@ class Remote extends SingleUseEnvironment {
   }
 
   protected async begin(seed: number, signal?: AbortSignal): Promise<string> {
-    const { url, field, timeout } = this.options;
+    const { url, field, tool, timeout } = this.options;
     this.#back = await placeAt(this.options);
+    const { openEnv, OpenEnvError } = await import("./index.ts");
     try {
-      const { openEnv } = await import("./index.ts");
       check(!this.#isClosed, () => `${NAME}: the episode was closed before it began`);
-      this.#inner = openEnv({ url, action: field, timeout, name: NAME, missingReward: 0 }).make();
-      return await this.#inner.reset(seed, callOf(signal));
+      const action = { action: field, ...(tool === undefined ? {} : { tool }) };
+      const patience = { timeout, reconnect: { attempts: away.has(url) ? 0 : ATTEMPTS } };
+      this.#inner = openEnv({ url, ...action, ...patience, name: NAME, missingReward: 0 }).make();
+      const task = await this.#inner.reset(seed, callOf(signal));
+      away.delete(url);
+      return task;
     } catch (error) {
+      if (error instanceof OpenEnvError && error.code === "CONNECT_FAILED") away.add(url);
       this.close();
       throw error;
     }
@@ -107,6 +124,7 @@ class Remote extends SingleUseEnvironment {
     this.turn++;
     try {
       const result = await this.#inner!.step(action, callOf(signal));
+      this.answer = result.observation;
       if (result.done) this.close();
       return result;
     } catch (error) {
@@ -131,14 +149,14 @@ export const openEnvWorld: EnvironmentSpec = {
   source: "huggingface/OpenEnv",
   families: FAMILIES,
   options: OPTIONS,
+  atOnce: (given) => settle(given).sessions,
   make: (given) => new Remote(settle(given)),
   expert(env) {
     if (!(env instanceof Remote)) return fail(`${NAME}: expert of another environment`);
     const { demonstration } = env.options;
-    return (
-      demonstration[env.turn] ??
-      fail(`${NAME}: the episode is not over after the ${demonstration.length} actions of env.demonstration`)
-    );
+    const over = `${NAME}: the episode is not over after the ${demonstration.length} actions of env.demonstration`;
+    // Most often the field is not the server's, and then its answer names the right one.
+    return demonstration[env.turn] ?? fail(`${over}; the last was answered ${showValue(env.answer)}`);
   },
   random(rng, _task, given) {
     const { actions, demonstration } = settle(given);

@@ -74,7 +74,8 @@ export async function rollout(
   options: RolloutOptions = {},
 ): Promise<Trajectory[]> {
   check(requests.length > 0, () => "rollout: the list of episodes is empty");
-  const player = playerFor(model, template, options, requests.length);
+  const room = requests.map(({ spec, options: chosen }) => spec.atOnce?.(chosen) ?? Infinity);
+  const player = playerFor(model, template, options, Math.min(requests.length, ...room));
   const finished: Trajectory[] = [];
   try {
     requests.forEach((request, i) => player.add(request, (trajectory) => (finished[i] = trajectory)));

@@ -170,6 +170,12 @@ describe("a rollout", () => {
     expect(narrow.mostSessions()).toBe(1);
   });
 
+  it("has no more episodes at a time than the environment says", async () => {
+    const [wide, narrow] = [await serve(), await serve()];
+    expect(await play({ ...specOf(narrow), atOnce: () => 1 })).toEqual(await play(specOf(wide)));
+    expect(narrow.mostSessions()).toBe(1);
+  });
+
   it("episodes that are cut short give their places back", async () => {
     const server = await serve({ world: echoWorld({ turns: 99 }) });
     const episodes = await play(specOf(server), { maxTurns: 1 });

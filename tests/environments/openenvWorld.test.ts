@@ -1,5 +1,5 @@
 /** `--env openenv`: a server's environment by plain options, with no more sessions than it admits. */
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { WebSocket } from "ws";
 import { type EnvironmentOptions, ENVIRONMENTS } from "../../environments/index.ts";
 import { openEnvWorld } from "../../environments/openenv/world.ts";
@@ -7,6 +7,9 @@ import { Rng } from "../../engine/random.ts";
 import { presetFor } from "../../job/presets.ts";
 import { startOptions } from "../../job/startOptions.ts";
 import { type OpenEnvServer, serveOpenEnv } from "../../serve/openEnv.ts";
+import { closeAfterEach, onStep, serve } from "../support/openEnv.ts";
+
+closeAfterEach();
 
 let server: OpenEnvServer;
 const here = globalThis as { WebSocket?: unknown };
@@ -52,6 +55,69 @@ it("gives its place back when it is closed, once, and waits for one", async () =
   const again = openEnvWorld.make(optionsOf());
   expect(await again.reset(1)).toContain("How many");
   again.close!();
+});
+
+it("tells a rollout how many episodes it can have at a time", () => {
+  expect(openEnvWorld.atOnce!(optionsOf())).toBe(2);
+  expect(openEnvWorld.atOnce!({ ...optionsOf(), sessions: undefined } as object)).toBe(1);
+});
+
+it("says what the server answered where a demonstration does not end", async () => {
+  const env = openEnvWorld.make({ ...optionsOf(), field: "action", demonstration: ["calc 1+2"] } as object);
+  await env.reset(1);
+  await env.step(openEnvWorld.expert(env));
+  expect(() => openEnvWorld.expert(env)).toThrow(
+    /not over after the 1 actions of env.demonstration; the last was answered "invalid action: message: Field required;/,
+  );
+  env.close!();
+});
+
+it("calls a tool where actions are calls of tools", async () => {
+  const tools = await serve({ intercept: onStep((link) => link.json(toolAnswer)) });
+  const env = openEnvWorld.make({ url: tools.url, field: "text", tool: "say", demonstration: ["hi"] } as object);
+  await env.reset(1);
+  expect(await env.step(openEnvWorld.expert(env))).toMatchObject({ observation: "hi\n[image]", done: true });
+  expect(tools.received.at(-1)).toEqual({
+    type: "step",
+    data: { type: "call_tool", tool_name: "say", arguments: { text: "hi" } },
+  });
+});
+const toolAnswer = {
+  type: "observation",
+  data: {
+    observation: { tool_name: "say", result: { content: [{ type: "text", text: "hi" }, { type: "image" }] } },
+    reward: 1,
+    done: true,
+  },
+};
+
+it("tries a server that was not reached once for each further episode, until it is there again", async () => {
+  const Working = here.WebSocket;
+  let tries = 0;
+  here.WebSocket = class {
+    constructor() {
+      tries++;
+      queueMicrotask(() => (this as { onclose?: (event: object) => void }).onclose!({ code: 1006 }));
+    }
+    close(): void {}
+  };
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const triesOf = async (): Promise<number> => {
+    tries = 0;
+    const failing = expect(openEnvWorld.make(optionsOf()).reset(1)).rejects.toThrow(/gave up after \d attempts?; the/);
+    await vi.advanceTimersByTimeAsync(8_000);
+    await failing;
+    return tries;
+  };
+  try {
+    expect([await triesOf(), await triesOf()]).toEqual([6, 1]);
+  } finally {
+    vi.useRealTimers();
+    here.WebSocket = Working;
+  }
+  const back = openEnvWorld.make(optionsOf());
+  expect(await back.reset(1)).toContain("How many");
+  back.close!();
 });
 
 it("has its options on the command line, and one line for each mistake", () => {
