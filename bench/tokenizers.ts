@@ -1,7 +1,7 @@
 /**
  * Our reader of `tokenizer.json` beside `@huggingface/tokenizers`, both held to Python's `tokenizers`: on how many
  * texts of each kind of file the ids and the decoded text are those of the Python library, what both take for all of
- * them, and the size of both, bundled and gzipped. A table in Markdown, as in docs/tokenizers.md.
+ * them, one by one and joined to one text, and the size of both, bundled and gzipped. A table in Markdown.
  *
  *     npx tsx bench/tokenizers.ts [FILE]
  *
@@ -88,6 +88,9 @@ function resultOf<T>(compute: () => T): T | string {
 const differing = <T>(cases: readonly T[], got: (of: T) => unknown, expected: (of: T) => unknown): number =>
   cases.filter((of) => JSON.stringify(resultOf(() => got(of))) !== JSON.stringify(expected(of))).length;
 
+/** All texts as one: what is left where a call for each costs nothing. */
+const joined = (texts: readonly string[]): readonly string[] => [texts.join("\n")];
+
 /** Milliseconds of the processor for all texts, the median of some rounds. */
 function timeOf(reader: Reader, texts: readonly string[]): number {
   const rounds = Array.from({ length: ROUNDS + 1 }, () => {
@@ -99,14 +102,14 @@ function timeOf(reader: Reader, texts: readonly string[]): number {
   return median(rounds.slice(1)); // the first one compiles
 }
 
-/** The same of Python's library by kind, if Python has it. */
-function pythonTimes(): Readonly<Record<string, number>> | string {
+/** The same of Python's library by kind, if Python has it: text by text, and all as one. */
+function pythonTimes(): Readonly<Record<string, readonly number[]>> | string {
   try {
     const printed = execFileSync(PYTHON, [here("peers/tokenizers_bench.py"), FILE, String(ROUNDS)], {
       encoding: "utf8",
       stdio: ["ignore", "pipe", "pipe"],
     });
-    return JSON.parse(printed) as Record<string, number>;
+    return JSON.parse(printed) as Record<string, number[]>;
   } catch (error) {
     const { stderr = String(error) } = error as { readonly stderr?: string };
     return stderr.trim().split("\n").at(-1)!;
@@ -129,8 +132,9 @@ async function sizeOf(entry: string): Promise<number> {
 const { source, texts, sets } = JSON.parse(readFileSync(FILE, "utf8")) as Fixture;
 const python = pythonTimes();
 console.log(`${texts.length} texts, ${source}\n`);
-console.log("| kind | reader | other ids | other text | without specials | other text of drawn ids | ms |");
-console.log("| --- | --- | --: | --: | --: | --: | --: |");
+console.log("| kind | reader | other ids | other text | without specials | other text of drawn ids | ms | as one |");
+console.log("| --- | --- | --: | --: | --: | --: | --: | --: |");
+const shown = (times: readonly number[]): string => times.map((ms) => ms.toFixed(1)).join(" | ");
 for (const { name, tokenizer, cases, drawn } of sets) {
   const readers = [ours(tokenizer), ...(found === undefined ? [] : [theirs(found, tokenizer)])];
   const all = cases.map((of, i) => {
@@ -161,9 +165,10 @@ for (const { name, tokenizer, cases, drawn } of sets) {
         ([, text]) => text,
       ),
     ];
-    console.log(`| ${[name, reader.name, ...counts, timeOf(reader, texts).toFixed(1)].join(" | ")} |`);
+    const times = [timeOf(reader, texts), timeOf(reader, joined(texts))];
+    console.log(`| ${[name, reader.name, ...counts].join(" | ")} | ${shown(times)} |`);
   }
-  if (typeof python === "object") console.log(`| ${name} | Python | | | | | ${python[name]!.toFixed(1)} |`);
+  if (typeof python === "object") console.log(`| ${name} | Python | | | | | ${shown(python[name]!)} |`);
 }
 console.log(`\nOurs, gzipped: ${(await sizeOf("../nn/tokenizer.ts")).toFixed(1)} KB.`);
 if (found === undefined) console.log("@huggingface/tokenizers is not installed: npm run bench:peers");
