@@ -33,6 +33,7 @@ import type { StepReport } from "../rl/train/report.ts";
 import { dataFor } from "./data.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { environmentOf, taskOptions } from "./environments.ts";
+import { checkMeasured } from "./failures.ts";
 import { type HeldOutScore, passAtPowers } from "./heldOut.ts";
 import type { Helpers, PlayAhead } from "./helpers.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
@@ -298,6 +299,7 @@ export class Experiment {
     const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
     const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
     if (signal?.aborted) return null;
+    checkMeasured(played.trajectories);
     // All numbers but pass@k come from the first try, as if there were no others.
     const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
     let fixed = this.#fixed.get(template);

@@ -14,12 +14,13 @@ import {
 } from "../nn/index.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { EventLoop } from "../rl/play/eventLoop.ts";
-import { hasFailed, type Trajectory } from "../rl/episode/stream.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
 import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
 import { Experiment } from "./experiment.ts";
+import { FailedSteps } from "./failures.ts";
 import { metricsOfScore } from "./heldOut.ts";
 import type { Helpers } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
@@ -52,15 +53,6 @@ const TRANSCRIPTS_EVERY = 5;
  */
 const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2;
-/**
- * After how many steps in a row in which every episode failed a run stops: a server that restarts is back by then, and
- * what goes on without one only looks like training.
- */
-const MOST_FAILED_STEPS = 3;
-
-/** Why the environment failed in every one of these episodes, if it did. */
-const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
-  episodes.length > 0 && episodes.every(hasFailed) ? String(episodes[0]!.info["error"]) : undefined;
 
 /** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
 export interface StepWitness {
@@ -297,15 +289,9 @@ export class Run {
       signal: this.#signal,
     });
     this.#witness?.begins(this.#model, this.#template);
-    let failed = 0;
+    const failed = new FailedSteps();
     for await (const report of loop) {
-      const failure = failureOf(report.rows.map(({ trajectory }) => trajectory));
-      failed = failure === undefined ? 0 : failed + 1;
-      if (failed === 1) await this.#save(); // the run can be continued with this very step
-      check(
-        failed < MOST_FAILED_STEPS,
-        () => `every episode of ${failed} steps failed; --resume continues before them. The first error: ${failure}`,
-      );
+      if (failed.isFirst(report.rows)) await this.#save();
       const metrics = timed(report, clock());
       this.#witness?.ended(report);
       this.#store.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
@@ -340,15 +326,10 @@ export class Run {
     const options = { signal: this.#signal, tries, player: isRandom ? "random" : "model" } as const;
     const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
     if (score === null) return null;
-    const failure = failureOf(score.trajectories);
-    check(failure === undefined, () => `every episode of the evaluation failed. The first error: ${failure}`);
     const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, passAt } = score;
     const excess = worldLossExcess === undefined ? {} : { worldLossExcess };
-    this.#store.appendMetrics({
-      step: this.#globalStep(this.#state.done),
-      phase: "eval",
-      ...metricsOfScore(score, episodes),
-    });
+    const step = this.#globalStep(this.#state.done);
+    this.#store.appendMetrics({ step, phase: "eval", ...metricsOfScore(score, episodes) });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };
     const rates = passAt ? { passAt } : {};

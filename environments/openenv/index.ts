@@ -71,10 +71,10 @@ export interface OpenEnvOptions extends ConnectOptions {
 function toolText({ tool_name: tool, result, error }: Fields): string | undefined {
   if (typeof tool !== "string") return undefined;
   if (isFields(error)) return `error: ${String(error["message"])}`;
-  const content = isFields(result) ? result["content"] : undefined;
+  const { content, is_error: isError } = isFields(result) ? result : {};
   if (!Array.isArray(content)) return undefined;
-  const parts = content.filter(isFields).map(({ type, text }) => (typeof text === "string" ? text : `[${type}]`));
-  return `${isFields(result) && result["is_error"] === true ? "error: " : ""}${parts.join("\n")}`;
+  const parts = content.filter(isFields).map(({ type, text }) => String(text ?? `[${String(type)}]`));
+  return `${isError === true ? "error: " : ""}${parts.join("\n")}`;
 }
 
 /**
@@ -208,7 +208,7 @@ function rulesOf(options: OpenEnvOptions): Rules {
   );
   check(
     tool === undefined || (typeof tool === "string" && tool !== ""),
-    () => `${name}: tool must be the name of a tool of the server, got ${showValue(tool)}`,
+    () => `${name}: tool must be a name, got ${showValue(tool)}`,
   );
   check(
     typeof missingReward === "number",

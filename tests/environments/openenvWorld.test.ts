@@ -67,7 +67,7 @@ it("says what the server answered where a demonstration does not end", async () 
   await env.reset(1);
   await env.step(openEnvWorld.expert(env));
   expect(() => openEnvWorld.expert(env)).toThrow(
-    /not over after the 1 actions of env.demonstration; the last was answered "invalid action: message: Field required;/,
+    /after the 1 actions of env.demonstration; the last was answered "invalid action: message: Field required;/,
   );
   env.close!();
 });
@@ -104,9 +104,9 @@ it("tries a server that was not reached once for each further episode, until it 
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const triesOf = async (): Promise<number> => {
     tries = 0;
-    const failing = expect(openEnvWorld.make(optionsOf()).reset(1)).rejects.toThrow(/gave up after \d attempts?; the/);
+    const failed = openEnvWorld.make(optionsOf()).reset(1).catch(String);
     await vi.advanceTimersByTimeAsync(8_000);
-    await failing;
+    expect(await failed).toMatch(/gave up after \d attempts?; the last: openenv: no connection to/);
     return tries;
   };
   try {

@@ -31,7 +31,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   chat: 390,
   node: 1850, // folders that last; what an export leaves
   remote: 460,
-  serve: 2250,
+  serve: 2350, // the HTTP interface of OpenEnv's production mode
   cli: 660, // the line on memory, the output of workers; beams
   tools: 6350, // finished arms are checked
   site: 5560, // the formula of webrl
