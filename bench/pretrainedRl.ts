@@ -4,9 +4,10 @@
  * `npm run bench`: prompts of random tokens, a reward that is a function of the completion. Seconds are those of the
  * processor.
  *
- *     npx tsx bench/pretrainedRl.ts models/smollm bf16 2 4 64 32
+ *     npx tsx bench/pretrainedRl.ts models/smollm bf16 2 4 64 32 [STEPS]
  *
- * The numbers are groups, episodes of a group, tokens of a prompt, tokens of a completion.
+ * The numbers are groups, episodes of a group, tokens of a prompt, tokens of a completion. With STEPS, `further` has
+ * the seconds of as many steps more. bench/peers/trl_lora_bench.py measures the same of TRL with PEFT.
  */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
@@ -39,16 +40,22 @@ const model = await (await openModelFolder(path)).load(on, storage);
 const adapted = addLora(model, { r: 16, targetModules: "all-linear" }, new Rng(0));
 const task = { groups, groupSize, prompt, completion } as const;
 const loading = { seconds: seconds(), MiB: resident() };
-const { value } = await promptSteps(adapted, task).next();
+const loop = promptSteps(adapted, task);
+const { value } = await loop.next();
 const { num_tokens: tokens, reward, grad_norm: norm } = value!.metrics;
 const { peakBytes } = on.backend.stats();
 const step = { seconds: seconds(), tensors: Math.round(peakBytes / MIB), MiB: resident(), tokens, reward, norm };
+const further: number[] = [];
+for (let count = sizes[4] === undefined ? 0 : wholeNumber("steps", sizes[4], 0); count > 0; count--) {
+  await loop.next();
+  further.push(seconds());
+}
 const counted = (await rlStepMemory(model.config, { ...task, trains: { rank: 16 }, storage }))!;
 const said = {
   tensors: Math.round(counted.peak / MIB),
   MiB: Math.round(processMemory(model.config, counted).total / MIB),
   outside: Math.round(counted.outside / MIB),
 };
-console.log(JSON.stringify({ model: path, storage, ...task, loading, step, said }));
+console.log(JSON.stringify({ model: path, storage, ...task, loading, step, further, said }));
 on.dispose();
 process.exit();

@@ -70,6 +70,7 @@ class Grpo:
             reward_funcs=self.reward,
             train_dataset=Dataset.from_dict({"prompt": prompts}),
             callbacks=[self.stepper],
+            peft_config=self.adapter(),
             args=GRPOConfig(
                 output_dir=tempfile.mkdtemp(prefix="worldgrad-trl-"), use_cpu=True, bf16=False,
                 per_device_train_batch_size=batch, num_generations=task["groupSize"],
@@ -80,6 +81,14 @@ class Grpo:
             ),
         )
         threading.Thread(target=self.train, daemon=True).start()
+
+    def adapter(self):
+        """LoRA of rank `rank` on all linear layers but the head; without a rank all weights are trained."""
+        if "rank" not in self.task:
+            return None
+        from peft import LoraConfig
+
+        return LoraConfig(r=self.task["rank"], target_modules="all-linear", task_type="CAUSAL_LM")
 
     def train(self):
         try:
@@ -112,7 +121,8 @@ class Grpo:
         }
 
 
-threads = int(sys.argv[2])
-torch.set_num_threads(threads)
-name = f"TRL {trl.__version__}, transformers {transformers.__version__}, PyTorch {torch.__version__}"
-serve(f"{name}, cpu ({threads} thread{'s' if threads > 1 else ''})", {"grpo": Grpo}, "TRL")
+if __name__ == "__main__":
+    threads = int(sys.argv[2])
+    torch.set_num_threads(threads)
+    name = f"TRL {trl.__version__}, transformers {transformers.__version__}, PyTorch {torch.__version__}"
+    serve(f"{name}, cpu ({threads} thread{'s' if threads > 1 else ''})", {"grpo": Grpo}, "TRL")
