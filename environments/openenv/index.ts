@@ -73,7 +73,9 @@ function toolText({ tool_name: tool, result, error }: Fields): string | undefine
   if (isFields(error)) return `error: ${String(error["message"])}`;
   const { content, is_error: isError } = isFields(result) ? result : {};
   if (!Array.isArray(content)) return undefined;
-  const parts = content.filter(isFields).map(({ type, text }) => String(text ?? `[${String(type)}]`));
+  const parts = content
+    .filter(isFields)
+    .map(({ type, text }) => (typeof text === "string" ? text : `[${String(type)}]`));
   return `${isError === true ? "error: " : ""}${parts.join("\n")}`;
 }
 
