@@ -166,14 +166,11 @@ const FAMILIES: readonly (readonly [name: string, about: string])[] = [
     "grpo",
     "A step of the same GRPO job in worldgrad and in TRL 1.13 (transformers 5.18, PyTorch 2.13), one thread each: " +
       "playing, rewards, gradient and update of all weights. Models of 27,000, 260,000 and 857,000 parameters with 8 " +
-      "groups of 8 episodes of 48 tokens, and with one group of 8, which is TRL's batch when a script says nothing; one " +
-      "of the shape of SmolLM2-135M with 2 groups of 4 episodes of 32.",
+      "groups of 8 episodes of 48 tokens, and with one group of 8, which is TRL's batch when a script says nothing; " +
+      "one of the shape of SmolLM2-135M with 2 groups of 4 episodes of 32.",
   ],
   ["matmul", "Matrix products, layout:M×K×N. N and T say how the operands lie; NT is a linear layer's forward pass."],
-  [
-    "packed",
-    "A linear layer with frozen weights in f32, 16 or 8 bits, form:rows×in×out. One row is what drawing a token does.",
-  ],
+  ["packed", "A linear layer with frozen weights in f32, 16 or 8 bits, form:rows×in×out. One row: drawing a token."],
   ["softmax", "Softmax over rows."],
   ["norm", "LayerNorm over rows."],
   ["attention", "Causal attention."],
@@ -207,11 +204,11 @@ function besideTrl(lines: readonly ResultLine[]): string {
     `time over ours in the order of the table: ${list(({ own, trl }) => ratio(trl.rounds!, own.rounds!))} (the ` +
     "median of the ratios of two rounds side by side), " +
     `${list(({ own, trl }) => trl.ms!.median / own.ms!.median)} (of the medians in the table), ` +
-    `${list(({ own, trl }) => trl.processorMs! / own.processorMs!)} (of the processor's time). A step that did nothing ` +
-    `but its multiplications at the roofline would be at ${least}: no program with vectors of four numbers can be at ` +
+    `${list(({ own, trl }) => trl.processorMs! / own.processorMs!)} (of the processor's time). A step that did ` +
+    `nothing but its multiplications at the roofline would be at ${least}: no program with vectors of four numbers can be at ` +
     "five times with a step of 64 episodes and 260,000 parameters or more, nor at one with 135 million, as PyTorch's " +
-    "products have wider vectors and fused multiply-add. What holds up small steps is the cost of an op's call, as their " +
-    "share of the roofline says."
+    "products have wider vectors and fused multiply-add. What holds up small steps is the cost of an op's call, as " +
+    "their share of the roofline says."
   );
 }
 
