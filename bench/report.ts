@@ -205,10 +205,10 @@ function besideTrl(lines: readonly ResultLine[]): string {
     "median of the ratios of two rounds side by side), " +
     `${list(({ own, trl }) => trl.ms!.median / own.ms!.median)} (of the medians in the table), ` +
     `${list(({ own, trl }) => trl.processorMs! / own.processorMs!)} (of the processor's time). A step that did ` +
-    `nothing but its multiplications at the roofline would be at ${least}: no program with vectors of four numbers can be at ` +
-    "five times with a step of 64 episodes and 260,000 parameters or more, nor at one with 135 million, as PyTorch's " +
-    "products have wider vectors and fused multiply-add. What holds up small steps is the cost of an op's call, as " +
-    "their share of the roofline says."
+    `nothing but its multiplications at the roofline would be at ${least}: no program with vectors of four numbers ` +
+    "can be at five times with a step of 64 episodes and 260,000 parameters or more, nor at one with 135 million, as " +
+    "PyTorch's products have wider vectors and fused multiply-add. What holds up small steps is the cost of an op's " +
+    "call, as their share of the roofline says."
   );
 }
 
