@@ -14,7 +14,7 @@ import { threadWorkers } from "../node/threads.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
 import { Experiment } from "../job/experiment.ts";
 import { parseStart } from "../node/commandLine.ts";
-import { type StartOptions } from "../job/startOptions.ts";
+import type { StartOptions } from "../job/startOptions.ts";
 import type { Preset } from "../job/preset.ts";
 import { presetFor } from "../job/presets.ts";
 import { fail } from "../engine/errors.ts";
@@ -57,7 +57,7 @@ async function measure(
 ): Promise<Measured> {
   const settings = { ...preset, rl: { ...preset.rl, steps: steps + FILL }, ...(async ? { async } : {}) };
   const playAhead = { startWorkers: threadWorkers, train: trainRlAsync };
-  const experiment = new Experiment(settings, { playAhead });
+  const experiment = await Experiment.of(settings, { playAhead });
   const device = await makeDevice("wasm", { threads });
   const model = experiment.newModel(template.tokenizer, device);
   installPolicy(model, policy);

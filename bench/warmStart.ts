@@ -12,7 +12,7 @@ export interface WarmStart {
 
 /** Tokenizer and weights after the preset's warm start. */
 export async function warmStart(preset: Preset): Promise<WarmStart> {
-  const experiment = new Experiment(preset);
+  const experiment = await Experiment.of(preset);
   const tokenizer = await experiment.trainTokenizer();
   const template = new Template(tokenizer);
   const device = await makeDevice("wasm");

@@ -1,6 +1,6 @@
 /** The command line of `npm run worker`: its help, and how its flags are read. Nothing is started here. */
 import { type EnvironmentSpec, ENVIRONMENTS } from "../environments/index.ts";
-import { WORLDS } from "../job/environments.ts";
+import { WORLDS } from "../job/worlds.ts";
 import { UsageError, wholeNumber } from "../job/usage.ts";
 import type { ConnectionOptions, ServeNatsOptions } from "../nats/index.ts";
 import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";

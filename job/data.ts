@@ -1,28 +1,23 @@
 /**
  * The data settings of a run: temperatures, exploration, a curriculum, refills, the expert prefix, replay, predictions,
- * hindsight. They are plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for
- * a run and saved with its checkpoints.
+ * hindsight. They are plain data in `config.json`; dataOptions.ts makes of them what the loop is given.
  */
 import type { OptionsOf } from "../engine/optionTable.ts";
 import { nearest } from "../engine/options.ts";
-import { Rng } from "../engine/index.ts";
-import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../rl/tasks/curriculum.ts";
+import type { LEARNABILITY } from "../rl/tasks/curriculum.ts";
 import type { DynamicSamplingOptions } from "../rl/tasks/dynamic.ts";
 import type { ExpertPrefixOptions } from "../rl/tasks/expertPrefix.ts";
 import type { HindsightOptions } from "../rl/tasks/hindsight.ts";
 import type { PredictionOptions } from "../rl/tasks/predictions.ts";
-import type { DataOptions } from "../rl/tasks/play.ts";
-import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../rl/tasks/pools.ts";
-import { ReplayBuffer, type ReplayOptions } from "../rl/tasks/replay.ts";
-import { SelfPlayBuffer, type SelfPlayChoice } from "../rl/selfplay/options.ts";
-import type { Memory } from "../rl/worker/index.ts";
-import { Exploration } from "../rl/tasks/exploration.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import type { FAILED_TASKS } from "../rl/tasks/pools.ts";
+import type { ReplayOptions } from "../rl/tasks/replay.ts";
+import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
 import { UsageError } from "./usage.ts";
 import type { DataFlags, MethodFlags } from "./startOptions.ts";
-import { CURRICULA, only } from "./parts.ts";
-import { parseSchedule, type ScheduleData, scheduleOf, valuesOfSchedule } from "./schedules.ts";
-import { once, type Settings } from "./settings.ts";
+import { CURRICULA } from "./parts.ts";
+import { parseSchedule, type ScheduleData, valuesOfSchedule } from "./schedules.ts";
+import { once } from "./settings.ts";
+import type { Settings } from "./shownSettings.ts";
 import { checkYardstick, isYardstick } from "./yardsticks.ts";
 
 export type CurriculumName = keyof typeof CURRICULA;
@@ -144,72 +139,4 @@ function curriculumOf(name: string | undefined, options: Settings[string]): Curr
   if (foreign !== undefined)
     throw new UsageError(`--set curriculum.${foreign}: --curriculum ${found} has ${own.join(", ")}`);
   return { name: found, ...options };
-}
-
-/** The parts of a run that its data depends on. */
-export interface DataSource {
-  readonly env: EnvironmentSpec;
-  readonly envOptions: EnvironmentOptions;
-  readonly seed: number;
-}
-
-/** The options of `trainRl`, and by name those of them that have a memory. @throws if a number is out of range */
-export function dataFor(
-  settings: DataSettings,
-  source: DataSource,
-): { options: DataOptions; memories: Record<string, Memory>; buffer: SelfPlayBuffer | undefined } {
-  const { temperature, exploration, dynamicSampling, expertPrefix, predictions, hindsight } = settings;
-  const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
-  const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
-  const buffer = settings.selfPlay ? new SelfPlayBuffer(settings.selfPlay) : undefined;
-  const options: DataOptions = {
-    ...(temperature === undefined ? {} : { temperature: scheduleOf(temperature) }),
-    ...(exploration ? { exploration: explorationOf(exploration, source.env) } : {}),
-    ...(dynamicSampling ? { dynamicSampling } : {}),
-    ...(expertPrefix ? { expertPrefix } : {}),
-    ...(predictions ? { predictions } : {}),
-    ...(hindsight && source.env.achieved ? { hindsight: { ...hindsight, achieved: source.env.achieved } } : {}),
-    ...(curriculum ? { curriculum } : {}),
-    ...(replay ? { replay } : {}),
-  };
-  const memories = {
-    ...(curriculum ? { curriculum } : {}),
-    ...(replay ? { replay } : {}),
-    ...(buffer ? { selfPlay: buffer } : {}),
-  };
-  return { options, memories, buffer };
-}
-
-function explorationOf(
-  { epsilon, choose = "random" }: DataSettings["exploration"] & object,
-  env: EnvironmentSpec,
-): Exploration {
-  const schedule = scheduleOf(epsilon);
-  return new Exploration({
-    epsilon: schedule,
-    ...(choose === "expert" ? { choose: (_rng, _task, live): string => env.expert(live) } : {}),
-  });
-}
-
-function makeCurriculum(settings: CurriculumSettings, { env, envOptions, seed }: DataSource): Curriculum {
-  const { name, by = "family", tasks = CURRICULA.pools.tasks.default, ...numbers } = settings;
-  const learnability = (): Learnability =>
-    new Learnability({ arms: armsOf(env, by, envOptions), ...only(numbers, LEARNABILITY.fields) });
-  switch (name) {
-    case "learnability":
-      return learnability();
-    case "failed":
-      return new FailedTasks(only(numbers, FAILED_TASKS.fields));
-    case "failed+learnability":
-      return new FailedTasks({ base: learnability(), ...only(numbers, FAILED_TASKS.fields) });
-    case "pools": {
-      const draw = new Rng(seed).split("pools");
-      const seeds = new Set<number>();
-      for (let i = 0; seeds.size < tasks; i++) seeds.add(draw.split(i).int(2 ** 31)); // a set: no seed twice
-      return new DifficultyPools({
-        tasks: [...seeds].map((own) => ({ name: "task", seed: own })),
-        ...only(numbers, DIFFICULTY_POOLS.fields),
-      });
-    }
-  }
 }

@@ -2,22 +2,14 @@
  * The environments of the main job: what their episodes need, and how their warm start and RL differ
  * from the defaults. It also turns texts such as `--set env.size=2` into options of the environment.
  */
-import { fail } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
 import type { Option } from "../engine/optionTable.ts";
-import {
-  COMMON_OPTIONS,
-  type EnvironmentOptions,
-  ENVIRONMENTS,
-  type EnvironmentSpec,
-  FAULTS,
-  withFaults,
-} from "../environments/index.ts";
-import { openEnvWorld } from "../environments/openenv/world.ts";
-import { usage } from "./methods.ts";
-import { UsageError } from "./usage.ts";
+import { COMMON_OPTIONS, type EnvironmentSpec, FAULTS } from "../environments/index.ts";
+import { usage, UsageError } from "./usage.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
-import { type Settings, showSetting, type Value } from "./settings.ts";
+import { taskOptions, WORLDS } from "./worlds.ts";
+import type { Settings, Value } from "./shownSettings.ts";
+import { showSetting } from "./shownSettings.ts";
 
 /** The settings of the main job for one environment. */
 export interface EnvironmentSettings extends Tasks {
@@ -39,29 +31,6 @@ export interface EnvironmentSettings extends Tasks {
    */
   readonly arms?: string;
 }
-
-const worlds: Record<string, EnvironmentSpec> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
-/** What `--env` may name: the built-in environments, OpenEnv servers, and those that were loaded from a user's file. */
-export const WORLDS: Readonly<Record<string, EnvironmentSpec>> = worlds;
-
-/** The files of the environments that are not the library's. */
-const origins = new Map<string, string>();
-
-/**
- * Adds an environment to `WORLDS`. It takes the options of faults, as those of the library do.
- * @param origin its file; the same file may be loaded again
- * @returns false if there is another environment of this name
- */
-export function addEnvironment(spec: EnvironmentSpec, origin: string): boolean {
-  if (Object.hasOwn(worlds, spec.name) && origins.get(spec.name) !== origin) return false;
-  origins.set(spec.name, origin);
-  worlds[spec.name] = withFaults(spec);
-  return true;
-}
-
-/** The environment of a run. @throws WorldgradError if it is in a file that has not been loaded */
-export const environmentOf = ({ env, environmentFile }: Pick<Preset, "env" | "environmentFile">): EnvironmentSpec =>
-  WORLDS[env] ?? fail(`the environment "${env}" of ${environmentFile?.path ?? "a file"} has not been loaded`);
 
 /**
  * Settings with thoughts, for 4×4 boards, which take 34 tokens with their tags. A turn has 60 tokens for its thought, 4
@@ -217,18 +186,6 @@ export function environmentSettings(env: string, thoughts = false): EnvironmentS
   const near = nearest(env, known);
   const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
   throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
-}
-
-/**
- * The options of a run's environment for training tasks, for held-out tasks, or for the demonstrations of the warm
- * start.
- */
-export function taskOptions(
-  { tasks, trainTasks, demoTasks }: Tasks,
-  use: "train" | "heldout" | "demo",
-): EnvironmentOptions {
-  if (use === "heldout") return { split: "heldout", ...tasks };
-  return { split: "train", ...tasks, ...(use === "train" ? trainTasks : demoTasks) };
 }
 
 /** Throws a UsageError with the environment's own message if it does not accept these options. */

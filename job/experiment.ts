@@ -6,7 +6,6 @@ import { type Device, Rng, type Tree } from "../engine/index.ts";
 import { fail } from "../engine/errors.ts";
 import {
   AdamW,
-  addLora,
   initParams,
   type Model,
   modelConfig,
@@ -21,7 +20,7 @@ import { echo } from "../rl/methods/world/echo.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { evaluate, type Evaluation, evaluationOf } from "../rl/evaluate.ts";
 import { answerLoss, meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
-import { AdaptiveEntropy } from "../rl/methods/losses/index.ts";
+import { AdaptiveEntropy } from "../rl/methods/losses/entropy.ts";
 import type { Objective } from "../rl/methods/objective.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 import type { Reader } from "../rl/train/reader.ts";
@@ -30,18 +29,17 @@ import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
 import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/loop.ts";
 import type { StepReport } from "../rl/train/report.ts";
-import { dataFor } from "./data.ts";
+import type { DataSettings } from "./data.ts";
+import type { dataFor } from "./dataOptions.ts";
 import type { Memory } from "../rl/worker/index.ts";
-import { environmentOf, taskOptions } from "./environments.ts";
 import { checkMeasured } from "./failures.ts";
 import { type HeldOutScore, passAtPowers } from "./heldOut.ts";
 import type { Helpers, PlayAhead } from "./helpers.ts";
-import { learnsWorld, objectiveFor } from "./methods.ts";
+import { learnsWorld, loadObjective } from "./objective.ts";
 import type { Preset } from "./preset.ts";
-import { longestCompletion, templateFor } from "./presets.ts";
-import { loraOptionsOf } from "./parts.ts";
-import { criticised, rewardOptionsOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
+import { longestCompletion, templateFor } from "./template.ts";
+import { environmentOf, taskOptions } from "./worlds.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
 /** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
@@ -55,6 +53,15 @@ const memoryOf = ({
   gradientCheckpointing,
 });
 
+/** What the loop is given for a run's data settings, and what of it has a memory. */
+type RunData = ReturnType<typeof dataFor>;
+const NO_DATA: RunData = { options: {}, memories: {}, buffer: undefined };
+
+async function dataOf(preset: Preset, settings: DataSettings): Promise<RunData> {
+  const { dataFor } = await import("./dataOptions.ts");
+  return dataFor(settings, { env: environmentOf(preset), envOptions: taskOptions(preset, "train"), seed: preset.seed });
+}
+
 /** The parts of a run, made from its settings. */
 export class Experiment {
   readonly preset: Preset;
@@ -63,22 +70,28 @@ export class Experiment {
   readonly #heldOut: EnvironmentOptions;
   readonly #scripts: Scripts;
   readonly #objective: Objective;
-  readonly #data: ReturnType<typeof dataFor>;
+  readonly #data: RunData;
   readonly #rng: Rng;
   readonly #helpers: Helpers;
   #workers: RolloutWorkers | undefined;
   readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
 
-  constructor(preset: Preset, helpers: Helpers = {}) {
+  private constructor(preset: Preset, helpers: Helpers, objective: Objective, data: RunData) {
     this.preset = preset;
     this.#helpers = helpers;
     this.env = environmentOf(preset);
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
     this.#scripts = new Scripts(preset);
-    this.#objective = objectiveFor(preset.rl, longestCompletion(preset));
-    this.#data = dataFor(preset.data ?? {}, { env: this.env, envOptions: this.#train, seed: preset.seed });
+    this.#objective = objective;
+    this.#data = data;
     this.#rng = new Rng(preset.seed);
+  }
+
+  /** The parts of a run with these settings. What few runs have (methods, curricula, replay) is loaded for those. */
+  static async of(preset: Preset, helpers: Helpers = {}): Promise<Experiment> {
+    const objective = await loadObjective(preset.rl, longestCompletion(preset));
+    return new Experiment(preset, helpers, objective, preset.data ? await dataOf(preset, preset.data) : NO_DATA);
   }
 
   trainTokenizer(): Promise<Tokenizer> {
@@ -107,9 +120,9 @@ export class Experiment {
   }
 
   /** The model that RL trains: the warm start, or an adapter on it. */
-  adapted(model: Model): Model {
+  async adapted(model: Model): Promise<Model> {
     const { lora } = this.preset;
-    return lora ? addLora(model, loraOptionsOf(lora), this.#rng.split("lora")) : model;
+    return lora ? (await import("./adapter.ts")).adapted(model, lora, this.#rng.split("lora")) : model;
   }
 
   sftOptimizer(model: Model): AdamW<Tree> {
@@ -179,7 +192,7 @@ export class Experiment {
   }
 
   /** The RL phase. `reference` and `critic` are there if the method needs them (trainingState.ts). */
-  rl(
+  async *rl(
     options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
       readonly signal?: AbortSignal;
       readonly reader?: Reader | undefined;
@@ -189,9 +202,10 @@ export class Experiment {
     const { signal, reader, ...rest } = options;
     if (isYardstick(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
-      return this.#imitate(method, { model, template, optimizer, startStep, signal });
+      yield* this.#imitate(method, { model, template, optimizer, startStep, signal });
+      return;
     }
-    const data = this.#dataOptions(options, reader);
+    const data = await this.#dataOptions(options, reader);
     const { temperature, ...sampling } = this.rolloutOptions();
     const run: RlOptions = {
       ...rest,
@@ -220,9 +234,9 @@ export class Experiment {
       rng: this.#rng.split("rl"),
     };
     const { async } = this.preset;
-    if (this.preset.data?.selfPlay) return this.#selfPlay(run, this.preset.data.selfPlay);
-    if (!async) return trainRl(run);
-    return this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
+    if (this.preset.data?.selfPlay) yield* this.#selfPlay(run, this.preset.data.selfPlay);
+    else if (!async) yield* trainRl(run);
+    else yield* this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
   }
 
   /** Loads self-play, whose code only runs that make their own tasks need. */
@@ -241,16 +255,19 @@ export class Experiment {
   }
 
   /** The data options, with the rewards. Judges that ask a model ask the reference if there is one. */
-  #dataOptions(
+  async #dataOptions(
     { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
     reader: Reader | undefined,
-  ): DataOptions {
+  ): Promise<DataOptions> {
     const { rl, seed } = this.preset;
     const { options } = this.#data;
+    const isCriticised = this.#objective.tokenWeights?.name === "outcome_critic";
+    if (!rl.reward && !isCriticised) return options;
+    const { criticised, rewardOptionsOf } = await import("./rewards.ts");
     const maxLength = longestCompletion(this.preset);
     const context = { template, model: reference, reader, maxLength, seed };
     const rewards = rl.reward ? rewardOptionsOf(rl.reward, context) : {};
-    if (this.#objective.tokenWeights?.name !== "outcome_critic") return { ...options, ...rewards };
+    if (!isCriticised) return { ...options, ...rewards };
     return { ...options, ...rewards, reward: criticised(rewards.reward, context, rl.outcomeCritic) };
   }
 

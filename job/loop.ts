@@ -1,11 +1,10 @@
 /** Sizes and rates of the RL loop and its sampler, from `--set rl.…`, `--set rollout.…` or TRL's configuration. */
 import type { GrpoTraining } from "../rl/interop/grpoConfig.ts";
 import type { Objective } from "../rl/methods/objective.ts";
-import { UsageError } from "./usage.ts";
-import { usage } from "./methods.ts";
+import { usage, UsageError } from "./usage.ts";
 import { LOOP, type LoopNumbers, ROLLOUT, type SamplingNumbers, SFT, type SftNumbers } from "./parts.ts";
 import { only, TOKENIZER, type TokenizerNumbers } from "./parts.ts";
-import type { Settings } from "./settings.ts";
+import type { Settings } from "./shownSettings.ts";
 
 export interface LoopSettings {
   readonly rl: LoopNumbers;

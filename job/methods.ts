@@ -1,60 +1,31 @@
 /**
- * The method of a run: from names and numbers on the command line to the settings in `config.json`, and from those to
- * the objective. If parts do not fit together, the user gets one line before anything is written.
+ * The method of a run: from names and numbers on the command line to the settings in `config.json`. If parts do not fit
+ * together, the user gets one line before anything is written. objective.ts makes the objective of these settings.
  */
-import { WorldgradError } from "../engine/index.ts";
-import { type AdvantageEstimator, ADVANTAGES } from "../rl/methods/advantages/index.ts";
-import { type Aggregation, aggregationByName } from "../rl/methods/aggregation.ts";
+import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
+import { aggregationByName } from "../rl/methods/aggregation.ts";
 import type { ImportanceCorrectionOptions, RejectionOptions } from "../rl/methods/importanceCorrection.ts";
 import { PREFERENCE } from "../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
-import { type MethodChoice, METHODS, objectiveOf, splitNames } from "../rl/methods/presets.ts";
+import { type MethodChoice, METHODS, splitNames } from "../rl/methods/choice.ts";
+import { ALL_PARTS } from "../rl/methods/presets.ts";
 import type { RolloutFilter } from "../rl/methods/filter.ts";
 import { type AdaptiveEntropyOptions, POLICY_LOSSES } from "../rl/methods/losses/index.ts";
 import type { KlChoice } from "../rl/methods/losses/kl.ts";
 import { entryByName } from "../rl/methods/names.ts";
-import { type CriticOptions, type Objective, worldsOf } from "../rl/methods/objective.ts";
-import { oneOf, UsageError } from "./usage.ts";
+import type { CriticOptions, Objective } from "../rl/methods/objective.ts";
+import { dashed, oneOf, usage, UsageError } from "./usage.ts";
 import type { MethodFlags } from "./startOptions.ts";
-import { rewardSettings, rewardWeights } from "./rewards.ts";
-import { type ScheduleData, scheduleOf } from "./schedules.ts";
+import { baseOf, type MethodSettings, objectiveFrom, partsOf, present } from "./objective.ts";
+import { rewardSettings } from "./rewards.ts";
+import type { ScheduleData } from "./schedules.ts";
 import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
-import { METHOD_PARTS, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
-import { once, type Settings } from "./settings.ts";
+import { METHOD_PARTS } from "./parts.ts";
+import { once } from "./settings.ts";
+import type { Settings } from "./shownSettings.ts";
 
 /** The method of a run that names none. */
 export const DEFAULT_METHOD = "grpo_token+echo";
-
-/** A method as names and numbers: everything that `config.json` needs to make it again. */
-export interface MethodSettings extends Pick<
-  MethodChoice,
-  | "entropy"
-  | "imitation"
-  | "rolloutFilter"
-  | "maskTruncated"
-  | "trainObservations"
-  | "dropConstantGroups"
-  | "rewardFrom"
-  | "maxLength"
-> {
-  /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
-  readonly method: string;
-  /** Parts in place of the preset's. */
-  readonly advantage?: string;
-  readonly loss?: string;
-  readonly aggregation: Aggregation;
-  /** Options of the parts, by part and option. */
-  readonly options?: Settings;
-  /** A penalty on moving away from the warm start; with a target its coefficient adapts to the KL. */
-  readonly kl?: KlChoice;
-  readonly critic?: CriticOptions;
-  readonly importanceCorrection?: ImportanceCorrectionOptions;
-  /** The outcome, if it is not the environment's own, and the components of the return in addition to it. */
-  readonly reward?: RewardSettings;
-  readonly outcomeCritic?: OutcomeCriticOptions;
-  /** For the method `sft`: true leaves out the novice's demonstrations. */
-  readonly expertsOnly?: boolean;
-}
 
 /** The modes of `--importance-correction`. */
 const IMPORTANCE_CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
@@ -76,7 +47,7 @@ export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: Met
     if (advantage !== undefined) entryByName("advantage", ADVANTAGES, advantage);
     if (loss !== undefined) entryByName("policy loss", POLICY_LOSSES, loss);
     if (trl) return onTrl(flags, set, trl);
-    const parts = splitNames(method);
+    const parts = splitNames(method, ALL_PARTS);
     const preset = METHODS[baseOf(parts)]!.aggregation;
     return withSettings(flags, set, {
       method,
@@ -129,13 +100,13 @@ function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSett
   const said = ["advantage", "loss", "aggregation", "kl", "klTarget", "importanceCorrection"] as const;
   const taken = said.find((name) => flags[name] !== undefined);
   if (taken !== undefined) throw new UsageError(`--grpo-config says what --${dashed(taken)} says; give one of them`);
-  const addOns = splitNames(flags.method ?? "grpo").filter((name) => name !== "grpo");
+  const addOns = splitNames(flags.method ?? "grpo", ALL_PARTS).filter((name) => name !== "grpo");
   const preset = addOns.find((name) => Object.hasOwn(METHODS, name));
   if (preset !== undefined) {
     throw new UsageError(`--grpo-config is a method of its own: of --method it takes add-ons only, not ${preset}`);
   }
   const { options, ...rest } = trl;
-  const method = [...splitNames(trl.method!), ...addOns].join("+");
+  const method = [...splitNames(trl.method!, ALL_PARTS), ...addOns].join("+");
   return withSettings(flags, set, {
     ...rest,
     method,
@@ -147,7 +118,7 @@ function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSett
 /** Adds `--lambda`, `--kl`, `--importance-correction` and the settings of the parts. Nothing may be given twice. */
 function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): MethodSettings {
   const { method } = base;
-  const used = partsOf(base);
+  const used = partsOf(base, ALL_PARTS);
   const own = Object.entries(set).filter(([part]) => Object.hasOwn(METHOD_PARTS, part));
   for (const [part, values] of own) {
     if (used.includes(part)) continue;
@@ -259,6 +230,14 @@ function importanceCorrectionSettings(
   return { mode: "none", ...options["importanceCorrection"], reject: rejection };
 }
 
+/**
+ * The objective of these settings at once, for who checks them.
+ * @param maxLength as for `loadObjective`
+ * @throws UsageError with one line if the parts do not fit together
+ */
+export const objectiveFor = (settings: MethodSettings, maxLength: number): Objective =>
+  objectiveFrom(ALL_PARTS, settings, maxLength);
+
 /** Both settings, part by part. @throws UsageError if both have the same option */
 function merged(given: Settings = {}, set: Settings): Settings {
   const all: Record<string, Settings[string]> = { ...given };
@@ -271,98 +250,6 @@ function merged(given: Settings = {}, set: Settings): Settings {
   return all;
 }
 
-/** The names of advantage, loss and add-ons. */
-function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "advantage" | "loss">): string[] {
-  const parts = splitNames(method);
-  const preset = METHODS[baseOf(parts)]!;
-  return [advantage ?? preset.advantage, loss ?? preset.loss, ...parts.filter((name) => !Object.hasOwn(METHODS, name))];
-}
-
-/**
- * The objective of these settings.
- * @param maxLength L_max of Dr. GRPO's aggregation: tokens at most that the agent writes in an episode
- * @throws UsageError with one line if the parts do not fit together
- */
-export function objectiveFor(settings: MethodSettings, maxLength: number): Objective {
-  const { method, aggregation, options = {}, reward, critic } = settings;
-  const { advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection } = settings;
-  const { maskTruncated, trainObservations, dropConstantGroups, rewardFrom } = settings;
-  // A yardstick has no objective; this one needs no reference, no critic and no memory.
-  if (isYardstick(method)) return objectiveOf({ method: "grpo", advantage: "none", loss: "reinforce" });
-  return usage(() => {
-    const used = partsOf(settings);
-    const all: Record<string, object> =
-      used[0] === "gdpo" && reward ? { gdpo: { weights: rewardWeights(reward) } } : {};
-    for (const [part, values] of Object.entries(options))
-      all[part] = { ...all[part], ...values, ...schedulesOf(part, values) };
-    const needsLength = aggregation === "seq-mean-token-sum-norm";
-    const objective = objectiveOf({
-      method,
-      aggregation,
-      options: all,
-      ...present({ advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection }),
-      ...present({ maskTruncated, trainObservations, dropConstantGroups, rewardFrom }),
-      ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
-      ...(critic && readsValues(used[0]!) ? { critic } : {}),
-    });
-    checkSense(settings, objective);
-    return objective;
-  });
-}
-
-/** ECHO's λ as a function of the step. */
-const schedulesOf = (part: string, values: Settings[string]): object =>
-  part === "echo" && values["lambda"] !== undefined ? { lambda: scheduleOf(values["lambda"] as ScheduleData) } : {};
-
-const readsValues = (advantage: string): boolean => ADVANTAGES[advantage]?.make().needs?.includes("values") ?? false;
-
-/** Throws if a combination is possible but would not do what its names say. */
-function checkSense(settings: MethodSettings, objective: Objective): void {
-  const { method, critic } = settings;
-  const base = baseOf(splitNames(method));
-  const { advantage } = objective;
-  if (METHODS[base]!.critic && objective.critic === undefined) throw criticless(base, advantage);
-  if (critic && objective.critic === undefined) {
-    throw new UsageError(`--set critic.${Object.keys(critic)[0]!}: the advantage ${advantage.name} has no critic`);
-  }
-  const hasWorld = learnsWorld(settings, objective);
-  if (objective.rewardFrom && !hasWorld) {
-    throw new UsageError(
-      "--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: " +
-        "add +echo or +paw, with a weight above 0",
-    );
-  }
-  if (advantage.name === "none" && !hasWorld && !objective.kl && !objective.entropy) {
-    throw new UsageError(
-      "--advantage none learns from no reward, and the method has no world model: " +
-        "add +echo or +paw, with a weight above 0",
-    );
-  }
-}
-
-/** Whether the objective learns a world model. `--lambda 0` switches ECHO off. */
-export const learnsWorld = ({ options }: Pick<MethodSettings, "options">, objective: Objective): boolean =>
-  worldsOf(objective).some(({ name }) => name !== "echo" || options?.["echo"]?.["lambda"] !== 0);
-
-type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-/** The properties that are not undefined. */
-function present<T extends object>(object: T): Present<T> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Present<T>;
-}
-
-/** The preset among the parts; add-ons alone are added to GRPO. */
-const baseOf = (parts: readonly string[]): string => parts.find((name) => Object.hasOwn(METHODS, name)) ?? "grpo";
-
-/** The error for a preset with a critic and an advantage without: that would be another method, which has a name. */
-function criticless(base: string, { name }: AdvantageEstimator): UsageError {
-  const fitting = Object.keys(ADVANTAGES).filter(readsValues).join(", ");
-  return new UsageError(
-    `--method ${base} has a critic, which --advantage ${name} does not read: ` +
-      `choose one of ${fitting}, or --method grpo`,
-  );
-}
-
 /** Throws for losses over pairs and demonstrations, which have loops of their own: the main job learns from rewards. */
 function refuseOtherData(name: string): void {
   if (Object.hasOwn(PREFERENCE, name)) {
@@ -371,24 +258,6 @@ function refuseOtherData(name: string): void {
   if (Object.hasOwn(SUPERVISED, name)) {
     const alone = name === "sft" ? "--method sft, by itself" : `--method sft --set sft.loss=${name}`;
     throw new UsageError(`${name} learns from demonstrations, and RL from rewards: ${alone}, or --method rft`);
-  }
-}
-
-const dashed = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-
-/** Runs `make` and turns errors of the library into errors about the flags. */
-export function usage<T>(make: () => T): T {
-  try {
-    return make();
-  } catch (error) {
-    if (!(error instanceof WorldgradError)) throw error;
-    const message = error.message.replace(/^policy loss:/, "loss:").replace(/^GRPOConfig:/, "grpo-config:");
-    throw new UsageError(
-      message.replace(
-        /^(method|advantage|loss|aggregation|importanceCorrection|grpo-config|selfPlay):/,
-        (_, name: string) => `--${dashed(name)}:`,
-      ),
-    );
   }
 }
 

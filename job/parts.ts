@@ -4,7 +4,7 @@
  * An option that is added to one of these tables appears on the command line, in `--list` and in docs/methods.md.
  */
 import { flag, number, oneOf, type Option, options, type OptionsOf, schedule, text } from "../engine/optionTable.ts";
-import { LORA, type LoraOptions } from "../nn/index.ts";
+import { LORA } from "../nn/index.ts";
 import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
 import { ROLLOUT_FILTER } from "../rl/methods/filter.ts";
 import { IMPORTANCE_CORRECTION, REJECTION } from "../rl/methods/importanceCorrection.ts";
@@ -15,7 +15,8 @@ import { PREFERENCE } from "../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
 import type { Entry } from "../rl/methods/names.ts";
 import { CRITIC } from "../rl/methods/objective.ts";
-import { METHOD, TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
+import { TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
+import { METHOD } from "../rl/methods/choice.ts";
 import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
 import { SELF_PLAY } from "../rl/selfplay/options.ts";
 import { LEARNABILITY } from "../rl/tasks/curriculum.ts";
@@ -294,16 +295,3 @@ export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
 export type RewardSettings = OptionsOf<typeof REWARD> & { readonly orm?: OrmOptions };
 /** Sampling at one temperature. */
 export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };
-
-/** The adapter that these settings describe. */
-export function loraOptionsOf({ targetModules, excludeModules, ...rest }: AdapterSettings): LoraOptions {
-  return {
-    ...rest,
-    ...(targetModules === undefined ? {} : { targetModules: modulesOf(targetModules) }),
-    ...(excludeModules === undefined ? {} : { excludeModules: modulesOf(excludeModules) }),
-  };
-}
-
-/** `q_proj+v_proj` is a list of names; what has other characters is a pattern. */
-const modulesOf = (text: string): string | readonly string[] =>
-  text !== "all-linear" && /^[\w.]+(\+[\w.]+)*$/.test(text) ? text.split("+") : text;

@@ -6,7 +6,7 @@ import type { EnvironmentOptions } from "../environments/index.ts";
 import type { WeightStorage } from "../nn/index.ts";
 import type { EpisodeFormat } from "../rl/episode/template.ts";
 import type { DataSettings } from "./data.ts";
-import type { MethodSettings } from "./methods.ts";
+import type { MethodSettings } from "./objective.ts";
 import type { AdapterSettings } from "./parts.ts";
 import type { EnvironmentFile } from "./startOptions.ts";
 

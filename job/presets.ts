@@ -1,25 +1,18 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
-import type { ModelConfig, Tokenizer } from "../nn/index.ts";
+import type { ModelConfig } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
 import { checkHead } from "../rl/train/valuePretraining.ts";
 import { ENVIRONMENTS, type EnvironmentSpec } from "../environments/index.ts";
 import { checkPredictions } from "../rl/tasks/predictions.ts";
 import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
-import { Template } from "../rl/episode/template.ts";
-import { dataFor, dataSettings, temperatureOf } from "./data.ts";
-import {
-  checkTasks,
-  checkThoughts,
-  type EnvironmentSettings,
-  environmentSettings,
-  taskOptions,
-  tasksOf,
-  WORLDS,
-} from "./environments.ts";
+import { dataSettings, temperatureOf } from "./data.ts";
+import { dataFor } from "./dataOptions.ts";
+import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
+import { taskOptions, WORLDS } from "./worlds.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
-import { methodSettings, objectiveFor, usage } from "./methods.ts";
+import { methodSettings, objectiveFor } from "./methods.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
-import { UsageError } from "./usage.ts";
+import { usage, UsageError } from "./usage.ts";
 import type { ModelSize, StartOptions } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
 import { ADAPTER, EVALUATION, only } from "./parts.ts";
@@ -27,6 +20,7 @@ import { withRecipe } from "./recipes.ts";
 import { checkCritic, checkRewards } from "./rewards.ts";
 import { savedSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
+import { longestCompletion } from "./template.ts";
 import { isYardstick } from "./yardsticks.ts";
 import { checkSelfPlay } from "../rl/selfplay/options.ts";
 import { checkCount } from "../rl/async/count.ts";
@@ -65,22 +59,6 @@ const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
     initializerRange: 0.07,
   },
 };
-
-/** The largest number of tokens that the agent can write in an episode. */
-export const longestCompletion = ({ rollout, model }: Preset): number =>
-  Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
-
-/**
- * The tags around an action that has a thought before it. Each is one byte and therefore a token in every vocabulary.
- */
-const ACTION_TAGS = ["[", "]"] as const;
-
-/** The chat template of a run. */
-export const templateFor = ({ sft, pretrained }: Pick<Preset, "sft" | "pretrained">, tokenizer: Tokenizer): Template =>
-  new Template(tokenizer, {
-    ...(sft.thoughts ? { action: ACTION_TAGS } : {}),
-    ...(pretrained ? { format: pretrained.format } : {}),
-  });
 
 /** The settings in a run's `config.json`. @throws UsageError if the main job did not write the file */
 export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {

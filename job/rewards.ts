@@ -24,7 +24,9 @@ import type { Reader } from "../rl/train/reader.ts";
 import { UsageError } from "./usage.ts";
 import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
 import type { MethodFlags } from "./startOptions.ts";
-import { once, type Settings } from "./settings.ts";
+import { type COMPONENTS, weightsOf } from "./rewardWeights.ts";
+import { once } from "./settings.ts";
+import type { Settings } from "./shownSettings.ts";
 
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
@@ -39,15 +41,6 @@ const OF_INFO: Readonly<Record<ProgramRewardName | "toolrl", readonly string[]>>
 
 /** Options of one reward alone. */
 const OPTIONS_OF = { judges: "judges", timeout: "judges", matching: "toolrl" } as const;
-
-/** The components that can be added to the outcome. */
-const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;
-
-/** The weights among the settings. */
-const weightsOf = (settings: RewardSettings): Readonly<Record<string, number>> =>
-  Object.fromEntries(
-    COMPONENTS.flatMap((name) => (settings[name] === undefined ? [] : [[name, settings[name]] as const])),
-  );
 
 /**
  * The settings of the return.
@@ -82,12 +75,6 @@ export function rewardSettings(
     );
   return Object.keys(weights).length > 0 ? given : { ...given, ...CUSTOMARY };
 }
-
-/** The weights of all components, for GDPO. */
-export const rewardWeights = (settings: RewardSettings): Record<string, number> => ({
-  outcome: 1,
-  ...weightsOf(settings),
-});
 
 /** The share of the longest completion at which DAPO's overlong punishment begins. */
 const OVERLONG_FROM = 0.8;

@@ -24,10 +24,10 @@ import { FailedSteps } from "./failures.ts";
 import { metricsOfScore } from "./heldOut.ts";
 import type { Helpers } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
-import { templateFor } from "./presets.ts";
 import type { Evaluation, Summary } from "./records.ts";
 import type { Checkpoint, RunStore } from "./runStore.ts";
-import { showSettings } from "./settings.ts";
+import { showSettings } from "./shownSettings.ts";
+import { templateFor } from "./template.ts";
 import { phaseOf } from "./yardsticks.ts";
 import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
@@ -71,7 +71,8 @@ export interface RunParts extends Helpers {
 export class Run {
   readonly #store: RunStore;
   readonly #preset: Preset;
-  readonly #experiment: Experiment;
+  readonly #helpers: Helpers;
+  #experiment!: Experiment;
   readonly #device: Device;
   readonly #observer: Observer;
   readonly #signal: AbortSignal;
@@ -100,7 +101,7 @@ export class Run {
   ) {
     this.#store = store;
     this.#preset = preset;
-    this.#experiment = new Experiment(preset, helpers);
+    this.#helpers = helpers;
     this.#device = device;
     this.#observer = observer;
     this.#signal = signal;
@@ -153,6 +154,7 @@ export class Run {
   }
 
   async #prepare(resume: boolean): Promise<void> {
+    this.#experiment = await Experiment.of(this.#preset, this.#helpers);
     const checkpoint = resume ? this.#store.loadLatestCheckpoint() : null;
     await this.#load(checkpoint);
     // Only now, after all checks: a run that cannot be continued keeps all of its files.
@@ -180,7 +182,7 @@ export class Run {
     this.#state = { seconds: 0, ...saved }; // checkpoints of earlier versions have no seconds
     this.#earlierSeconds = this.#state.seconds;
     const isWarmStart = this.#state.phase === "rl" && this.#state.done === 0;
-    if (isWarmStart) this.#adapt();
+    if (isWarmStart) await this.#adapt();
     this.#optimizer = this.#newOptimizer();
     // Before the first update the moments are 0, as a new optimiser has them: a warm start may come without them, or
     // with those of a run that trains something else.
@@ -197,8 +199,8 @@ export class Run {
   }
 
   /** Chooses what RL trains, as the settings say: all weights, or an adapter. */
-  #adapt(): void {
-    this.#model = this.#experiment.adapted(this.#model);
+  async #adapt(): Promise<void> {
+    this.#model = await this.#experiment.adapted(this.#model);
     if (this.#model.trainable === undefined) return;
     const { trainable, all } = countParameters(this.#model);
     const share = ((100 * trainable) / all).toPrecision(3);
@@ -257,7 +259,7 @@ export class Run {
     if (score === null) return null;
     this.#optimizer?.dispose();
     this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label } };
-    this.#adapt();
+    await this.#adapt();
     this.#optimizer = this.#newOptimizer();
     this.#trainingState = await this.#newTrainingState();
     await this.#save();
@@ -265,9 +267,8 @@ export class Run {
   }
 
   async #reinforce(): Promise<Omit<Evaluation, "label"> | null> {
-    const { steps } = this.#preset.rl;
+    const { steps, method } = this.#preset.rl;
     const { every, episodes } = this.#preset.evaluation;
-    const { method } = this.#preset.rl;
     this.#observer.phase(phaseOf(method).during, steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();
     const due = (): boolean => {
@@ -332,9 +333,8 @@ export class Run {
     this.#store.appendMetrics({ step, phase: "eval", ...metricsOfScore(score, episodes) });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };
-    const rates = passAt ? { passAt } : {};
     const families = Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
-    const result = { episodes, successes, meanTurns, ...losses, ...rates, families };
+    const result = { episodes, successes, meanTurns, ...losses, ...(passAt ? { passAt } : {}), families };
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     if (!isRandom) await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
     return result;

@@ -4,10 +4,10 @@
  */
 import { number, options, REQUIRED, text } from "../engine/optionTable.ts";
 import type { Preset } from "./preset.ts";
-import { DEFAULT_METHOD, usage } from "./methods.ts";
+import { DEFAULT_METHOD } from "./methods.ts";
 import { COUNT, type Fields, only, WHOLE } from "./parts.ts";
 import { isRecord } from "./records.ts";
-import { UsageError } from "./usage.ts";
+import { usage, UsageError } from "./usage.ts";
 
 const RATE = { above: 0 };
 const SIZES = {

@@ -18,7 +18,7 @@ import {
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
 import type { SftOptions } from "../rl/train/loop.ts";
-import { environmentOf, taskOptions } from "./environments.ts";
+import { environmentOf, taskOptions } from "./worlds.ts";
 import type { Preset } from "./preset.ts";
 
 /** The first seed of held-out tasks; training draws seeds below 2^31. */

@@ -1,4 +1,5 @@
 /** Mistakes in the settings of a run, and the values that several settings have in common. */
+import { WorldgradError } from "../engine/index.ts";
 
 /** A mistake of the user: one line, which a program prints with exit code 2 and a page shows. */
 export class UsageError extends Error {}
@@ -34,4 +35,23 @@ export function folderName(value: string): string {
     throw new UsageError(`--name: expected letters, digits, ".", "_" and "-", got "${value}"`);
   }
   return value;
+}
+
+/** The flag of a setting: `import-correction` for `importCorrection`. */
+export const dashed = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+/** Runs `make` and turns errors of the library into errors about the flags. */
+export function usage<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof WorldgradError)) throw error;
+    const message = error.message.replace(/^policy loss:/, "loss:").replace(/^GRPOConfig:/, "grpo-config:");
+    throw new UsageError(
+      message.replace(
+        /^(method|advantage|loss|aggregation|importanceCorrection|grpo-config|selfPlay):/,
+        (_, name: string) => `--${dashed(name)}:`,
+      ),
+    );
+  }
 }

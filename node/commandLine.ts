@@ -1,10 +1,9 @@
 /** The command line of `npm start`: its help, and how its flags are read. */
 import { readFileSync } from "node:fs";
 import { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
-import { usage } from "../job/methods.ts";
 import { isRecord } from "../job/records.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "../job/startOptions.ts";
-import { UsageError } from "../job/usage.ts";
+import { usage, UsageError } from "../job/usage.ts";
 import { parse } from "./flags.ts";
 
 /** The text of `--help`. */

@@ -13,7 +13,7 @@ import { isAbsolute, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { reasonOf } from "../engine/errors.ts";
 import type { EnvironmentSpec } from "../environments/index.ts";
-import { addEnvironment } from "../job/environments.ts";
+import { addEnvironment } from "../job/worlds.ts";
 import type { Preset } from "../job/preset.ts";
 import type { EnvironmentFile, StartOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";

@@ -3,11 +3,12 @@
  * its files. The run keeps no copy of weights that it does not train, and refuses to continue if the files have
  * changed.
  */
-import { WORLDS } from "../job/environments.ts";
+import { WORLDS } from "../job/worlds.ts";
 import { Experiment } from "../job/experiment.ts";
 import type { LoadSource } from "../job/modelFiles.ts";
 import type { Preset } from "../job/preset.ts";
-import { type Source, templateFor } from "../job/presets.ts";
+import type { Source } from "../job/presets.ts";
+import { templateFor } from "../job/template.ts";
 import type { StartOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import type { Tokenizer } from "../nn/index.ts";
@@ -72,7 +73,7 @@ const MEASURED = 8;
 
 /** @throws UsageError if not even the expert's episodes fit into the tokens that an episode may have */
 export async function checkRoom(preset: Preset, tokenizer: Tokenizer): Promise<void> {
-  const longest = await new Experiment(preset).longestLesson(templateFor(preset, tokenizer), MEASURED);
+  const longest = await (await Experiment.of(preset)).longestLesson(templateFor(preset, tokenizer), MEASURED);
   const room = preset.model.maxPositions;
   if (longest <= room) return;
   throw new UsageError(

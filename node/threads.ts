@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../engine/errors.ts";
-import { WORLDS } from "../job/environments.ts";
+import { WORLDS } from "../job/worlds.ts";
 import type { EnvironmentFile } from "../job/startOptions.ts";
 import { loadEnvironment } from "./environmentFile.ts";
 import { giveWebSocket } from "./webSocket.ts";

@@ -26,7 +26,8 @@ export * from "./rewards/index.ts";
 
 // Methods: by name, or put together from parts
 export { type KlChoice } from "./methods/losses/kl.ts";
-export { listMethods, METHODS, type MethodChoice, objectiveOf } from "./methods/presets.ts";
+export { listMethods, objectiveOf } from "./methods/presets.ts";
+export { METHODS, type MethodChoice } from "./methods/choice.ts";
 export { type GrpoConfigLike, methodFromGrpoConfig, objectiveFromGrpoConfig } from "./interop/grpoConfig.ts";
 export {
   fromTokenRoles,

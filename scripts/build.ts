@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 208 * 1024,
+    budget: 210 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {

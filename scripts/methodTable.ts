@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { format } from "prettier";
 import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
 import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
-import { METHODS } from "../rl/methods/presets.ts";
+import { METHODS } from "../rl/methods/choice.ts";
 import {
   ADVANTAGE_CASES,
   CORRECTION_CASES,

@@ -5,7 +5,7 @@
 import process from "node:process";
 import { ENVIRONMENTS } from "../environments/index.ts";
 import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
-import { WORLDS } from "../job/environments.ts";
+import { WORLDS } from "../job/worlds.ts";
 import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
 import { parse, report } from "../node/flags.ts";
 import { outliveOutput } from "../node/output.ts";

@@ -2,7 +2,8 @@
 import { check } from "../engine/errors.ts";
 import { type Device, treeLeaves } from "../engine/index.ts";
 import { fileOf, modelFromCheckpoint } from "../job/modelFiles.ts";
-import { presetOf, templateFor } from "../job/presets.ts";
+import { presetOf } from "../job/presets.ts";
+import { templateFor } from "../job/template.ts";
 import { UsageError } from "../job/usage.ts";
 import { ADAPTER_FILES, disposeLora, isLora, loraFromFiles, type Model, type WeightStorage } from "../nn/index.ts";
 import { openGiven } from "../node/flags.ts";

@@ -3,9 +3,8 @@ import { device as makeDevice } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
 import type { Observer } from "../job/observer.ts";
 import type { Preset } from "../job/preset.ts";
-import type { FromAgent, ToAgent } from "./messages.ts";
+import { AGENTS, type FromAgent, type ToAgent } from "./messages.ts";
 import { Session, warmUp } from "./session.ts";
-import { AGENTS } from "./words.ts";
 
 /** The part of a worker's global object that is used, typed here because the page's library has the window's. */
 interface Scope {

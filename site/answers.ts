@@ -1,14 +1,15 @@
 /** What an agent answers to questions about its last step (questions.ts). Runs in its worker, loaded when asked. */
 import { scope } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
-import { objectiveFor } from "../job/methods.ts";
+import { objectiveFrom } from "../job/objective.ts";
 import type { Preset } from "../job/preset.ts";
-import { longestCompletion } from "../job/presets.ts";
+import { longestCompletion } from "../job/template.ts";
 import { describeEpisodes } from "../job/transcripts.ts";
 import { isYardstick } from "../job/yardsticks.ts";
 import { logits, readText } from "../nn/index.ts";
 import { clipOf, CRITIC, type Objective } from "../rl/methods/objective.ts";
-import { lossOf } from "../rl/methods/presets.ts";
+import { lossOf } from "../rl/methods/choice.ts";
+import { ALL_PARTS } from "../rl/methods/presets.ts";
 import { expectedTokens } from "../rl/play/expectation.ts";
 import { logitGradients, probabilities } from "./formulas/logits.ts";
 import { stepTerms, tokenNumbers, type TokenTerm } from "./formulas/step.ts";
@@ -39,7 +40,7 @@ export async function answer(question: Question, session: Session, preset: Prese
 function lossForm({ rl, sft }: Preset, objective: Objective): LossForm {
   // A yardstick imitates; it has no objective.
   if (isYardstick(rl.method)) return sft.loss === "dft" ? { policy: { name: "dft", options: {} } } : {};
-  return formOf(objective, lossOf(rl));
+  return formOf(objective, lossOf(rl, ALL_PARTS));
 }
 
 /** The parts of a loss, as plain data. */
@@ -56,7 +57,7 @@ export function formOf(objective: Objective, policy: NonNullable<LossForm["polic
   };
 }
 
-const objectiveOf = (preset: Preset): Objective => objectiveFor(preset.rl, longestCompletion(preset));
+const objectiveOf = (preset: Preset): Objective => objectiveFrom(ALL_PARTS, preset.rl, longestCompletion(preset));
 
 function stepView({ step, report }: LastStep, preset: Preset): StepView {
   const episodes = report.rows.map(({ trajectory, advantages, mask }) => {

@@ -1,11 +1,14 @@
 /** The fields of the page's form, with the texts, ranges and words of the project's own tables of options. */
 import { ENVIRONMENTS } from "../environments/index.ts";
 import type { Preset } from "../job/preset.ts";
-import { optionRow, showSetting, type Value } from "../job/settings.ts";
+import { optionRow } from "../job/settings.ts";
+import type { Value } from "../job/shownSettings.ts";
+import { showSetting } from "../job/shownSettings.ts";
 import { DEVICES, MODEL_SIZES } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import { YARDSTICKS } from "../job/yardsticks.ts";
-import { METHODS, TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
+import { TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
+import { METHODS } from "../rl/methods/choice.ts";
 import { experimentOfWords } from "./experiment.ts";
 import type { AgentWords, ExperimentWords, Words } from "./words.ts";
 

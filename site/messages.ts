@@ -4,6 +4,9 @@ import type { Evaluation, MetricsRecord, Score, Summary, Transcript } from "../j
 import type { Answer, Question } from "./questions.ts";
 import type { WarmStart } from "./session.ts";
 
+/** How many agents a page trains: one in a worker for each, side by side. */
+export const AGENTS = 2;
+
 export type ToAgent =
   /** Comes first, once. Without a warm start the agent makes its own. */
   | { readonly kind: "begin"; readonly preset: Preset; readonly device: "wasm" | "webgpu"; readonly warm?: WarmStart }

@@ -1,13 +1,15 @@
 /**
  * The live page: the experiment that the address names, the form that changes it, and links to experiments that are
- * worth a look. A change writes the address, so that it can be sent to somebody and the back button works.
+ * worth a look. A change writes the address, so that it can be sent to somebody and the back button works. An address
+ * without words means the experiment that was made with the page (scripts/sitePage.ts); what reads words is loaded with
+ * the first that has some.
  */
 import { UsageError } from "../job/usage.ts";
 import { element } from "../tools/page/dom.ts";
 import type { Controls } from "./controls.ts";
-import { experimentOf, type PageExperiment } from "./experiment.ts";
+import type { PageExperiment } from "./experiment.ts";
 import { LiveRun } from "./live.ts";
-import { addressOf, AGENTS } from "./words.ts";
+import { AGENTS } from "./messages.ts";
 
 const byId = (id: string): HTMLElement => document.getElementById(id)!;
 const say = (text: string): void => void (byId("status").textContent = text);
@@ -35,12 +37,12 @@ const report = element("button", { type: "button" }, "Save report");
 byId("exports").append(program, report);
 program.addEventListener("click", withRun(exportProgram));
 report.addEventListener("click", withRun(saveReport));
-addEventListener("popstate", start);
-start();
+addEventListener("popstate", begin);
+begin();
 
 /** Makes the form when its box is opened; until then nobody waits for its code. */
 async function openForm(): Promise<void> {
-  const { Controls } = await import("./controls.ts");
+  const [{ Controls }, { addressOf }] = await Promise.all([import("./controls.ts"), import("./words.ts")]);
   form = new Controls(AGENTS, (words) => {
     const address = addressOf(words).toString();
     visit(address === "" ? location.pathname : `?${address}`);
@@ -52,7 +54,7 @@ async function openForm(): Promise<void> {
 /** Goes to an address of this page, as a link does, without loading the page again. */
 function visit(address: string): void {
   history.pushState(null, "", address);
-  start();
+  begin();
 }
 
 /** What leaves the page: a program of the experiment, and a report of what has been trained. */
@@ -79,22 +81,31 @@ function withRun(act: (own: LiveRun) => Promise<void>): () => void {
   };
 }
 
+/** Begins the experiment of the address; what goes wrong is said. */
+function begin(): void {
+  start().catch((error: unknown) => say(textOf(error)));
+}
+
 /** Ends what runs and begins the experiment of the address. */
-function start(): void {
+async function start(): Promise<void> {
   run?.dispose();
   run = undefined;
-  const experiment = experimentInAddress();
-  if (experiment === null) return;
+  const { search } = location;
+  const experiment = await experimentIn(search);
+  // Another address may have come while the code that reads this one was loaded.
+  if (experiment === null || location.search !== search || run) return;
   form?.show(experiment);
   markCurrent();
   run = new LiveRun(experiment, places);
-  run.begin().catch((error: unknown) => say(textOf(error)));
+  await run.begin();
 }
 
 /** @returns null, and says why, if the address names none */
-function experimentInAddress(): PageExperiment | null {
+async function experimentIn(search: string): Promise<PageExperiment | null> {
+  if (search === "") return JSON.parse(byId("experiment").textContent) as PageExperiment;
+  const { experimentOf } = await import("./experiment.ts");
   try {
-    return experimentOf(new URLSearchParams(location.search));
+    return experimentOf(new URLSearchParams(search));
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     say(error.message);

@@ -8,9 +8,7 @@ import { AGENT_FLAGS, type Arm, parseArms, settingsIn } from "../job/arms.ts";
 import { environmentSettings } from "../job/environments.ts";
 import { type Said, START_FLAGS } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
-
-/** How many agents a page trains: one in a worker for each, side by side. */
-export const AGENTS = 2;
+import { AGENTS } from "./messages.ts";
 
 /** Values by flag or by PART.OPTION; a switch has the value undefined. */
 export type Words = Readonly<Record<string, string | undefined>>;

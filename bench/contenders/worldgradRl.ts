@@ -35,7 +35,7 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
     tokenizer: { ...full.tokenizer, corpusEpisodes: 300 },
     sft: { ...full.sft, demonstrations: 400, steps: warmup },
   };
-  const experiment = new Experiment(preset);
+  const experiment = await Experiment.of(preset);
   const tokenizer = await experiment.trainTokenizer();
   const template = new Template(tokenizer);
   const model = experiment.newModel(tokenizer, on);

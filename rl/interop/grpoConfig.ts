@@ -5,7 +5,8 @@
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
 import type { ImportanceCorrectionOptions } from "../methods/importanceCorrection.ts";
-import { type MethodChoice, objectiveOf } from "../methods/presets.ts";
+import { objectiveOf } from "../methods/presets.ts";
+import type { MethodChoice } from "../methods/choice.ts";
 import type { Objective } from "../methods/objective.ts";
 
 /** The fields of TRL's configuration that are understood. TRL's documentation explains them. */

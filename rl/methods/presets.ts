@@ -1,17 +1,10 @@
-/**
- * Methods by name. A preset says which parts make a method. Add-ons (a world model, a token weighting) are added to any
- * preset with a plus sign: `dapo+echo+actfocus`. An add-on alone is added to GRPO. Each part of a preset can also be
- * exchanged by name.
- */
-import { check, fail } from "../../engine/errors.ts";
-import { showValue } from "../../engine/options.ts";
-import { flag, inCode, number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
-import { KL_PENALTY, type KlChoice } from "./losses/kl.ts";
+/** Methods by name, with all parts that there are. choice.ts says what a name means. */
 import { ADVANTAGES } from "./advantages/index.ts";
-import { type Aggregation, AGGREGATION_FORMULAS, AGGREGATIONS, aggregationByName } from "./aggregation.ts";
-import { importanceCorrection, type ImportanceCorrectionOptions } from "./importanceCorrection.ts";
-import type { RolloutFilter } from "./filter.ts";
-import { ECHO, echo, type WorldObjective } from "./world/echo.ts";
+import { AGGREGATION_FORMULAS, AGGREGATIONS } from "./aggregation.ts";
+import { type MethodChoice, type MethodParts, METHODS, objectiveFrom } from "./choice.ts";
+import { POLICY_LOSSES } from "./losses/index.ts";
+import { mergeTables, type Table } from "./names.ts";
+import type { Objective } from "./objective.ts";
 import {
   ACT_FOCUS,
   actFocus,
@@ -21,33 +14,11 @@ import {
   type TokenWeighting,
   topEntropy,
 } from "./tokenWeights.ts";
-import {
-  AdaptiveEntropy,
-  type AdaptiveEntropyOptions,
-  AdaptiveKl,
-  DecayingKl,
-  klEstimatorByName,
-  POLICY_LOSSES,
-} from "./losses/index.ts";
-import { entryByName, type Table } from "./names.ts";
-import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
-import { PAW, paw } from "./world/paw.ts";
+import { ECHO_WORLD, type WorldObjective } from "./world/echo.ts";
+import { PAW_WORLD } from "./world/paw.ts";
 
 /** Losses on what the environment wrote. */
-export const WORLD: Table<WorldObjective> = {
-  echo: {
-    options: ECHO,
-    make: echo,
-    formula: "λ·mean over episodes of −(1/|O|)Σ lp on the environment's tokens",
-    source: "ECHO, arXiv 2605.24517",
-  },
-  paw: {
-    options: PAW,
-    make: paw,
-    formula: "λ_g·mean over the top-α transitions by action entropy of Σ 1[p≤ρ]·(1−p)/|o|, λ_g = 1 − R̄_g/R_max",
-    source: "PaW, arXiv 2606.02388",
-  },
-};
+export const WORLD: Table<WorldObjective> = mergeTables(ECHO_WORLD, PAW_WORLD);
 
 /** Weights of the agent's tokens. */
 export const TOKEN_WEIGHTS: Table<TokenWeighting> = {
@@ -71,245 +42,16 @@ export const TOKEN_WEIGHTS: Table<TokenWeighting> = {
   },
 };
 
-/** A preset: the names of a method's parts. */
-export interface Method {
-  readonly description: string;
-  readonly source: string;
-  readonly advantage: string;
-  readonly loss: string;
-  readonly aggregation: Aggregation;
-  readonly advantageOptions?: object;
-  readonly lossOptions?: object;
-  readonly critic?: true;
-  readonly dropConstantGroups?: true;
-  readonly imitation?: number;
-}
-
-const method = (
-  description: string,
-  source: string,
-  advantage: string,
-  loss: string,
-  aggregation: Aggregation = "token-mean",
-  more: Partial<Method> = {},
-): Method => ({ description, source, advantage, loss, aggregation, ...more });
-
-const CLIP_HIGHER = { lossOptions: { epsilon: 0.2, epsilonHigh: 0.28 } };
-const CRITIC = { critic: true } as const;
-
-/** All presets. */
-// prettier-ignore
-export const METHODS: Readonly<Record<string, Method>> = {
-  grpo: method("group-relative advantages, PPO's clip, mean over sequences", "arXiv 2402.03300",
-    "grpo", "ppo", "seq-mean-token-mean"),
-  grpo_token: method("GRPO with the clip and the mean over tokens of DAPO; groups without spread stay in",
-    "arXiv 2402.03300, 2503.14476", "grpo", "ppo", "token-mean", CLIP_HIGHER),
-  dapo: method("GRPO with clip-higher, mean over tokens, groups without spread left out", "arXiv 2503.14476",
-    "grpo", "ppo", "token-mean", { ...CLIP_HIGHER, dropConstantGroups: true }),
-  dr_grpo: method("GRPO without its two biases: no division by the deviation, none by the length", "arXiv 2503.20783",
-    "centred", "ppo", "seq-mean-token-sum-norm"),
-  cispo: method("the ratio is a capped weight; every token keeps its gradient", "arXiv 2506.13585", "grpo", "cispo"),
-  gspo: method("one ratio per sequence, clipped", "arXiv 2507.18071", "grpo", "gspo", "seq-mean-token-mean"),
-  luspo: method("GSPO, each sequence weighed by its length", "LUSPO 2026; TRL `luspo`",
-    "grpo", "gspo", "seq-mean-token-sum"),
-  gmpo: method("one geometric-mean ratio per sequence, clipped token by token", "arXiv 2507.20673",
-    "grpo", "gmpo", "seq-mean-token-mean"),
-  vespo: method("sequence weights through a smooth kernel", "arXiv 2602.10693", "grpo", "vespo"),
-  sapo: method("a smooth gate in the clip's place", "arXiv 2511.20347", "grpo", "sapo", "seq-mean-token-mean"),
-  dppo_tv: method("trust region by total variation", "arXiv 2602.04879", "grpo", "dppo_tv"),
-  dppo_kl: method("trust region by binary KL", "arXiv 2602.04879", "grpo", "dppo_kl"),
-  kl_cov: method("a KL penalty on the tokens that cost entropy", "arXiv 2505.22617", "grpo", "kl_cov"),
-  clip_cov: method("no gradient on some of the tokens that cost entropy", "arXiv 2505.22617", "grpo", "clip_cov"),
-  m2po: method("a budget for the second moment of the ratios, for old samples", "arXiv 2510.01161", "grpo", "m2po"),
-  dro: method("regression towards the advantage, off-policy", "arXiv 2405.19107", "grpo", "dro"),
-  webrl: method("regression of a sequence's log-ratio to the reference; a group's mean in the place of the critic",
-    "arXiv 2411.02337", "centred", "webrl", "seq-mean-token-mean"),
-  gpg: method("plain policy gradient, scaled by what was informative", "arXiv 2504.02546", "gpg", "reinforce"),
-  rloo: method("REINFORCE, baseline: the mean of the others", "arXiv 2402.14740",
-    "rloo", "reinforce", "seq-mean-token-sum"),
-  opo: method("REINFORCE, baseline weighed by length", "arXiv 2505.23585", "opo", "reinforce"),
-  max_rl: method("rare successes weigh more", "arXiv 2602.02710", "max_rl", "reinforce"),
-  pass_at_k: method("only the best of a group is trained", "arXiv 2503.19595", "pass_at_k", "ppo"),
-  gdpo: method("each component of the reward compared by itself, then their sum over the batch", "arXiv 2601.05242",
-    "gdpo", "ppo"),
-  rae: method("REINFORCE, baseline: a running mean of the returns; no groups", "arXiv 2506.24119", "rae", "reinforce"),
-  rft: method("imitates its own successes, and nothing else", "arXiv 2304.06767", "rft", "reinforce"),
-  remax: method("REINFORCE, baseline: the greedy rollout", "arXiv 2310.10505", "remax", "reinforce"),
-  "reinforce++": method("returns-to-go, whitened over the batch; no groups", "arXiv 2501.03262", "reinforce++", "ppo"),
-  "reinforce++-baseline": method("minus the group's mean, whitened over the batch", "arXiv 2501.03262",
-    "reinforce++-baseline", "ppo"),
-  "trr++": method("REINFORCE++ with a baseline for each family of tasks, as self-play has", "arXiv 2505.03335",
-    "trr++", "ppo"),
-  otb: method("a baseline of least variance for every token", "arXiv 2602.07078",
-    "optimal_token_baseline", "reinforce"),
-  ppo: method("a critic and GAE", "arXiv 1707.06347", "gae", "ppo", "token-mean", CRITIC),
-  vapo: method("PPO with a λ that grows with length, clip-higher, successes imitated", "arXiv 2504.05118",
-    "vapo", "ppo", "token-mean", { ...CRITIC, ...CLIP_HIGHER, imitation: 0.1 }),
-  ragen: method("PPO with GAE over turns, then over tokens", "arXiv 2504.20073",
-    "bi_level_gae", "ppo", "token-mean", CRITIC),
-  vtrace: method("actor-critic corrected for an older sampler", "arXiv 1802.01561",
-    "vtrace", "reinforce", "token-mean", CRITIC),
-  gigpo: method("GRPO, and steps compared where the same state was met", "arXiv 2505.10978", "gigpo", "ppo"),
-  beacon: method("GRPO, and steps compared on the way to the same milestone", "arXiv 2605.06078", "milestone", "ppo"),
+/** All parts. */
+export const ALL_PARTS: MethodParts = {
+  advantages: ADVANTAGES,
+  losses: POLICY_LOSSES,
+  worlds: WORLD,
+  tokenWeights: TOKEN_WEIGHTS,
 };
 
-const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
-
-/** A method as names and numbers, so that a file can hold it. Options that are objects have tables of their own. */
-export const METHOD = options("method", {
-  method: text("grpo", "a preset and any add-ons: `grpo`, `echo`, `dapo+echo+actfocus`"),
-  advantage: text(undefined, "the advantage estimator to use in place of the preset's"),
-  loss: text(undefined, "the policy loss to use in place of the preset's"),
-  aggregation: text(undefined, "the aggregation to use in place of the preset's"),
-  options: inCode<Readonly<Record<string, object>>>(
-    "options of the parts, by name of the part: { echo: { lambda: 0.02 }, ppo: { epsilonHigh: 0.28 } }",
-    "an object with an object of options for each part",
-    isObject,
-  ),
-  maxLength: number(undefined, "L_max of `seq-mean-token-sum-norm`", { above: 0 }),
-  kl: inCode<KlChoice>("a penalty on moving away from the reference", "an object of options", isObject),
-  entropy: inCode<number | AdaptiveEntropyOptions>(
-    "coefficient of the entropy bonus: a number, or an object with a `target` that the coefficient adapts to " +
-      "(`AdaptiveEntropy`)",
-    "a number ≥ 0, or an object of options",
-    (value) => isObject(value) || (typeof value === "number" && value >= 0),
-  ),
-  imitation: number(undefined, "μ, the weight of imitating successful rollouts; by default the preset's (VAPO: 0.1)", {
-    min: 0,
-  }),
-  rolloutFilter: inCode<RolloutFilter>("leaves out groups of little spread", "an object of options", isObject),
-  critic: inCode<CriticOptions>(
-    "options of the value loss, for a method with a critic",
-    "an object of options",
-    isObject,
-  ),
-  importanceCorrection: inCode<ImportanceCorrectionOptions>(
-    "importance correction for a sampler that is not the learner",
-    "an object of options",
-    isObject,
-  ),
-  dropConstantGroups: flag(
-    undefined,
-    "whether groups without spread are left out of the denominators; by default the preset's (DAPO: true)",
-  ),
-  maskTruncated: flag(false, "whether rollouts that ran out of tokens are left out of the policy term"),
-  trainObservations: flag(
-    false,
-    "a mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, " +
-      "as if the agent had chosen it",
-  ),
-  rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
-});
-/**
- * A method for `objectiveOf`, as names and numbers that a file can hold: a preset with add-ons (`method`, default
- * `grpo`), parts to use in place of the preset's, and options of the parts by their names (docs/methods.md lists all).
- */
-export type MethodChoice = OptionsOf<typeof METHOD>;
-
 /** The objective that these names and numbers describe. @throws if the parts do not fit together */
-export function objectiveOf(given: MethodChoice): Objective {
-  check(
-    typeof given === "object",
-    () => `objectiveOf: expected an object such as { method: "grpo" }, got ${showValue(given)}`,
-  );
-  const choice = METHOD.read(given);
-  const { options = {}, maxLength, kl, entropy = 0, critic, rolloutFilter, maskTruncated, rewardFrom } = choice;
-  const parts = splitNames(choice.method);
-  const presets = parts.filter((name) => Object.hasOwn(METHODS, name));
-  check(
-    presets.length <= 1,
-    () => `method: "${choice.method}" names ${presets.length} presets, ${presets.join(" and ")}; one is possible`,
-  );
-  const preset = METHODS[presets[0] ?? "grpo"]!;
-  const advantage = choice.advantage ?? preset.advantage;
-  const loss = choice.loss ?? preset.loss;
-  const worlds = parts.filter((name) => Object.hasOwn(WORLD, name));
-  const weighting = parts.filter((name) => Object.hasOwn(TOKEN_WEIGHTS, name));
-  check(weighting.length <= 1, () => `method: one token weighting is possible, got ${weighting.join(" and ")}`);
-  const used = [advantage, loss, ...worlds, ...weighting];
-  for (const name of Object.keys(options)) {
-    check(
-      used.includes(name),
-      () => `method: options for "${name}", which is no part of it; its parts are ${used.join(", ")}`,
-    );
-  }
-  const estimator = entryByName("advantage", ADVANTAGES, advantage).make({
-    ...(advantage === preset.advantage ? preset.advantageOptions : {}),
-    ...options[advantage],
-  });
-  const policyLoss = entryByName("policy loss", POLICY_LOSSES, loss).make(lossOf(choice).options);
-  const aggregation = aggregationByName(choice.aggregation ?? preset.aggregation);
-  check(
-    aggregation !== "seq-mean-token-sum-norm" || maxLength !== undefined,
-    () => "method: seq-mean-token-sum-norm needs maxLength, the longest completion",
-  );
-  const imitation = choice.imitation ?? preset.imitation ?? 0;
-  const objective: Objective = {
-    advantage: estimator,
-    policyLoss,
-    aggregation,
-    ...(maxLength === undefined ? {} : { maxLength }),
-    ...(worlds.length > 0 ? { world: worlds.map((name) => WORLD[name]!.make(options[name])) } : {}),
-    ...(weighting.length > 0 ? { tokenWeights: TOKEN_WEIGHTS[weighting[0]!]!.make(options[weighting[0]!]) } : {}),
-    ...(estimator.needs?.includes("values") ? { critic: {} } : {}),
-    ...(critic ? { critic } : {}),
-    ...(kl ? { kl: klOf(kl) } : {}),
-    ...(typeof entropy !== "number" ? { entropy: new AdaptiveEntropy(entropy) } : entropy === 0 ? {} : { entropy }),
-    ...(imitation === 0 ? {} : { imitation }),
-    ...(rolloutFilter ? { rolloutFilter } : {}),
-    ...(choice.importanceCorrection ? { importanceCorrection: importanceCorrection(choice.importanceCorrection) } : {}),
-    ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
-    ...(maskTruncated ? { maskTruncated } : {}),
-    ...(choice.trainObservations ? { trainObservations: true } : {}),
-    ...(rewardFrom === 0 ? {} : { rewardFrom }),
-  };
-  checkObjective(objective);
-  return objective;
-}
-
-/** The name of a method's policy loss, and the options that it is made with, as far as they are given. */
-export function lossOf({ method = "grpo", loss, options = {} }: Pick<MethodChoice, "method" | "loss" | "options">): {
-  name: string;
-  options: object;
-} {
-  const preset = METHODS[splitNames(method).find((name) => Object.hasOwn(METHODS, name)) ?? "grpo"]!;
-  const name = loss ?? preset.loss;
-  return { name, options: { ...(name === preset.loss ? preset.lossOptions : {}), ...options[name] } };
-}
-
-function klOf(choice: KlChoice): KlOptions {
-  const { beta, target, horizon, decay, estimator, in: where, importance } = KL_PENALTY.read(choice);
-  check(target === undefined || decay === 1, () => "kl: target and decay both change beta; give one of them");
-  const constant = decay === 1 ? beta : new DecayingKl({ beta, decay });
-  return {
-    beta: target === undefined ? constant : new AdaptiveKl({ beta, target, horizon }),
-    estimator: klEstimatorByName(estimator),
-    in: where,
-    importance,
-  };
-}
-
-/**
- * The names between plus signs. `reinforce++` and `reinforce++-baseline` contain plus signs themselves.
- * @throws if a name is unknown or there twice
- */
-export function splitNames(text: string): string[] {
-  const all = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(TOKEN_WEIGHTS)];
-  const known = all.toSorted((a, b) => b.length - a.length); // the longest name that fits is taken
-  const names: string[] = [];
-  for (let rest = text; rest !== "";) {
-    const name = known.find((k) => rest === k || rest.startsWith(`${k}+`)) ?? rest.split("+")[0]!;
-    if (!known.includes(name)) {
-      entryByName("method", Object.fromEntries(all.map((k) => [k, k])), name);
-      fail(`method: unknown name "${name}"`);
-    }
-    check(!names.includes(name), () => `method: "${name}" is there twice in "${text}"`);
-    names.push(name);
-    rest = rest.slice(name.length + 1);
-  }
-  check(names.length > 0, () => "method: the name is empty");
-  return names;
-}
+export const objectiveOf = (given: MethodChoice): Objective => objectiveFrom(ALL_PARTS, given);
 
 /** For `--list`: one line per method, loss, advantage and aggregation, with its name, its formula and its source. */
 export function listMethods(): string {

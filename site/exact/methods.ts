@@ -5,7 +5,8 @@
  */
 import { rae } from "../../rl/methods/advantages/outcome.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { type MethodChoice, objectiveOf } from "../../rl/methods/presets.ts";
+import { objectiveOf } from "../../rl/methods/presets.ts";
+import type { MethodChoice } from "../../rl/methods/choice.ts";
 import { MAX_OWN_TOKENS } from "./task.ts";
 
 export interface PageMethod {

@@ -8,7 +8,8 @@ import { ENVIRONMENTS } from "../../environments/index.ts";
 import { CURRICULA, REWARDS } from "../../job/parts.ts";
 import { RECIPES } from "../../job/recipes.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { METHODS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { METHODS } from "../../rl/methods/choice.ts";
 import { SELF_PLAY_NAMES } from "../../rl/selfplay/options.ts";
 import { type Job, startIn } from "../support/mainJob.ts";
 

@@ -12,7 +12,7 @@ import { Experiment } from "../../job/experiment.ts";
 import { definedOf } from "../support/mainJob.ts";
 import { UsageError } from "../../job/usage.ts";
 import { parseStart, withFiles } from "../../node/commandLine.ts";
-import { type StartOptions } from "../../job/startOptions.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
 import type { Preset } from "../../job/preset.ts";
 import { presetFor } from "../../job/presets.ts";
 import type { Summary } from "../../job/records.ts";
@@ -229,7 +229,10 @@ describe("what RL is measured against", () => {
   test("sft without novices leaves theirs out; the expert's tasks are those that RL draws", async () => {
     const episodesOf = async (text: string): Promise<{ seeds: Set<number>; failed: number }> => {
       const preset = presetWith(text);
-      const experiment = new Experiment({ ...preset, sft: { ...preset.sft, demonstrations: 30, noviceShare: 0.5 } });
+      const experiment = await Experiment.of({
+        ...preset,
+        sft: { ...preset.sft, demonstrations: 30, noviceShare: 0.5 },
+      });
       const tokenizer = await experiment.trainTokenizer();
       const template = new Template(tokenizer);
       const model = experiment.newModel(tokenizer, device);

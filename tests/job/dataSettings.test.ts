@@ -5,7 +5,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { UsageError } from "../../job/usage.ts";
-import { dataFor } from "../../job/data.ts";
+import { dataFor } from "../../job/dataOptions.ts";
 import type { Preset } from "../../job/preset.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";

@@ -3,7 +3,7 @@
  * demonstrations; and a novice whose guesses are read and not imitated.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { taskOptions, WORLDS } from "../../job/environments.ts";
+import { taskOptions, WORLDS } from "../../job/worlds.ts";
 import { Experiment } from "../../job/experiment.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { Preset } from "../../job/preset.ts";
@@ -159,7 +159,7 @@ describe("a novice", () => {
    * read.
    */
   const novices = async (preset: Preset): Promise<{ weights: Record<number, Set<boolean>>; read: boolean }> => {
-    const experiment = new Experiment(preset);
+    const experiment = await Experiment.of(preset);
     const tokenizer = await experiment.trainTokenizer();
     const template = new Template(tokenizer);
     const demonstrations = await experiment.demonstrations(template);
@@ -197,7 +197,7 @@ describe("a novice", () => {
   test("writes a share of what the tokenizer is learnt from, where the preset says so", async () => {
     const preset = small("calculator");
     const tokens = async (novicesToo: boolean): Promise<string> => {
-      const experiment = new Experiment({ ...preset, tokenizer: { ...preset.tokenizer, novices: novicesToo } });
+      const experiment = await Experiment.of({ ...preset, tokenizer: { ...preset.tokenizer, novices: novicesToo } });
       return JSON.stringify((await experiment.trainTokenizer()).toJSON());
     };
     expect(await tokens(true)).not.toBe(await tokens(false));

@@ -1,6 +1,6 @@
 /** The main job with an adapter: what `--set lora.…` becomes. */
 import { describe, expect, it } from "vitest";
-import { loraOptionsOf } from "../../job/parts.ts";
+import { loraOptionsOf } from "../../job/adapter.ts";
 import { presetFor } from "../../job/presets.ts";
 import { startOptions } from "../../job/startOptions.ts";
 

@@ -12,7 +12,8 @@ import { Experiment } from "../../job/experiment.ts";
 import { objectiveFor } from "../../job/methods.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { Preset } from "../../job/preset.ts";
-import { longestCompletion, presetOf } from "../../job/presets.ts";
+import { presetOf } from "../../job/presets.ts";
+import { longestCompletion } from "../../job/template.ts";
 import { createRun } from "../../node/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { modelFromFiles, modelToFiles } from "../../nn/checkpoint.ts";
@@ -20,7 +21,7 @@ import { grpo } from "../../rl/methods/advantages/index.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
-import { METHODS } from "../../rl/methods/presets.ts";
+import { METHODS } from "../../rl/methods/choice.ts";
 import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
 import { Template } from "../../rl/episode/template.ts";
 import type { StepReport } from "../../rl/train/report.ts";
@@ -37,7 +38,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const objectiveOfFlags = (...args: string[]): Objective => new Experiment(presetOfFlags(...args)).objective();
+const objectiveOfFlags = (...args: string[]): Objective => {
+  const preset = presetOfFlags(...args);
+  return objectiveFor(preset.rl, longestCompletion(preset));
+};
 
 describe("settings", () => {
   test("without flags: GRPO and ECHO with the numbers that the main job has always had", () => {
@@ -171,7 +175,7 @@ describe("through the experiment", () => {
   let template: Template;
   let warm: Awaited<ReturnType<typeof modelToFiles>>;
   beforeAll(async () => {
-    const experiment = new Experiment(lake());
+    const experiment = await Experiment.of(lake());
     const tokenizer = await experiment.trainTokenizer();
     template = new Template(tokenizer);
     const model = experiment.newModel(tokenizer, device);
@@ -187,7 +191,7 @@ describe("through the experiment", () => {
     ["--method", "vapo+echo+actfocus", "--kl", "0.1"],
     ["--lambda", "0"],
   ])("%s %s trains with finite metrics", async (...flags) => {
-    const experiment = new Experiment(lake(...flags));
+    const experiment = await Experiment.of(lake(...flags));
     const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
     const { reference, critic } = await TrainingState.ofWarmStart(experiment, model, template);
     const objective = experiment.objective();
@@ -215,9 +219,9 @@ describe("through the experiment", () => {
   });
 
   test.each(Object.keys(ENVIRONMENTS))("%s: demonstrations fit, and a step of each phase is done", async (env) => {
-    const experiment = new Experiment(small(presetOfFlags("--quick", "--env", env)));
+    const experiment = await Experiment.of(small(presetOfFlags("--quick", "--env", env)));
     const { sft, rl } = experiment.preset;
-    const short = new Experiment({ ...experiment.preset, sft: { ...sft, steps: 3 }, rl: { ...rl, steps: 1 } });
+    const short = await Experiment.of({ ...experiment.preset, sft: { ...sft, steps: 3 }, rl: { ...rl, steps: 1 } });
     const tokenizer = await short.trainTokenizer();
     const own = new Template(tokenizer);
     const demonstrations = await short.demonstrations(own);

@@ -1,9 +1,10 @@
 /** `--reward`: which outcomes a run can be paid by, what they are worth, and what is refused. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { criticised, rewardOf as returnOf, rewardOptionsOf, rewardWeights } from "../../job/rewards.ts";
+import { criticised, rewardOf as returnOf, rewardOptionsOf } from "../../job/rewards.ts";
+import { rewardWeights } from "../../job/rewardWeights.ts";
 import type { RewardSettings } from "../../job/parts.ts";
-import { showSettings } from "../../job/settings.ts";
+import { showSettings } from "../../job/shownSettings.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
 import { approvalJudge } from "../../rl/preferences/judges.ts";

@@ -7,13 +7,16 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Experiment } from "../../job/experiment.ts";
+import { objectiveFor } from "../../job/methods.ts";
+import type { Preset } from "../../job/preset.ts";
+import { longestCompletion } from "../../job/template.ts";
 import { UsageError } from "../../job/usage.ts";
 import { presetOf } from "../../job/presets.ts";
 import { rewardOf } from "../../job/rewards.ts";
 import { createRun } from "../../node/runFolder.ts";
 import { parseSchedule, scheduleOf, showSchedule } from "../../job/schedules.ts";
-import { listSettings, showSettings } from "../../job/settings.ts";
+import { listSettings } from "../../job/settings.ts";
+import { showSettings } from "../../job/shownSettings.ts";
 import { gae } from "../../rl/methods/advantages/index.ts";
 import { AdaptiveKl } from "../../rl/methods/losses/index.ts";
 import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
@@ -38,7 +41,8 @@ const GRPO_CONFIG = {
 beforeAll(() => writeFileSync(config, JSON.stringify(GRPO_CONFIG)));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const objectiveOf = (...args: string[]): Objective => new Experiment(presetOfFlags(...args)).objective();
+const objectiveOfPreset = (preset: Preset): Objective => objectiveFor(preset.rl, longestCompletion(preset));
+const objectiveOf = (...args: string[]): Objective => objectiveOfPreset(presetOfFlags(...args));
 const sum = (rows: readonly Float64Array[]): number => rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
 
 describe("schedules", () => {
@@ -218,7 +222,7 @@ describe("config.json", () => {
     expect(again).toEqual(JSON.parse(JSON.stringify(preset)));
     expect(showSettings(again.rl, again.data)).toBe(showSettings(preset.rl, preset.data));
     expect(showSettings(again.rl, again.data)).not.toBe("");
-    const [one, other] = [new Experiment(preset).objective(), new Experiment(again).objective()];
+    const [one, other] = [objectiveOfPreset(preset), objectiveOfPreset(again)];
     expect(JSON.stringify(one)).toBe(JSON.stringify(other));
   });
 });

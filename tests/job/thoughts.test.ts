@@ -10,9 +10,10 @@ import { parseArms } from "../../job/arms.ts";
 import { Experiment } from "../../job/experiment.ts";
 import { UsageError } from "../../job/usage.ts";
 import { parseStart } from "../../node/commandLine.ts";
-import { type StartOptions } from "../../job/startOptions.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
 import type { Preset } from "../../job/preset.ts";
-import { presetFor, presetOf, templateFor } from "../../job/presets.ts";
+import { presetFor, presetOf } from "../../job/presets.ts";
+import { templateFor } from "../../job/template.ts";
 import { createRun } from "../../node/runFolder.ts";
 import type { Tokenizer } from "../../nn/tokenizer.ts";
 import { emptyStream, type Role, type Trajectory } from "../../rl/episode/stream.ts";
@@ -60,7 +61,7 @@ describe.each(["gridworld", "sokoban"])("demonstrations in %s", (env) => {
     );
     preset = full;
     asked = full.sft.demonstrations;
-    const experiment = new Experiment(full);
+    const experiment = await Experiment.of(full);
     tokenizer = await experiment.trainTokenizer();
     demonstrations = await experiment.demonstrations(templateFor(full, tokenizer));
   });
@@ -116,7 +117,7 @@ describe.each(["gridworld", "sokoban"])("demonstrations in %s", (env) => {
   test("think nothing unless the preset says so, and then there is the room that there was", async () => {
     const plain = presetOfFlags("--env", env, "--set", "sft.demonstrations=10", "--set", "tokenizer.corpusEpisodes=50");
     expect([plain.rollout.maxActionTokens, "thoughts" in plain.sft]).toEqual([8, false]);
-    const experiment = new Experiment(plain);
+    const experiment = await Experiment.of(plain);
     const own = await experiment.trainTokenizer();
     const shown = await experiment.demonstrations(templateFor(plain, own));
     expect(shown.flatMap(({ stream }) => stream.roles)).not.toContain("thought");

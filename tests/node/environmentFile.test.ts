@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { environmentOf, WORLDS } from "../../job/environments.ts";
+import { environmentOf, WORLDS } from "../../job/worlds.ts";
 import { presetFor, presetOf } from "../../job/presets.ts";
 import { UsageError } from "../../job/usage.ts";
 import { parseStart } from "../../node/commandLine.ts";

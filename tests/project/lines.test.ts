@@ -18,7 +18,7 @@ const TABLES = new Set([
   "environments/shop/episode.ts",
   "environments/sokoban/episode.ts",
   "methods.ts", // names
-  "rl/methods/presets.ts", // a method per line or two
+  "rl/methods/choice.ts", // a method per line or two
 ]);
 
 const linesOf = (path: string): string[] => readSource(path).split("\n");

@@ -9,7 +9,8 @@ import { methodRows } from "../../scripts/methodTable.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { AGGREGATIONS, aggregationByName } from "../../rl/methods/aggregation.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { METHODS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { METHODS } from "../../rl/methods/choice.ts";
 
 const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
   "1 policy losses": [

@@ -16,7 +16,8 @@ import {
 } from "../../engine/index.ts";
 import { logits } from "../../nn/transformer.ts";
 import { readText } from "../../nn/attentionWeights.ts";
-import { lossOf, type MethodChoice, METHODS, objectiveOf } from "../../rl/methods/presets.ts";
+import { ALL_PARTS, objectiveOf } from "../../rl/methods/presets.ts";
+import { lossOf, type MethodChoice, METHODS } from "../../rl/methods/choice.ts";
 import { AGGREGATIONS } from "../../rl/methods/aggregation.ts";
 import { KL_ESTIMATORS } from "../../rl/methods/losses/kl.ts";
 import { UNCERTAINTIES } from "../../rl/methods/tokenWeights.ts";
@@ -69,7 +70,7 @@ describe("all tokens together", () => {
     const objective = objectiveOf({ maxLength: 15, ...choice });
     const report = await stepOf(choice);
     const { metrics, rows, statistics } = report;
-    const found = stepTerms(report, formOf(objective, lossOf(choice)));
+    const found = stepTerms(report, formOf(objective, lossOf(choice, ALL_PARTS)));
     const terms = found.flat(2);
     near(total(terms, "policy"), metrics["policy_loss"]!);
     const all = terms.reduce((sum, { weight, value }) => sum + weight * value, 0);
@@ -120,7 +121,7 @@ describe("all tokens together", () => {
     const objective = objectiveOf(choice);
     const formAt = weightForms({ objective, options: choice.options, rows, statistics: statistics! });
     const found = new Map<TermName, number>();
-    stepTerms({ ...report, rows }, formOf(objective, lossOf(choice))).forEach((row, i) =>
+    stepTerms({ ...report, rows }, formOf(objective, lossOf(choice, ALL_PARTS))).forEach((row, i) =>
       row.forEach((own, t) =>
         own.forEach(({ name }) => {
           const form = formAt(name, i, t)!;
@@ -177,7 +178,7 @@ it("Σ over tokens of logit gradient ⊗ hidden state is the gradient of the out
     batchLoss(tree, model, batch, objective, report.ratios),
   );
   const expected = await gradient.policy.head!.read();
-  const terms = stepTerms(report, formOf(objective, lossOf(choice)));
+  const terms = stepTerms(report, formOf(objective, lossOf(choice, ALL_PARTS)));
   const [V, C] = gradient.policy.head!.shape as [number, number];
   const made = new Float64Array(V * C);
   for (const [

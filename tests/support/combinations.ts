@@ -13,7 +13,7 @@ import { AGGREGATIONS } from "../../rl/methods/aggregation.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
-import { METHODS } from "../../rl/methods/presets.ts";
+import { METHODS } from "../../rl/methods/choice.ts";
 import type { Factors, Pair, Row } from "./pairwise.ts";
 import { presetOfFlags } from "./presetOfFlags.ts";
 

@@ -8,7 +8,7 @@ import { statisticsOf } from "../../rl/methods/objective.ts";
 import { isOfReference } from "../../rl/methods/tokenStatistics.ts";
 import { objectiveFor } from "../../job/methods.ts";
 import type { Preset } from "../../job/preset.ts";
-import { longestCompletion } from "../../job/presets.ts";
+import { longestCompletion } from "../../job/template.ts";
 import type { MetricsRecord } from "../../job/records.ts";
 import { isYardstick } from "../../job/yardsticks.ts";
 import { mean } from "../figures/statistics.ts";

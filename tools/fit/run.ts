@@ -1,7 +1,7 @@
 /** What a run that begins with a model from a folder needs, before the model is loaded: a line of `npm start`. */
 import type { Device } from "../../engine/index.ts";
 import { MAX_BATCH_TOKENS } from "../../job/experiment.ts";
-import { loraOptionsOf } from "../../job/parts.ts";
+import { loraOptionsOf } from "../../job/adapter.ts";
 import type { Preset } from "../../job/preset.ts";
 import type { ModelConfig } from "../../nn/index.ts";
 import { memoryLine, placeOn } from "../../node/modelMemory.ts";

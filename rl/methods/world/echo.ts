@@ -10,6 +10,7 @@
  */
 import { check } from "../../../engine/errors.ts";
 import { inCode, oneOf, options, type OptionsOf, schedule } from "../../../engine/optionTable.ts";
+import type { Table } from "../names.ts";
 import type { TokenStatistic, TokenStatistics } from "../tokenStatistics.ts";
 import { isAgentToken, rolloutRows, type Trajectory } from "../../episode/stream.ts";
 
@@ -148,3 +149,13 @@ export function echo(given?: EchoOptions): WorldObjective {
     },
   };
 }
+
+/** By name. */
+export const ECHO_WORLD: Table<WorldObjective> = {
+  echo: {
+    options: ECHO,
+    make: echo,
+    formula: "λ·mean over episodes of −(1/|O|)Σ lp on the environment's tokens",
+    source: "ECHO, arXiv 2605.24517",
+  },
+};

@@ -9,6 +9,7 @@ import { bounds, number, oneOf, options, type OptionsOf } from "../../../engine/
 import { Rng } from "../../../engine/index.ts";
 import { groupBy } from "../../episode/groups.ts";
 import { observations, type WorldObjective } from "./echo.ts";
+import type { Table } from "../names.ts";
 import { statistic, type TokenStatistics } from "../tokenStatistics.ts";
 import { isAgentToken, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
 
@@ -140,3 +141,13 @@ export function paw(given?: PawOptions): WorldObjective {
     },
   };
 }
+
+/** By name. */
+export const PAW_WORLD: Table<WorldObjective> = {
+  paw: {
+    options: PAW,
+    make: paw,
+    formula: "λ_g·mean over the top-α transitions by action entropy of Σ 1[p≤ρ]·(1−p)/|o|, λ_g = 1 − R̄_g/R_max",
+    source: "PaW, arXiv 2606.02388",
+  },
+};

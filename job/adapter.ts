@@ -1,0 +1,21 @@
+/** The adapter that RL trains, from a run's settings. Runs that train all weights need none of it. */
+import { addLora, type LoraOptions, type Model } from "../nn/index.ts";
+import type { Rng } from "../engine/index.ts";
+import type { AdapterSettings } from "./parts.ts";
+
+/** The model with an adapter of these settings; RL trains the adapter alone. */
+export const adapted = (model: Model, settings: AdapterSettings, rng: Rng): Model =>
+  addLora(model, loraOptionsOf(settings), rng);
+
+/** The adapter that these settings describe. */
+export function loraOptionsOf({ targetModules, excludeModules, ...rest }: AdapterSettings): LoraOptions {
+  return {
+    ...rest,
+    ...(targetModules === undefined ? {} : { targetModules: modulesOf(targetModules) }),
+    ...(excludeModules === undefined ? {} : { excludeModules: modulesOf(excludeModules) }),
+  };
+}
+
+/** `q_proj+v_proj` is a list of names; what has other characters is a pattern. */
+const modulesOf = (text: string): string | readonly string[] =>
+  text !== "all-linear" && /^[\w.]+(\+[\w.]+)*$/.test(text) ? text.split("+") : text;

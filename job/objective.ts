@@ -1,0 +1,180 @@
+/**
+ * The objective of a run, from its settings. Parts that most runs have are there at once; those of other methods are
+ * loaded by the runs that name them, so that a page does not wait for all methods.
+ */
+import type { AdvantageEstimator } from "../rl/methods/advantages/estimator.ts";
+import { GROUP } from "../rl/methods/advantages/group.ts";
+import type { Aggregation } from "../rl/methods/aggregation.ts";
+import {
+  type MethodChoice,
+  type MethodParts,
+  METHODS,
+  objectiveFrom as compose,
+  splitNames,
+} from "../rl/methods/choice.ts";
+import type { ImportanceCorrectionOptions } from "../rl/methods/importanceCorrection.ts";
+import { CLIPPED } from "../rl/methods/losses/clipped.ts";
+import type { KlChoice } from "../rl/methods/losses/kl.ts";
+import { type CriticOptions, type Objective, worldsOf } from "../rl/methods/objective.ts";
+import { ECHO_WORLD } from "../rl/methods/world/echo.ts";
+import type { OutcomeCriticOptions, RewardSettings } from "./parts.ts";
+import { rewardWeights } from "./rewardWeights.ts";
+import { type ScheduleData, scheduleOf } from "./schedules.ts";
+import type { Settings } from "./shownSettings.ts";
+import { usage, UsageError } from "./usage.ts";
+import { isYardstick } from "./yardsticks.ts";
+
+/** A method as names and numbers: everything that `config.json` needs to make it again. */
+export interface MethodSettings extends Pick<
+  MethodChoice,
+  | "entropy"
+  | "imitation"
+  | "rolloutFilter"
+  | "maskTruncated"
+  | "trainObservations"
+  | "dropConstantGroups"
+  | "rewardFrom"
+  | "maxLength"
+> {
+  /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
+  readonly method: string;
+  /** Parts in place of the preset's. */
+  readonly advantage?: string;
+  readonly loss?: string;
+  readonly aggregation: Aggregation;
+  /** Options of the parts, by part and option. */
+  readonly options?: Settings;
+  /** A penalty on moving away from the warm start; with a target its coefficient adapts to the KL. */
+  readonly kl?: KlChoice;
+  readonly critic?: CriticOptions;
+  readonly importanceCorrection?: ImportanceCorrectionOptions;
+  /** The outcome, if it is not the environment's own, and the components of the return in addition to it. */
+  readonly reward?: RewardSettings;
+  readonly outcomeCritic?: OutcomeCriticOptions;
+  /** For the method `sft`: true leaves out the novice's demonstrations. */
+  readonly expertsOnly?: boolean;
+}
+
+/** Parts of GRPO, its relatives and ECHO. */
+const AT_HAND: MethodParts = { advantages: GROUP, losses: CLIPPED, worlds: ECHO_WORLD, tokenWeights: {} };
+
+/**
+ * The objective of these settings, with the code of its parts.
+ * @param maxLength L_max of Dr. GRPO's aggregation: tokens at most that the agent writes in an episode
+ * @throws UsageError with one line if the parts do not fit together
+ */
+export async function loadObjective(settings: MethodSettings, maxLength: number): Promise<Objective> {
+  const parts = isAtHand(settings) ? AT_HAND : (await import("../rl/methods/presets.ts")).ALL_PARTS;
+  return objectiveFrom(parts, settings, maxLength);
+}
+
+/** Whether nothing has to be loaded for a method. A name that is not known here may be one of all. */
+function isAtHand({ method, advantage, loss }: MethodSettings): boolean {
+  const names = method.split("+");
+  const preset = METHODS[baseOf(names)]!;
+  const { advantages, losses, worlds } = AT_HAND;
+  return (
+    Object.hasOwn(advantages, advantage ?? preset.advantage) &&
+    Object.hasOwn(losses, loss ?? preset.loss) &&
+    names.every((name) => Object.hasOwn(METHODS, name) || Object.hasOwn(worlds, name))
+  );
+}
+
+/**
+ * The objective of these settings, made of these parts.
+ * @param maxLength L_max of Dr. GRPO's aggregation: tokens at most that the agent writes in an episode
+ * @throws UsageError with one line if the parts do not fit together
+ */
+export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxLength: number): Objective {
+  const { method, aggregation, options = {}, reward, critic } = settings;
+  const { advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection } = settings;
+  const { maskTruncated, trainObservations, dropConstantGroups, rewardFrom } = settings;
+  // A yardstick has no objective; this one needs no reference, no critic and no memory.
+  if (isYardstick(method)) return compose(parts, { method: "grpo", advantage: "none", loss: "reinforce" });
+  return usage(() => {
+    const used = partsOf(settings, parts);
+    const all: Record<string, object> =
+      used[0] === "gdpo" && reward ? { gdpo: { weights: rewardWeights(reward) } } : {};
+    for (const [part, values] of Object.entries(options))
+      all[part] = { ...all[part], ...values, ...schedulesOf(part, values) };
+    const needsLength = aggregation === "seq-mean-token-sum-norm";
+    const objective = compose(parts, {
+      method,
+      aggregation,
+      options: all,
+      ...present({ advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection }),
+      ...present({ maskTruncated, trainObservations, dropConstantGroups, rewardFrom }),
+      ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
+      ...(critic && readsValues(parts, used[0]!) ? { critic } : {}),
+    });
+    checkSense(parts, settings, objective);
+    return objective;
+  });
+}
+
+/** ECHO's λ as a function of the step. */
+const schedulesOf = (part: string, values: Settings[string]): object =>
+  part === "echo" && values["lambda"] !== undefined ? { lambda: scheduleOf(values["lambda"] as ScheduleData) } : {};
+
+const readsValues = ({ advantages }: MethodParts, name: string): boolean =>
+  advantages[name]?.make().needs?.includes("values") ?? false;
+
+/** Throws if a combination is possible but would not do what its names say. */
+function checkSense(parts: MethodParts, settings: MethodSettings, objective: Objective): void {
+  const { method, critic } = settings;
+  const base = baseOf(splitNames(method, parts));
+  const { advantage } = objective;
+  if (METHODS[base]!.critic && objective.critic === undefined) throw criticless(parts, base, advantage);
+  if (critic && objective.critic === undefined) {
+    throw new UsageError(`--set critic.${Object.keys(critic)[0]!}: the advantage ${advantage.name} has no critic`);
+  }
+  const hasWorld = learnsWorld(settings, objective);
+  if (objective.rewardFrom && !hasWorld) {
+    throw new UsageError(
+      "--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: " +
+        "add +echo or +paw, with a weight above 0",
+    );
+  }
+  if (advantage.name === "none" && !hasWorld && !objective.kl && !objective.entropy) {
+    throw new UsageError(
+      "--advantage none learns from no reward, and the method has no world model: " +
+        "add +echo or +paw, with a weight above 0",
+    );
+  }
+}
+
+/** Whether the objective learns a world model. `--lambda 0` switches ECHO off. */
+export const learnsWorld = ({ options }: Pick<MethodSettings, "options">, objective: Objective): boolean =>
+  worldsOf(objective).some(({ name }) => name !== "echo" || options?.["echo"]?.["lambda"] !== 0);
+
+type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** The properties that are not undefined. */
+export function present<T extends object>(object: T): Present<T> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Present<T>;
+}
+
+/** The preset among the parts; add-ons alone are added to GRPO. */
+export const baseOf = (parts: readonly string[]): string =>
+  parts.find((name) => Object.hasOwn(METHODS, name)) ?? "grpo";
+
+/** The error for a preset with a critic and an advantage without: that would be another method, which has a name. */
+function criticless(parts: MethodParts, base: string, { name }: AdvantageEstimator): UsageError {
+  const fitting = Object.keys(parts.advantages)
+    .filter((own) => readsValues(parts, own))
+    .join(", ");
+  return new UsageError(
+    `--method ${base} has a critic, which --advantage ${name} does not read: ` +
+      `choose one of ${fitting}, or --method grpo`,
+  );
+}
+
+/** The names of advantage, loss and add-ons. */
+export function partsOf(
+  { method, advantage, loss }: Pick<MethodSettings, "method" | "advantage" | "loss">,
+  all: MethodParts,
+): string[] {
+  const parts = splitNames(method, all);
+  const preset = METHODS[baseOf(parts)]!;
+  return [advantage ?? preset.advantage, loss ?? preset.loss, ...parts.filter((name) => !Object.hasOwn(METHODS, name))];
+}

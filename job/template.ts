@@ -1,0 +1,20 @@
+/** The chat template of a run, and how much its agent may write. */
+import type { Tokenizer } from "../nn/index.ts";
+import { Template } from "../rl/episode/template.ts";
+import type { Preset } from "./preset.ts";
+
+/** The largest number of tokens that the agent can write in an episode. */
+export const longestCompletion = ({ rollout, model }: Preset): number =>
+  Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
+
+/**
+ * The tags around an action that has a thought before it. Each is one byte and therefore a token in every vocabulary.
+ */
+const ACTION_TAGS = ["[", "]"] as const;
+
+/** The chat template of a run. */
+export const templateFor = ({ sft, pretrained }: Pick<Preset, "sft" | "pretrained">, tokenizer: Tokenizer): Template =>
+  new Template(tokenizer, {
+    ...(sft.thoughts ? { action: ACTION_TAGS } : {}),
+    ...(pretrained ? { format: pretrained.format } : {}),
+  });
