@@ -20,6 +20,7 @@ export { type EpisodeFormat, SPECIAL_TOKENS, Template, type TemplateOptions } fr
 // Playing episodes
 export { demonstrate, playScripted, type DemonstrationOptions } from "./play/demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./play/rollout.ts";
+export { completeSteps, type CompletionOptions, type StepTries } from "./play/completions.ts";
 
 // Rewards in addition to the outcome
 export * from "./rewards/index.ts";

@@ -30,11 +30,11 @@ export interface EpisodeRequest {
   readonly group: number;
   readonly rng: Rng;
   /**
-   * Actions that are given to the agent. Called before each turn, it returns the text of an action, or undefined to let
-   * the model act. The tokens of a given action have the role `prompt`, so the policy is not trained on them. Default:
-   * the model always acts.
+   * Actions that are given to the agent. Called before each turn, it returns the text of an action, or its tokens if
+   * they were drawn before, or undefined to let the model act. The tokens of a given action have the role `prompt`, so
+   * the policy is not trained on them. Default: the model always acts.
    */
-  readonly forced?: (turn: number, task: string, env: Environment) => string | undefined;
+  readonly forced?: (turn: number, task: string, env: Environment) => string | readonly number[] | undefined;
   /**
    * The same as `forced`, as plain data and in order, if that is possible: a function cannot be sent to another thread.
    */
@@ -181,9 +181,9 @@ export class Episode {
   async #force(): Promise<void> {
     const { template, maxTokens } = this.#limits;
     while (this.stop === null) {
-      const text = this.request.forced?.(this.#turn, this.#taskText, this.#env);
-      if (text === undefined) return;
-      const action = template.encodeAction(text);
+      const given = this.request.forced?.(this.#turn, this.#taskText, this.#env);
+      if (given === undefined) return;
+      const action = typeof given === "string" ? template.encodeAction(given) : given;
       if (this.stream.ids.length + action.length >= maxTokens) {
         this.stop = "context_overflow";
         return;

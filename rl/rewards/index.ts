@@ -22,6 +22,7 @@ export { judgesReward, majorityVote, type Verdict, verdictReward } from "./judge
 export { cosineLength, type CosineLengthOptions, linearLength, sigmoidLength, softOverlong } from "./length.ts";
 export { finalAnswer, mathsReward, normalizeMaths, sameMaths } from "./maths.ts";
 export { patchSimilarity, similarity, splitPatch } from "./similarity.ts";
+export { PROCESS_FORMS, processRewards, solutionScore, STEP_LABELS, stepLabels, weightedVote } from "./process.ts";
 export { codeRlReward, ppoCoderReward, sweRlReward } from "./program.ts";
 export { type ToolCall, type ToolCallOptions, toolCallReward, toolRlReward } from "./toolCalls.ts";
 export { type Turn, turnsOf } from "./turns.ts";

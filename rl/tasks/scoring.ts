@@ -15,9 +15,12 @@ import type { Metrics } from "../episode/metrics.ts";
 import { answerWithin } from "../play/deadline.ts";
 import type { CompositeReward } from "../rewards/composite.ts";
 
-/** What a `RewardFunction` says of an episode: its return, NaN if it cannot be scored, and the components of it. */
+/**
+ * What a `RewardFunction` says of an episode: its return, NaN if it cannot be scored, and the components of it; and if
+ * it rewards single steps, those of all steps that the environment has answered.
+ */
 export type EpisodeReward = Pick<CompositeReward, "reward" | "parts"> &
-  Partial<Pick<CompositeReward, "outcome">> &
+  Partial<Pick<CompositeReward, "outcome"> & Pick<Trajectory, "stepRewards">> &
   Pick<Trajectory, "tokenShares">;
 
 /**
@@ -83,9 +86,9 @@ class Gate {
 const gates = new WeakMap<RewardOptions, Gate>();
 
 /**
- * The trajectories with the returns of `options.reward`, in their order. Step rewards stay those of the environment.
- * The difference between the new return and their sum concerns the whole episode, and `rewardsOfTokens` adds it to the
- * last token that the policy wrote, even in an action that was cut off.
+ * The trajectories with the returns of `options.reward`, in their order. Step rewards stay those of the environment if
+ * the function names none. The difference between the new return and their sum concerns the whole episode, and
+ * `rewardsOfTokens` adds it to the last token that the policy wrote, even in an action that was cut off.
  *
  * @param options the same object throughout a run, whose calls share `concurrency`
  * @param signal stops the run: what has not been scored by then stays as it is
@@ -150,16 +153,21 @@ const isPromise = (said: ReturnType<RewardFunction>): said is Promise<EpisodeRew
 
 /** @throws if this is no reward */
 function withReward(t: Trajectory, said: EpisodeReward): Trajectory {
-  const { reward, parts, outcome, tokenShares } = said ?? {};
+  const { reward, parts, outcome, stepRewards, tokenShares } = said ?? {};
   const isScore = (value: unknown): boolean => typeof value === "number" && Math.abs(value) !== Infinity;
   const isParts = typeof parts === "object" && (parts as unknown) !== null && Object.values(parts).every(isScore);
   if (!isScore(reward) || !isParts || !(outcome === undefined || isScore(outcome))) {
     return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(said)}`);
   }
+  check(
+    stepRewards === undefined || (stepRewards.length === t.stepRewards.length && stepRewards.every(Number.isFinite)),
+    () => `reward: expected ${t.stepRewards.length} finite step rewards, got ${showValue(stepRewards)}`,
+  );
   return {
     ...t,
     reward,
     rewardParts: parts,
+    ...(stepRewards ? { stepRewards } : {}),
     ...(outcome === undefined ? {} : { outcome }),
     ...(tokenShares ? { tokenShares } : {}),
   };

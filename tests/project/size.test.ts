@@ -13,10 +13,10 @@ const BUDGETS: Readonly<Record<string, number>> = {
   engine: 7370, // heap.ts
   nn: 5790, // what loading and drawing take; what a tokenizer may make of a letter; beamSearch.ts
   environments: 8800, // web, screen, tools
-  "rl/episode": 425,
-  "rl/methods": 3125, // a KL that decays; webrl; what a method means apart from the table of all parts
-  "rl/rewards": 670, // toolCalls.ts, chanceReward
-  "rl/play": 780, // inverse.ts; the end of a call; generalTexts.ts; answers.ts
+  "rl/episode": 430, // turnEnds
+  "rl/methods": 3110, // a KL that decays; webrl
+  "rl/rewards": 685, // toolCalls.ts, chanceReward; process.ts
+  "rl/play": 850, // inverse.ts; the end of a call; generalTexts.ts; answers.ts; completions.ts
   "rl/tasks": 1230, // hindsight.ts; bounds on what is replayed, variants
   "rl/train": 1800, // reader.ts, outcomeCritic.ts; what hindsight and bounded replay ask
   "rl/async": 940, // frozen.ts: packed weights
@@ -25,7 +25,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 4300, // inverse.ts, names.ts; models that judge; making a run apart from reading its settings
+  job: 4460, // inverse.ts, names.ts; models that judge, of steps too; verification.ts
   mcp: 710, // messages over HTTP have a limit
   nats: 2960,
   chat: 390,
