@@ -20,8 +20,8 @@ import { echo } from "../rl/methods/world/echo.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { evaluate, type Evaluation, evaluationOf } from "../rl/evaluate.ts";
 import { answerLoss, meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
-import { AdaptiveEntropy } from "../rl/methods/losses/entropy.ts";
 import type { Objective } from "../rl/methods/objective.ts";
+import { type CompletionOptions, completeSteps, type StepTries } from "../rl/play/completions.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 import type { Reader } from "../rl/train/reader.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
@@ -33,12 +33,14 @@ import type { DataSettings } from "./data.ts";
 import type { dataFor } from "./dataOptions.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { checkMeasured } from "./failures.ts";
-import { type HeldOutScore, passAtPowers } from "./heldOut.ts";
+import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut.ts";
 import type { Helpers, PlayAhead } from "./helpers.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
+import { objectiveMemories } from "./memories.ts";
 import type { Preset } from "./preset.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { longestCompletion, templateFor } from "./template.ts";
+import { isTrained } from "./trainedRewards.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
@@ -273,24 +275,10 @@ export class Experiment {
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */
   memories(): Readonly<Record<string, Memory>> {
-    const { advantage, kl, entropy } = this.#objective;
-    const beta = typeof kl?.beta === "object" ? kl.beta : undefined;
-    const memories: Record<string, Memory> = {};
-    if (beta) {
-      const restore = (saved: unknown): void => beta.resume((saved as { beta: number }).beta);
-      memories["kl"] = { state: () => ({ beta: beta.beta }), restore };
-    }
-    if (entropy instanceof AdaptiveEntropy) {
-      const restore = (saved: unknown): void => entropy.restore(saved as ReturnType<AdaptiveEntropy["state"]>);
-      memories["entropy"] = { state: () => entropy.state(), restore };
-    }
-    if (advantage.state) {
-      memories["advantage"] = { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) };
-    }
     const { async } = this.preset;
     const workers =
       async && !isYardstick(this.preset.rl.method) ? this.#rolloutWorkers(async.workers).memory : undefined;
-    return { ...memories, ...this.#data.memories, ...(workers ? { workers } : {}) };
+    return { ...objectiveMemories(this.#objective), ...this.#data.memories, ...(workers ? { workers } : {}) };
   }
 
   /** The objective of the run, always the same object, because it contains the adaptive KL coefficient. */
@@ -311,7 +299,7 @@ export class Experiment {
     model: Model,
     template: Template,
     episodes: number,
-    { signal, tries = 1, player = "model" }: EvaluateOptions = {},
+    { signal, tries = 1, player = "model", reader }: EvaluateOptions = {},
   ): Promise<HeldOutScore | null> {
     const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
     const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
@@ -334,6 +322,11 @@ export class Experiment {
     const own = losses && (await lossesOf(readable));
     if (!losses || !own) return null;
     const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
+    const { reward } = this.preset.rl;
+    const chosen =
+      tries > 1 && reader && isTrained(reward?.name)
+        ? await (await import("./verification.ts")).verify(reward.name, reader, template, played.trajectories, episodes)
+        : undefined;
     const general = this.#scripts.heldOutGeneral(template);
     const generalLoss = general && (await answerLoss(model, template, general, this.#scoring()));
     return {
@@ -344,6 +337,7 @@ export class Experiment {
       ...(excess === undefined ? {} : { worldLossExcess: excess }),
       ...(generalLoss === undefined ? {} : { generalLoss }),
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
+      ...(chosen === undefined ? {} : { chosen }),
     };
   }
 
@@ -361,6 +355,17 @@ export class Experiment {
       return { spec: this.env, options: this.#train, seed: draw.int(2 ** 31), group: i, rng: draw.split("play") };
     });
     return rollout(model, template, requests, this.rolloutOptions());
+  }
+
+  /** How often the model succeeds when it plays on from each step of these episodes of `playTraining`. */
+  completeTraining(
+    model: Model,
+    template: Template,
+    episodes: readonly Trajectory[],
+    how: Pick<CompletionOptions, "samples" | "rng">,
+  ): Promise<StepTries[][]> {
+    const own = { spec: this.env, options: this.#train, rollout: this.rolloutOptions() };
+    return completeSteps(model, template, episodes, { ...how, ...own });
   }
 
   async #play(
@@ -382,17 +387,6 @@ export class Experiment {
     }
     return evaluationOf(trajectories);
   }
-}
-
-interface EvaluateOptions {
-  readonly signal?: AbortSignal;
-  /**
-   * Episodes per task; default 1. With more, pass@k is estimated from all of them, and everything else is measured on
-   * the first.
-   */
-  readonly tries?: number;
-  /** The model that plays. Default: the run's. */
-  readonly player?: "model" | "random";
 }
 
 /** The list, `times` times in a row. */

@@ -2,6 +2,7 @@
 import { type Evaluation, passAt } from "../rl/evaluate.ts";
 import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
+import type { Reader } from "../rl/train/reader.ts";
 
 export interface HeldOutScore extends Evaluation {
   /**
@@ -16,6 +17,8 @@ export interface HeldOutScore extends Evaluation {
   readonly worldLossExcess?: number;
   /** pass@k by k, if the tasks were tried more than once. */
   readonly passAt?: Readonly<Record<string, number>>;
+  /** The share of tasks that a chosen one of these tries solves, by how it is chosen, if a model scores them. */
+  readonly chosen?: Readonly<Record<string, number>>;
   /** −lp per token of the answers of general texts, in nats, if the run has any (`sft.general`). */
   readonly generalLoss?: number;
 }
@@ -34,6 +37,7 @@ export function metricsOfScore(score: HeldOutScore, episodes: number): Metrics {
     ...(generalLoss === undefined ? {} : { general_loss: generalLoss }),
     ...falseCalls(score.trajectories),
     ...Object.fromEntries(Object.entries(score.passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
+    ...Object.fromEntries(Object.entries(score.chosen ?? {}).map(([how, rate]) => [`chosen/${how}`, rate])),
   };
 }
 
@@ -47,4 +51,18 @@ export function passAtPowers(
   trajectories.forEach(({ info }, i) => (solved[i % tasks]! += Number(info["success"] === true)));
   const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
   return Object.fromEntries([...powers, tries].map((k) => [k, passAt(solved, tries, k)]));
+}
+
+/** How held-out tasks are played. */
+export interface EvaluateOptions {
+  readonly signal?: AbortSignal;
+  /**
+   * Episodes per task; default 1. With more, pass@k is estimated from all of them, and everything else is measured on
+   * the first.
+   */
+  readonly tries?: number;
+  /** A model that scores tries of a task: with more than one, it chooses among them. */
+  readonly reader?: Reader | undefined;
+  /** The model that plays. Default: the run's. */
+  readonly player?: "model" | "random";
 }

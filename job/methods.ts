@@ -84,6 +84,7 @@ function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings)
     "rejection",
     "reward",
     "orm",
+    "prm",
     "outcomeCritic",
   ];
   const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_PARTS, name) || OF_RL.includes(name));

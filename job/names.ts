@@ -26,6 +26,10 @@ const NAMED_REWARDS: Names<(typeof REWARDS)[number]> = {
     about: "1 if a model that was trained on verified episodes of the warm start holds it for a success, else 0",
     source: "WebRL, arXiv 2411.02337",
   },
+  prm: {
+    about: "for each step how likely success is after it, by a model that was trained on completions from each step",
+    source: "Math-Shepherd, arXiv 2312.08935",
+  },
   judges: { about: "the majority of judges; reward.judges names them", source: "arXiv 2401.10020; majority: ours" },
 };
 

@@ -18,6 +18,7 @@ import { CRITIC } from "../rl/methods/objective.ts";
 import { TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
 import { METHOD } from "../rl/methods/choice.ts";
 import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
+import { PROCESS_FORMS, STEP_LABELS } from "../rl/rewards/process.ts";
 import { SELF_PLAY } from "../rl/selfplay/options.ts";
 import { LEARNABILITY } from "../rl/tasks/curriculum.ts";
 import { DYNAMIC_SAMPLING } from "../rl/tasks/dynamic.ts";
@@ -161,7 +162,7 @@ export const ROLLOUT = options("--set rollout", {
 });
 
 /** What `--reward` may name in place of the environment's own return (rewards.ts). */
-export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "judges"] as const;
+export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "prm", "judges"] as const;
 
 /** Who can vote in `--reward judges`. */
 export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
@@ -203,6 +204,24 @@ export const ORM = options("--set orm", {
   labels: oneOf(["own", "shuffled"], "own", "the verifier's judgements, or the same dealt out anew, a control"),
 });
 export type OrmOptions = OptionsOf<typeof ORM>;
+
+/** What `--reward prm` trains before RL begins, and how it pays (processModel.ts). */
+export const PRM = options("--set prm", {
+  ...ORM.fields,
+  episodes: number(64, "episodes of the warm start whose steps it learns from; a quarter more measures it", COUNT),
+  samples: number(8, "N, how many times each step of these is completed", COUNT),
+  labels: oneOf(
+    [...STEP_LABELS, "shuffled"],
+    "hard",
+    "of a step: whether a completion succeeds; their share that does; or the first dealt out anew, a control",
+  ),
+  form: oneOf(
+    PROCESS_FORMS,
+    "difference",
+    "a step's reward: how far its value rises; the lowest value at its step; or the value, so that length pays",
+  ),
+});
+export type PrmOptions = OptionsOf<typeof PRM>;
 
 /** What `+outcome_critic` trains before RL begins (outcomeModel.ts). */
 export const OUTCOME_CRITIC_TRAINING = options("--set outcomeCritic", {
@@ -272,6 +291,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   evaluation: EVALUATION.fields,
   reward: REWARD.fields,
   orm: ORM.fields,
+  prm: PRM.fields,
   outcomeCritic: OUTCOME_CRITIC_TRAINING.fields,
   curriculum: { ...CURRICULA.pools, ...CURRICULA["failed+learnability"] },
   dynamicSampling: DYNAMIC_SAMPLING.fields,
@@ -291,7 +311,7 @@ export type AdapterSettings = OptionsOf<typeof ADAPTER>;
 export type LoopNumbers = OptionsOf<typeof LOOP>;
 export type SftNumbers = OptionsOf<typeof SFT>;
 export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
-/** With the options of what `--reward orm` trains. */
-export type RewardSettings = OptionsOf<typeof REWARD> & { readonly orm?: OrmOptions };
+/** With the options of what `--reward orm` or `--reward prm` trains. */
+export type RewardSettings = OptionsOf<typeof REWARD> & { readonly orm?: OrmOptions; readonly prm?: PrmOptions };
 /** Sampling at one temperature. */
 export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };

@@ -6,6 +6,7 @@
 import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
 import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
 import { TOKEN_WEIGHTS } from "../rl/methods/presets.ts";
+import { isTrained } from "./trainedRewards.ts";
 import type { StartOptions } from "./startOptions.ts";
 import { UsageError } from "./usage.ts";
 
@@ -150,8 +151,8 @@ function checkCritic(name: string, { method = "", workers, reward, set = [] }: S
     );
   if (workers !== undefined)
     throw new UsageError(`--method ${name} asks a model on the learner's device; leave --workers out`);
-  if (reward === "orm")
-    throw new UsageError(`--method ${name} and --reward orm: a run trains one such model; leave one of them out`);
+  if (isTrained(reward))
+    throw new UsageError(`--method ${name} and --reward ${reward}: a run trains one such model; leave one of them out`);
 }
 
 const keyOf = (text: string): string => text.split("=")[0]!;

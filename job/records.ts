@@ -23,6 +23,8 @@ export type Phase = "sft" | "rl" | "eval";
  * - `general_loss`: on answers of general texts, if the run has any
  * - `tools/false_call_frequency`: of tasks that want a plain answer, if there are any
  * - `pass@k`: if tasks were tried more than once
+ * - `chosen/best`, `chosen/vote`, `chosen/majority`: the success of one of these tries, if an outcome or process model
+ *   is there to choose it: the one of the highest score, the vote weighted by scores, and the vote without it
  */
 export interface MetricsRecord {
   readonly step: number;

@@ -1,9 +1,9 @@
 /**
  * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
- * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, or the vote of
- * judges. The components (form, use of tools, length, repetition) have small weights, and their sum is capped so that
- * it cannot outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics
- * and for GDPO.
+ * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, what a trained
+ * model says of the episode or of its steps, or the vote of judges. The components (form, use of tools, length,
+ * repetition) have small weights, and their sum is capped so that it cannot outweigh the outcome
+ * (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics and for GDPO.
  */
 import { fail } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
@@ -22,8 +22,9 @@ import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
 import type { Reader } from "../rl/train/reader.ts";
 import { UsageError } from "./usage.ts";
-import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
+import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, PRM, type RewardSettings } from "./parts.ts";
 import type { MethodFlags } from "./startOptions.ts";
+import { isTrained, TRAINED } from "./trainedRewards.ts";
 import { type COMPONENTS, weightsOf } from "./rewardWeights.ts";
 import { once } from "./settings.ts";
 import type { Settings } from "./shownSettings.ts";
@@ -52,9 +53,11 @@ export function rewardSettings(
   advantage: string,
 ): RewardSettings | undefined {
   const name = once("--reward", reward, "reward.name", set);
-  const { orm } = set;
-  const all: RewardSettings = { ...set["reward"], ...(name === undefined ? {} : { name }), ...(orm ? { orm } : {}) };
-  if (orm && name !== "orm") throw new UsageError(`--set orm.${Object.keys(orm)[0]!} is about --reward orm; add it`);
+  const all: RewardSettings = {
+    ...set["reward"],
+    ...(name === undefined ? {} : { name }),
+    ...trainedModels(name, set),
+  };
   const given = Object.keys(all).length === 0 ? undefined : all;
   const { cap } = all;
   for (const [option, owner] of Object.entries(OPTIONS_OF))
@@ -74,6 +77,14 @@ export function rewardSettings(
       "--set reward.cap bounds a sum, and the advantage gdpo compares the components one by one; leave it out",
     );
   return Object.keys(weights).length > 0 ? given : { ...given, ...CUSTOMARY };
+}
+
+/** The options of the model that the reward trains. @throws UsageError on those of another reward's */
+function trainedModels(name: string | undefined, set: Settings): Pick<RewardSettings, "orm" | "prm"> {
+  for (const part of TRAINED)
+    if (set[part] && name !== part)
+      throw new UsageError(`--set ${part}.${Object.keys(set[part])[0]!} is about --reward ${part}; add it`);
+  return Object.fromEntries(TRAINED.flatMap((part) => (set[part] ? [[part, set[part]]] : [])));
 }
 
 /** The share of the longest completion at which DAPO's overlong punishment begins. */
@@ -114,11 +125,12 @@ export function checkRewards(settings: RewardSettings, { env, async, pretrained 
       throw new UsageError(
         "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
       );
-  } else if (name === "orm") {
-    ORM.read(settings.orm);
-    if (async) throw new UsageError("--reward orm asks a model on the learner's device; leave --workers out");
+  } else if (isTrained(name)) {
+    if (name === "orm") ORM.read(settings.orm);
+    else PRM.read(settings.prm);
+    if (async) throw new UsageError(`--reward ${name} asks a model on the learner's device; leave --workers out`);
     if (pretrained)
-      throw new UsageError("--reward orm trains a copy of the run's own warm start; leave --model-path out");
+      throw new UsageError(`--reward ${name} trains a copy of the run's own warm start; leave --model-path out`);
   } else if (name !== undefined) {
     const envs = OF_INFO[name];
     if (!envs.includes(env))
@@ -149,7 +161,7 @@ interface RewardContext {
   readonly seed: number;
   /** The model that the judge `approval` asks. */
   readonly model: Model;
-  /** What judges in `--reward orm`. */
+  /** What judges in `--reward orm` and `--reward prm`. */
   readonly reader?: Reader | undefined;
   /** The largest number of tokens that the agent can write in an episode. */
   readonly maxLength: number;
@@ -165,7 +177,7 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
   const join = (t: Trajectory, said: EpisodeReward): EpisodeReward => {
     if (!hasShaping) return said;
     const { parts, ...rest } = joined({ ...t, reward: said.reward });
-    return { ...rest, parts: { ...said.parts, ...parts } };
+    return { ...said, ...rest, parts: { ...said.parts, ...parts } };
   };
   const reward: RewardFunction = (t, signal) => {
     const said = outcome(t, signal);
@@ -196,8 +208,10 @@ export function checkCritic({ env, async, pretrained, data, rl }: RunOfCritic): 
       `--method ${rl.method}: outcome_critic is for the environments ${envs.join(", ")}, not ${env}`,
     );
   if (data?.selfPlay) throw new UsageError("--self-play has rewards of its own; leave outcome_critic out");
-  if (rl.reward?.name === "orm")
-    throw new UsageError("outcome_critic and --reward orm: a run trains one such model; leave one of them out");
+  if (isTrained(rl.reward?.name))
+    throw new UsageError(
+      `outcome_critic and --reward ${rl.reward.name}: a run trains one such model; leave one of them out`,
+    );
   if (async) throw new UsageError("outcome_critic asks a model on the learner's device; leave --workers out");
   if (pretrained)
     throw new UsageError("outcome_critic trains a copy of the run's own warm start; leave --model-path out");
@@ -208,9 +222,11 @@ function outcomeFor(
   settings: RewardSettings,
   { template, model, reader, seed }: RewardContext,
 ): RewardFunction {
-  if (name === "orm") {
-    const judge = reader ?? fail("--reward orm: there is no outcome model yet");
-    return async (t) => (await import("./readers.ts")).judgeOutcome(judge, template, t);
+  if (isTrained(name)) {
+    const judge = reader ?? fail(`--reward ${name}: there is no ${name === "orm" ? "outcome" : "process"} model yet`);
+    if (name === "orm") return async (t) => (await import("./readers.ts")).judgeOutcome(judge, template, t);
+    const { form } = PRM.read(settings.prm);
+    return async (t) => (await import("./readers.ts")).judgeSteps(judge, template, t, form);
   }
   if (name !== "judges") {
     const chance = new Rng(seed).split("reward.control");

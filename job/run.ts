@@ -323,8 +323,8 @@ export class Run {
 
   /** Plays held-out tasks and writes a line of metrics; `null` if the run was stopped meanwhile. */
   async #evaluate(episodes: number, tries = 1): Promise<Omit<Evaluation, "label"> | null> {
-    const isRandom = this.#state.phase === "rl" && this.#preset.rl.method === "random";
-    const options = { signal: this.#signal, tries, player: isRandom ? "random" : "model" } as const;
+    const player = this.#state.phase === "rl" && this.#preset.rl.method === "random" ? "random" : "model";
+    const options = { signal: this.#signal, tries, player, reader: this.#trainingState?.reader } as const;
     const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
     if (score === null) return null;
     const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, passAt } = score;
@@ -336,7 +336,7 @@ export class Run {
     const families = Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
     const result = { episodes, successes, meanTurns, ...losses, ...(passAt ? { passAt } : {}), families };
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
-    if (!isRandom) await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
+    if (player === "model") await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
     return result;
   }
 

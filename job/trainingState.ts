@@ -26,6 +26,7 @@ import type { Template } from "../rl/episode/template.ts";
 import { statisticsOf } from "../rl/methods/objective.ts";
 import { isOfReference } from "../rl/methods/tokenStatistics.ts";
 import type { Experiment } from "./experiment.ts";
+import { isTrained } from "./trainedRewards.ts";
 
 const REFERENCE = "reference.safetensors";
 const CRITIC = "critic.safetensors";
@@ -129,7 +130,7 @@ interface SavedReader {
 
 /** Whether a model that is trained before RL gives the rewards, or the weights of tokens. */
 const hasReader = (experiment: Experiment): boolean =>
-  experiment.preset.rl.reward?.name === "orm" || isCriticised(experiment);
+  isTrained(experiment.preset.rl.reward?.name) || isCriticised(experiment);
 const isCriticised = (experiment: Experiment): boolean =>
   experiment.objective().tokenWeights?.name === "outcome_critic";
 
@@ -137,13 +138,27 @@ const isCriticised = (experiment: Experiment): boolean =>
 const weightsOf = async (model: Model): Promise<Uint8Array> =>
   (await modelToFiles(model.trainable?.base ?? model))["model.safetensors"] as Uint8Array;
 
-async function newReader(experiment: Experiment, model: Model, template: Template): Promise<SavedReader> {
-  const { trainCritic, trainOutcomeModel } = await import("./outcomeModel.ts");
-  const copy = copyOf(model, await weightsOf(model));
+/** @param copy of the model, which changes in place */
+async function trainReaderOf(
+  experiment: Experiment,
+  model: Model,
+  copy: Model,
+  template: Template,
+): Promise<{ readonly reader: Reader; readonly note: string }> {
   const { reward, outcomeCritic } = experiment.preset.rl;
-  const { reader, note } = isCriticised(experiment)
-    ? await trainCritic(experiment, model, copy, template, outcomeCritic)
-    : await trainOutcomeModel(experiment, model, copy, template, reward?.orm);
+  if (reward?.name === "prm") {
+    const { trainProcessModel } = await import("./processModel.ts");
+    return trainProcessModel(experiment, model, copy, template, reward.prm);
+  }
+  const { trainCritic, trainOutcomeModel } = await import("./outcomeModel.ts");
+  return isCriticised(experiment)
+    ? trainCritic(experiment, model, copy, template, outcomeCritic)
+    : trainOutcomeModel(experiment, model, copy, template, reward?.orm);
+}
+
+async function newReader(experiment: Experiment, model: Model, template: Template): Promise<SavedReader> {
+  const copy = copyOf(model, await weightsOf(model));
+  const { reader, note } = await trainReaderOf(experiment, model, copy, template);
   const named = await Promise.all(
     Object.entries(reader.head).map(async ([name, x]): Promise<[string, SafeTensorInput]> => {
       const data = await x.read();

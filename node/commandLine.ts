@@ -43,7 +43,8 @@ any other flag about a method, one agent is trained.
   --importance-correction NAME
                       tis | icepop: weights for episodes of an older policy (--replay, --workers)
   --reward NAME       replaces the environment's own outcome: coderl | ppocoder | swerl for submitted programs
-                      (--env code, --env patch), or judges: a majority vote
+                      (--env code, --env patch), toolrl (--env tools), orm or prm: a model of outcomes or of steps that
+                      is trained first, or judges: a majority vote
   --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
                       stay at 1                             (default 1)
   --explore X         share of actions that a random player chooses, or a schedule

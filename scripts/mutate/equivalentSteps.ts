@@ -245,6 +245,7 @@ export const REWARDS: Listed = {
     ["score > 0.5;", ["score > 0.5 → score >= 0.5"], "a probability, one half with probability 0"],
     ["cap === undefined ? {} : { cap }", ["cap === undefined ? {} : { cap } → { cap }"], "an undefined option is none"],
   ],
+  "job/verification.ts": [["scores.map(() => 1)", ["1 → 2"], "votes of equal weight, whatever it is"]],
   "rl/rewards/behaviour.ts": [
     ['!text.includes("<think>", 1)', ["1 → 2"], "no second tag can begin at the second character of the first"],
     [

@@ -29,6 +29,7 @@ const TARGETS = [
   "rl/rewards/composite.ts",
   "rl/rewards/judge.ts",
   "rl/rewards/length.ts",
+  "rl/rewards/process.ts",
   "rl/rewards/program.ts",
   "rl/rewards/similarity.ts",
   "rl/rewards/toolCalls.ts",
@@ -38,6 +39,7 @@ const TARGETS = [
   "rl/selfplay/rZero.ts",
   "rl/selfplay/rewards.ts",
   "rl/selfplay/rounds.ts",
+  "rl/play/completions.ts",
   "rl/play/generalTexts.ts",
   "rl/play/inverse.ts",
   "rl/train/outcomeCritic.ts",
@@ -53,8 +55,11 @@ const TARGETS = [
   "environments/screen/bins.ts",
   "environments/web/hindsight.ts",
   "job/inverse.ts",
+  "job/processModel.ts",
+  "job/readers.ts",
   "job/recipes.ts",
   "job/rewards.ts",
+  "job/verification.ts",
 ];
 
 /** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
@@ -93,6 +98,8 @@ const FAST = [
   "reader",
   "outcomeCritic",
   "hindsight",
+  "process",
+  "completions",
 ];
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];
@@ -105,6 +112,7 @@ const ELSEWHERE = [
   "tests/job/rewards.test.ts",
   "tests/job/recipes.test.ts",
   "tests/job/inverse.test.ts",
+  "tests/job/processModel.test.ts",
 ];
 /** Slow tests of code around losses and estimators. */
 const LEFT_OUT =

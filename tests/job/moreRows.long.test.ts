@@ -15,6 +15,7 @@ const CASES: readonly (readonly [flags: string, ...metrics: string[]])[] = [
   ],
   ["--env tools --reward toolrl --set env.levels=1-3", "rewards/toolrl/mean"],
   ["--env tools --reward orm --set orm.episodes=24 --set orm.steps=4 --set orm.batchSize=4", "rewards/agreement/mean"],
+  ["--env tools --reward prm --set prm.episodes=12 --set prm.steps=4 --set prm.samples=2", "rewards/prm/mean"],
   ["--env tools --kl 0.2 --set kl.decay=0.9995", "kl_beta"],
   ["--env code --method coderl+echo --set outcomeCritic.episodes=9 --set outcomeCritic.steps=4", "rewards/critic/mean"],
 ];

@@ -1,14 +1,16 @@
 /** `--reward`: which outcomes a run can be paid by, what they are worth, and what is refused. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { criticised, rewardOf as returnOf, rewardOptionsOf } from "../../job/rewards.ts";
+import { checkRewards, criticised, rewardOf as returnOf, rewardOptionsOf } from "../../job/rewards.ts";
 import { rewardWeights } from "../../job/rewardWeights.ts";
-import type { RewardSettings } from "../../job/parts.ts";
+import { PRM, type RewardSettings } from "../../job/parts.ts";
 import { showSettings } from "../../job/shownSettings.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
 import { approvalJudge } from "../../rl/preferences/judges.ts";
-import type { Reader } from "../../rl/train/reader.ts";
+import { stepValues } from "../../job/readers.ts";
+import { Rng } from "../../engine/random.ts";
+import { initReaderHead, type Reader } from "../../rl/train/reader.ts";
 import type { Model } from "../../nn/transformer.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
@@ -56,11 +58,20 @@ describe("flags", () => {
     expect(rewardWeights({ name: "coderl", format: 0.5 })).toEqual({ outcome: 1, format: 0.5 });
     const orm = rewardOf("--env", "web", "--reward", "orm", ...set("orm.steps=3"));
     expect(orm).toEqual({ name: "orm", orm: { steps: 3 } });
+    const prm = rewardOf(
+      "--env",
+      "web",
+      "--reward",
+      "prm",
+      ...set("prm.samples=3", "prm.form=min", "reward.format=0.1"),
+    );
+    expect(prm).toEqual({ name: "prm", format: 0.1, prm: { samples: 3, form: "min" } });
+    expect(PRM.read()).toMatchObject({ episodes: 64, samples: 8, labels: "hard", form: "difference" });
     expect(rewardOf()).toBeUndefined();
   });
 
   it.each<[readonly string[], string]>([
-    [["--reward", "code"], '--reward: expected coderl, ppocoder, swerl, toolrl, orm, judges, got "code"'],
+    [["--reward", "code"], '--reward: expected coderl, ppocoder, swerl, toolrl, orm, prm, judges, got "code"'],
     [["--reward", "coderl"], "--reward coderl is for the environments code, patch, not terminal"],
     [["--env", "code", "--reward", "swerl"], "--reward swerl is for the environments patch, not code"],
     [["--reward", "judges", ...set("reward.judges=form+formm")], 'unknown judge "formm"; did you mean "form"?'],
@@ -176,6 +187,7 @@ describe("outcomes", () => {
     const { signal } = new AbortController();
     expect(() => rewardOptionsOf({ name: "orm" }, { ...context, reader: undefined })).toThrow("no outcome model yet");
     expect(rewardOptionsOf({ name: "orm" }, context).reward).toBeTypeOf("function");
+    expect(() => rewardOptionsOf({ name: "prm" }, { ...context, reader: undefined })).toThrow("no process model yet");
     expect(() => criticised(undefined, { ...context, reader: undefined })).toThrow("there is no critic yet");
     const t = played({}, { reward: 3 });
     const own = await criticised(undefined, context, { labels: "uniform" })(t, signal);
@@ -183,6 +195,32 @@ describe("outcomes", () => {
     const other = (): EpisodeReward => ({ reward: 1, parts: { a: 1 } });
     const said = await criticised(other, context, { labels: "uniform" })(t, signal);
     expect(said).toMatchObject({ reward: 1, parts: { a: 1 } });
+  });
+
+  it("of a process model, step by step, also with components, which the policy's last turn gets", async () => {
+    const reader = { model, head: initReaderHead(model, 1, new Rng(0)) };
+    const context = { template: toyTemplate, model, maxLength: 40, seed: 0, reader };
+    const ask = async (settings: RewardSettings): Promise<EpisodeReward> =>
+      rewardOptionsOf(settings, context).reward!(played({ success: true }), new AbortController().signal);
+    const [values] = await stepValues(reader, [played({})], toyTemplate.padId);
+    const [v] = values!;
+    const agreement = Number(v! >= 0.5);
+    expect(await ask({ name: "prm" })).toEqual({ reward: v, stepRewards: [v], parts: { prm: v, agreement } });
+    const ofOutcome = await ask({ name: "orm" });
+    expect(ofOutcome).toEqual({ reward: agreement, parts: { orm: agreement, agreement } });
+    const shaped = await ask({ name: "prm", format: 0.25 });
+    expect(shaped).toMatchObject({ outcome: v, stepRewards: [v], parts: { prm: v, outcome: v, format: 1 } });
+    expect(shaped.reward).toBeCloseTo(v! + 0.25, 12);
+    Object.values(reader.head).forEach((x) => x.dispose());
+  });
+
+  it("of a trained model: its options are read before anything begins", () => {
+    const run = { env: "tools" };
+    expect(() => checkRewards({ name: "orm", orm: { steps: -1 } }, run)).toThrow("orm: steps must be an integer ≥ 0");
+    expect(() => checkRewards({ name: "prm", prm: { samples: 0 } }, run)).toThrow(
+      "prm: samples must be an integer ≥ 1",
+    );
+    expect(() => checkRewards({ name: "prm", prm: { steps: 0 } }, run)).not.toThrow();
   });
 
   it("judges have a time limit", () => {

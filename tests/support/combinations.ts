@@ -60,6 +60,7 @@ export const FACTORS: Factors = {
     "--reward swerl",
     "--reward toolrl",
     `--reward orm ${set("orm.episodes=8", "orm.steps=2", "orm.batchSize=4")}`,
+    `--reward prm ${set("prm.episodes=8", "prm.steps=2", "prm.batchSize=4", "prm.samples=2")}`,
     "--reward judges",
     `--reward judges ${set("reward.judges=approval")}`,
     set("reward.format=0.2", "reward.malformed=0.1"),

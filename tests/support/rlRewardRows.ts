@@ -56,6 +56,21 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     ["tests/rl/reader.test.ts", "learns to tell them apart"],
     ["tests/job/moreRows.long.test.ts", "on "],
   ),
+  prm: row(
+    "v_k − v_{k−1}, or min_k v_k at its step, or v_k; v_k = σ(z) after step k, learnt by BCE from N = 8 completions",
+    "Math-Shepherd, arXiv 2312.08935; differences: Ng et al. 1999; minimum: PURE, arXiv 2504.15275",
+    ["tests/rl/process.test.ts", "test vector: of 4 completions"],
+    ["tests/rl/process.test.ts", "differences sum to the last value"],
+    ["tests/rl/completions.test.ts", "each step is played on from"],
+    ["tests/job/processModel.test.ts", "teaches which steps can be completed"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
+  verification: row(
+    "min over steps v_k; argmax_a Σ 1[a_i = a]·score_i over tries: `chosen/best`, `chosen/vote` with `--pass-at K`",
+    "Math-Shepherd, arXiv 2312.08935",
+    ["tests/rl/process.test.ts", "test vector: A .2, A .3, B .6"],
+    ["tests/job/processModel.test.ts", "takes the try with the highest score"],
+  ),
   "critic of outcomes": row(
     "−lp·w·(R − R_greedy), w = softmax(logits)[outcome]; logits, max-pooled, learn outcomes: `--method coderl`",
     "CodeRL, arXiv 2207.01780",
