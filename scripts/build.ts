@@ -48,7 +48,7 @@ const ENTRIES: readonly Entry[] = [
     folders: ["kernels", "engine", "environments"],
     budget: 61 * 1024,
   },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 179 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 180 * 1024 },
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 210 * 1024,
+    budget: 211 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
