@@ -213,12 +213,13 @@ export const ROWS: readonly Row[] = [
     "nothing to be seen (one seed, weak start): 11.5 % at weight 0.1, GRPO 11.0 %, shuffled tasks 8.0 %; 9.5 % at 1",
     "Pages: hindsight and milestones",
   ),
-  unmeasured(
+  ran(
     "Process reward model",
-    "no flag yet",
+    "--reward prm",
     "Math-Shepherd, arXiv 2312.08935",
     "rewards for steps, learnt from how often completions from each of them succeed, beat one reward at the end",
-    "it is not built; environments that can be cloned and the value head are what it would need",
+    "no gain, though it judges steps: 44.3 %, an outcome model 44.0 %, the verifier 49.7 %, shuffled labels 35.3 %",
+    "Tools: a process reward model",
   ),
   unmeasured(
     "WebRL: its loss, variants of failed tasks, filtered replay",
