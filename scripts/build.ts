@@ -36,7 +36,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 268 * 1024,
+    budget: 269 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 211 * 1024,
+    budget: 212 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {

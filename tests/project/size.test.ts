@@ -14,7 +14,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   nn: 5790, // what loading and drawing take; what a tokenizer may make of a letter; beamSearch.ts
   environments: 8800, // web, screen, tools
   "rl/episode": 430, // turnEnds
-  "rl/methods": 3110, // a KL that decays; webrl
+  "rl/methods": 3125, // a KL that decays; webrl; what a method means apart from the table of all parts
   "rl/rewards": 685, // toolCalls.ts, chanceReward; process.ts
   "rl/play": 850, // inverse.ts; the end of a call; generalTexts.ts; answers.ts; completions.ts
   "rl/tasks": 1230, // hindsight.ts; bounds on what is replayed, variants
@@ -25,7 +25,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 4460, // inverse.ts, names.ts; models that judge, of steps too; verification.ts
+  job: 4600, // inverse.ts, names.ts; models that judge, of steps too; making a run apart from reading its settings
   mcp: 710, // messages over HTTP have a limit
   nats: 2960,
   chat: 390,
