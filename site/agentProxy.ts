@@ -8,6 +8,8 @@ import type { WarmStart } from "./session.ts";
 export class AgentProxy {
   readonly label: string;
   readonly #own: PageAgent;
+  /** Ends what is heard of the worker. */
+  readonly #life = new AbortController();
   readonly #worker = new Worker(new URL("agent.js", import.meta.url), { type: "module" });
   readonly #hear: (message: FromAgent) => void;
   readonly questions = new Questions((order) => this.#post(order));
@@ -33,9 +35,12 @@ export class AgentProxy {
     this.label = own.arm.label;
     this.#own = own;
     this.#hear = hear;
-    this.#worker.addEventListener("message", ({ data }: MessageEvent<FromAgent>) => this.#receive(data));
-    this.#worker.addEventListener("error", (event) =>
-      this.#receive({ kind: "failed", message: event.message || "its worker did not start" }),
+    const { signal } = this.#life;
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<FromAgent>) => this.#receive(data), { signal });
+    this.#worker.addEventListener(
+      "error",
+      (event) => this.#receive({ kind: "failed", message: event.message || "its worker did not start" }),
+      { signal },
     );
   }
 
@@ -82,8 +87,12 @@ export class AgentProxy {
     });
   }
 
-  /** Ends its worker; nothing further is heard of it. */
+  /**
+   * Ends its worker. Nothing further is heard of it, neither what it said before nor by the browser, which may keep a
+   * worker that has been ended, and would keep the whole experiment with it.
+   */
   dispose(): void {
+    this.#life.abort();
     this.#worker.terminate();
   }
 

@@ -90,6 +90,7 @@ function begin(): void {
 async function start(): Promise<void> {
   run?.dispose();
   run = undefined;
+  say("Loading the experiment …");
   const { search } = location;
   const experiment = await experimentIn(search);
   // Another address may have come while the code that reads this one was loaded.

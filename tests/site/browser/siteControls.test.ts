@@ -41,7 +41,9 @@ async function toTheEnd(page: Page): Promise<void> {
 
 test("a wrong value is one line by its field; Apply writes the address, and back goes back", async () => {
   const page = await open(IDLE);
-  expect(await page.locator("#status").innerText()).toContain('unknown name "nowhere"');
+  // What reads an address with words is loaded first.
+  const status = page.locator("#status");
+  await expect.poll(() => status.innerText(), { timeout: 20_000 }).toContain('unknown name "nowhere"');
   await page.locator("#form summary").click();
   await page.getByLabel("group size").fill("0");
   await page.getByLabel("method").first().fill("grpo");
