@@ -105,8 +105,8 @@ test("charts and token strips of earlier experiments do not pile up", async () =
     return count.value as number;
   };
   // What is still on its way when an experiment is changed, such as an answer of its worker, holds it a moment longer.
-  // In one run of four one earlier experiment stays alive for as long as we have waited (50 s), and never more than one,
-  // for a reason that we do not know (docs/log.md); what must not happen is that each leaves its own.
+  // In one run of four, one earlier experiment stays alive for as long as we have waited (50 s), and never more than
+  // one, for a reason that we do not know (docs/log.md). What must not happen is that each leaves its own.
   await expect.poll(() => living("HTMLDivElement.prototype"), WAIT).toBeLessThanOrEqual(2 * (CHARTS + 2));
   await page.close();
   expect(problems).toEqual([]);
