@@ -17,11 +17,14 @@ test.each(Object.entries(STEPS))("on %s a run of %i steps holds no more at its e
 test("what grows is named, and what falls back is not", () => {
   const samples = Array.from({ length: 50 }, (_, i): Sample => {
     const held = { liveBytes: 100, reservedBytes: 1000 + Math.min(i, 10) };
-    return { step: i, rss: 2e8 + 1e6 * (i % 30), heap: 2e7, buffers: 1e5, handles: 20, held };
+    const givenBack = i > 16 && i < 25 ? 4e7 : 0;
+    return { step: i, rss: 3e8 - givenBack, heap: 2e7, buffers: 1e5, handles: 20, held };
   });
   expect(growth({ samples, seconds: 1 })).toEqual([]);
   const leaking = samples.map((sample, i) => ({ ...sample, heap: 2e7 + 1e5 * i }));
-  expect(growth({ samples: leaking, seconds: 1 })).toEqual(["heap: 21.5 MB, then 23.3 MB"]);
+  expect(growth({ samples: leaking, seconds: 1 })).toEqual(["heap: 22.6 MB, then 23.8 MB"]);
+  const pages = samples.map((sample, i) => ({ ...sample, rss: 2e8 + 1.5e6 * i }));
+  expect(growth({ samples: pages, seconds: 1 })).toEqual(["rss: 239.0 MB, then 257.0 MB"]);
   const unclosed = samples.map((sample, i) => ({ ...sample, handles: i < 33 ? 20 : 21 }));
   expect(growth({ samples: unclosed, seconds: 1 })).toEqual(["handles: 20, then 21"]);
   const growing = samples.map((sample, i) => ({ ...sample, held: { ...sample.held, liveBytes: 100 + i } }));
