@@ -10,9 +10,8 @@
  * - *dot* (A·Bᵀ, a linear layer's y = x·Wᵀ): rows of A and rows of B both run along k, so 2 × 4 dot products advance
  *   four k at a time, and their lanes are summed at the end. Nothing is packed, for any number of rows.
  *
- * Eight sums, two vectors of B, one of A and a product fit the sixteen vector registers of x86, and V8 compiles a loop
- * of one k per turn without spilling any. Larger tiles and unrolled loops reach half the speed
- * (`npm run bench -- matmul`).
+ * Eight sums, two vectors of B, one of A and a product fit the sixteen vector registers of x86. Larger tiles reach half
+ * the speed (`npm run bench -- matmul`).
  *
  * The right and lower edges use narrower tiles of the same two kinds, which are exact and load nothing outside the
  * operands. Every element of C is summed in an order that depends on k alone. So neither its tile, nor the other rows
@@ -24,7 +23,7 @@
 import { type Expr, exprToString } from "../expr.ts";
 import type { Program, Step, WasmKernel } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, type Label, load, type Var } from "./assembler.ts";
 import { emitExpr } from "./expression.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
 import { packColumns, packedBytes, transposeMatrices } from "./pack.ts";
@@ -51,14 +50,18 @@ const TILES = {
   line: { rows: 2, widths: [16, 4, 1] },
   dot: { rows: 2, widths: [4, 1] },
 } as const;
+/** Turns of the innermost loop that stand one after the other, as measured: with more, those of `outer` get slower. */
+const UNROLLED = { outer: 2, dot: 8 } as const;
 const PANEL = TILES.panel.widths[0];
 const PANEL_A = TILES.panel.rows;
 
 /** What is written into the code. */
 interface Variant {
   readonly tile: keyof typeof TILES;
-  /** The elements of A of one k are neighbours: A is stored transposed, or packed. */
+  /** The elements of A of one k are neighbours: A is stored transposed. */
   readonly columnsA: boolean;
+  /** And it is packed into panels. */
+  readonly packedA: boolean;
   /** k is long enough to be cut into passes. */
   readonly passes: boolean;
   readonly bias: boolean;
@@ -98,6 +101,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   const variant: Variant = {
     tile: transB ? "dot" : packB ? "panel" : "line",
     columnsA: transA && !transB,
+    packedA: packA,
     passes: !transB && k > PASSES_ABOVE,
     bias: spec.bias,
     activation: spec.activation,
@@ -143,7 +147,14 @@ const FEW_ROWS = 16;
 const MANY_COLS = 64;
 
 const variantKey = (v: Variant): string =>
-  [v.tile, v.columnsA && "columns", v.passes && "passes", v.bias && "bias", v.activation && exprToString(v.activation)]
+  [
+    v.tile,
+    v.columnsA && "columns",
+    v.packedA && "packed",
+    v.passes && "passes",
+    v.bias && "bias",
+    v.activation && exprToString(v.activation),
+  ]
     .filter(Boolean)
     .join(" ");
 
@@ -276,6 +287,45 @@ const inPanels = (index: I32, size: number, panel: I32): I32 =>
     .mul(panel)
     .add(index.and(size - 1));
 
+/** An operand that the innermost loop walks along. */
+interface Stream {
+  readonly pointer: Var<I32>;
+  /** Bytes from one turn to the next. A number is written into the loads of unrolled turns and costs nothing there. */
+  readonly stride: I32 | number;
+}
+
+/**
+ * The innermost loop: `count` turns, of which `turns` stand one after the other in the code. What is
+ * saved are the instructions beside the arithmetic, of which a core can take only some in each cycle: the counter, the
+ * pointers, and V8's check of its stack. The exits between the turns end the loop at any count; and they keep V8 from
+ * moving the loads of all turns to the front, where they would need more registers than there are. Where the pointers
+ * stand afterwards depends on the exit.
+ * @param each one turn, given the offsets in bytes of each stream, in order
+ */
+function unrolledLoop(
+  f: FunctionBuilder,
+  turns: number,
+  count: I32,
+  streams: readonly Stream[],
+  each: (offsets: readonly number[]) => void,
+): void {
+  const left = f.let(count);
+  const pass = (again: Label, done: Label): void => {
+    for (let turn = 0; turn < turns; turn++) {
+      const isLast = turn === turns - 1;
+      each(streams.map(({ stride }) => (typeof stride === "number" ? turn * stride : 0)));
+      if (!isLast) f.breakIf(done, left.le(turn + 1));
+      for (const { pointer, stride } of streams) {
+        if (typeof stride !== "number") f.set(pointer, pointer.add(stride));
+        else if (isLast) f.set(pointer, pointer.add(turns * stride));
+      }
+    }
+    f.set(left, left.sub(turns));
+    f.breakIf(again, left.gt(0));
+  };
+  f.if(left.gt(0), () => f.block((done) => f.loop((again) => pass(again, done))));
+}
+
 /**
  * Computes rows i… and columns j… of C by outer products over k of one pass. `width` is 16, 8, 4 or 1 columns; for 1
  * all lanes are alike and one is stored.
@@ -293,14 +343,20 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
     ? [f.let(site.a.at(inPanels(i, PANEL_A, site.panelA)).add(from.mul(site.stepA)))]
     : range(rows).map((r) => f.let(site.a.at(i.add(r).mul(k).add(from))));
   const pointerB = f.let(site.b.at(inPanels(j, PANEL, site.panelB)).add(from.mul(site.stepB)));
-  f.for(0, count, 1, () => {
-    const b = range(vectors).map((v) => f.let(read(pointerB, 16 * v)));
+  const strideA = variant.packedA ? 4 * PANEL_A : variant.columnsA ? site.stepA : 4;
+  const strideB = variant.tile === "panel" ? 4 * PANEL : site.stepB;
+  const streams = [
+    { pointer: pointerB, stride: strideB },
+    ...pointersA.map((pointer) => ({ pointer, stride: strideA })),
+  ];
+  unrolledLoop(f, UNROLLED.outer, count, streams, ([offsetB, offsetA]) => {
+    const b = range(vectors).map((v) => f.let(read(pointerB, offsetB! + 16 * v)));
     sums.forEach((row, r) => {
-      const a = f.let(variant.columnsA ? load.splat(pointersA[0]!, 4 * r) : load.splat(pointersA[r]!));
+      const a = f.let(
+        variant.columnsA ? load.splat(pointersA[0]!, offsetA! + 4 * r) : load.splat(pointersA[r]!, offsetA),
+      );
       row.forEach((sum, v) => f.set(sum, site.madd(sum, a, b[v]!)));
     });
-    pointersA.forEach((pointer) => f.set(pointer, pointer.add(variant.columnsA ? site.stepA : 4)));
-    f.set(pointerB, pointerB.add(site.stepB));
   });
 
   sums.forEach((row, r) =>
@@ -312,18 +368,22 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
 function dotTile(f: FunctionBuilder, _variant: Variant, site: Site, rows: number, width: number): void {
   const { n, k, i, j } = site;
   const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
-  const pointersA = range(rows).map((r) => f.let(site.a.at(i.add(r).mul(k))));
-  const pointersB = range(width).map((s) => f.let(site.b.at(j.add(s).mul(k))));
-  const advance = (at: I32, loadK: (address: I32) => F32x4): void => {
-    const a = pointersA.map((pointer) => f.let(loadK(pointer.add(at))));
-    pointersB.forEach((pointer, s) => {
-      const b = f.let(loadK(pointer.add(at)));
-      sums.forEach((row, r) => f.set(row[s]!, site.madd(row[s]!, a[r]!, b)));
+  const rowsA = (column: I32): I32[] => range(rows).map((r) => site.a.at(i.add(r).mul(k).add(column)));
+  const rowsB = (column: I32): I32[] => range(width).map((s) => site.b.at(j.add(s).mul(k).add(column)));
+  /** From a column on, so many turns with vectors of so many bytes. */
+  const run = (from: I32, turns: number, count: I32, stride: number, read: typeof load.f32x4): void => {
+    const [pointersA, pointersB] = [rowsA(from), rowsB(from)].map((all) => all.map((at) => f.let(at)));
+    const streams = [...pointersA!, ...pointersB!].map((pointer) => ({ pointer, stride }));
+    unrolledLoop(f, turns, count, streams, ([offset]) => {
+      const a = pointersA!.map((pointer) => f.let(read(pointer, offset)));
+      pointersB!.forEach((pointer, s) => {
+        const b = f.let(read(pointer, offset));
+        sums.forEach((row, r) => f.set(row[s]!, site.madd(row[s]!, a[r]!, b)));
+      });
     });
   };
-  const [whole, all] = [f.let(k.and(-4).shl(2)), f.let(k.shl(2))];
-  f.for(0, whole, 16, (at) => advance(at, load.f32x4));
-  f.for(whole, all, 4, (at) => advance(at, load.lane0)); // the other lanes add 0 · 0
+  run(I32.of(0), UNROLLED.dot, k.shrU(2), 16, load.f32x4);
+  run(k.and(-4), 1, k.and(3), 4, load.lane0); // the other lanes add 0 · 0
   sums.forEach((row, r) => {
     const c = f.let(site.c.at(i.add(r).mul(n).add(j)));
     if (width === 4) f.store(c, site.finish(sumLanes4(f, row), 0, false));
