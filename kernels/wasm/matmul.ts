@@ -23,10 +23,11 @@
 import { type Expr, exprToString } from "../expr.ts";
 import type { Program, Step, WasmKernel } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, type Label, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
 import { emitExpr } from "./expression.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
 import { packColumns, packedBytes, transposeMatrices } from "./pack.ts";
+import { unrolledLoop } from "./unrolled.ts";
 
 /**
  * Rows and columns of C per unit of work: large enough that what a unit loads is used several times. Where C has few
@@ -286,45 +287,6 @@ const inPanels = (index: I32, size: number, panel: I32): I32 =>
     .and(-size)
     .mul(panel)
     .add(index.and(size - 1));
-
-/** An operand that the innermost loop walks along. */
-interface Stream {
-  readonly pointer: Var<I32>;
-  /** Bytes from one turn to the next. A number is written into the loads of unrolled turns and costs nothing there. */
-  readonly stride: I32 | number;
-}
-
-/**
- * The innermost loop: `count` turns, of which `turns` stand one after the other in the code. What is
- * saved are the instructions beside the arithmetic, of which a core can take only some in each cycle: the counter, the
- * pointers, and V8's check of its stack. The exits between the turns end the loop at any count; and they keep V8 from
- * moving the loads of all turns to the front, where they would need more registers than there are. Where the pointers
- * stand afterwards depends on the exit.
- * @param each one turn, given the offsets in bytes of each stream, in order
- */
-function unrolledLoop(
-  f: FunctionBuilder,
-  turns: number,
-  count: I32,
-  streams: readonly Stream[],
-  each: (offsets: readonly number[]) => void,
-): void {
-  const left = f.let(count);
-  const pass = (again: Label, done: Label): void => {
-    for (let turn = 0; turn < turns; turn++) {
-      const isLast = turn === turns - 1;
-      each(streams.map(({ stride }) => (typeof stride === "number" ? turn * stride : 0)));
-      if (!isLast) f.breakIf(done, left.le(turn + 1));
-      for (const { pointer, stride } of streams) {
-        if (typeof stride !== "number") f.set(pointer, pointer.add(stride));
-        else if (isLast) f.set(pointer, pointer.add(turns * stride));
-      }
-    }
-    f.set(left, left.sub(turns));
-    f.breakIf(again, left.gt(0));
-  };
-  f.if(left.gt(0), () => f.block((done) => f.loop((again) => pass(again, done))));
-}
 
 /**
  * Computes rows i… and columns j… of C by outer products over k of one pass. `width` is 16, 8, 4 or 1 columns; for 1
