@@ -90,15 +90,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   }
   // Without packing, Aᵀ·B would read four floats here and four there.
   const packA = transA && !transB && n >= MANY_COLS;
-  if (packA) {
-    a = temp(packedBytes(countA, k, m, PANEL_A));
-    steps.push({ kernel: packColumns(countA, k, m, PANEL_A), buffers: [A, a] });
-  }
   const packB = !transB && m >= (n % SAME_SET === 0 ? FEW_ROWS : MANY_ROWS);
-  if (packB) {
-    b = temp(packedBytes(countB, k, n, PANEL));
-    steps.push({ kernel: packColumns(countB, k, n, PANEL), buffers: [B, b] });
-  }
   const variant: Variant = {
     tile: transB ? "dot" : packB ? "panel" : "line",
     columnsA: transA && !transB,
@@ -107,6 +99,15 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
     bias: spec.bias,
     activation: spec.activation,
   };
+  const pass = variant.passes ? passOf(variant) : k;
+  if (packA) {
+    a = temp(packedBytes(countA, k, m, PANEL_A));
+    steps.push({ kernel: packColumns(countA, k, m, PANEL_A, pass), buffers: [A, a] });
+  }
+  if (packB) {
+    b = temp(packedBytes(countB, k, n, PANEL));
+    steps.push({ kernel: packColumns(countB, k, n, PANEL, pass), buffers: [B, b] });
+  }
   const colBlocks = Math.ceil(n / UNIT_COLS);
   const unitRows = batch * Math.ceil(m / UNIT_ROWS) * colBlocks < ENOUGH_UNITS ? FEWER_ROWS : UNIT_ROWS;
   const rowBlocks = Math.ceil(m / unitRows);
@@ -120,11 +121,9 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
       k,
       batchA ? (packA ? padded(m, PANEL_A) : m) * k : 0,
       batchB ? (packB ? padded(n, PANEL) : n) * k : 0,
-      // Floats from one k to the next, and from one panel to the next for each column of a panel.
-      packA ? PANEL_A : m,
-      packA ? k : 1,
-      packB ? PANEL : n,
-      packB ? k : 1,
+      // Floats of one k, of all its panels where the operand is packed.
+      packA ? padded(m, PANEL_A) : m,
+      packB ? padded(n, PANEL) : n,
       unitRows,
       rowBlocks,
       colBlocks,
@@ -147,6 +146,8 @@ const MANY_ROWS = 128;
 const FEW_ROWS = 16;
 const MANY_COLS = 64;
 
+const passOf = ({ columnsA }: Variant): number => PASS[columnsA ? "columns" : "rows"];
+
 const variantKey = (v: Variant): string =>
   [
     v.tile,
@@ -161,7 +162,7 @@ const variantKey = (v: Variant): string =>
 
 const PARAMS = {
   ...i32s("a", "b", "bias", "c", "m", "n", "k", "batchStrideA", "batchStrideB"),
-  ...i32s("stepA", "panelA", "stepB", "panelB", "unitRows", "rowBlocks", "colBlocks"),
+  ...i32s("stepA", "stepB", "unitRows", "rowBlocks", "colBlocks"),
   scale: "f32",
   ...i32s("begin", "end"),
 } as const;
@@ -173,11 +174,9 @@ interface Site {
   readonly c: I32;
   readonly n: I32;
   readonly k: I32;
-  /** Bytes from one k to the next, and floats from column to column of panels at multiples of their width. */
+  /** Bytes of one k, of all its panels where the operand is packed. */
   readonly stepA: I32;
-  readonly panelA: I32;
   readonly stepB: I32;
-  readonly panelB: I32;
   readonly i: Var<I32>;
   readonly j: Var<I32>;
   /** sum + a·b */
@@ -194,7 +193,7 @@ const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
   const tile = variant.tile === "dot" ? dotTile : outerTile;
   const { rows, widths } = TILES[variant.tile];
-  const pass = PASS[variant.columnsA ? "columns" : "rows"];
+  const pass = passOf(variant);
   return kernelModule(PARAMS, (f, p) => {
     const [stepA, stepB] = [f.let(p.stepA.shl(2)), f.let(p.stepB.shl(2))];
     f.for(p.begin, p.end, 1, (unit) => {
@@ -214,9 +213,7 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
         n: p.n,
         k: p.k,
         stepA,
-        panelA: p.panelA,
         stepB,
-        panelB: p.panelB,
         i,
         j,
         madd: (sum, a, b) => (fused ? a.relaxedMadd(b, sum) : sum.add(a.mul(b))),
@@ -281,11 +278,11 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
   });
 }
 
-/** Element `index` of an axis that is cut into panels of `size`, as an offset from the operand's start at k = 0. */
-const inPanels = (index: I32, size: number, panel: I32): I32 =>
+/** Element `index` of an axis that is cut into panels of `size`, as an offset from the start of a pass of `count` k. */
+const inPanels = (index: I32, size: number, count: I32): I32 =>
   index
     .and(-size)
-    .mul(panel)
+    .mul(count)
     .add(index.and(size - 1));
 
 /**
@@ -295,6 +292,7 @@ const inPanels = (index: I32, size: number, panel: I32): I32 =>
 function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: number, width: number): void {
   const { n, k, i, j, from, count } = site;
   const vectors = Math.max(1, width / 4);
+  const isPanel = variant.tile === "panel";
   const read = width === 1 ? load.splat : load.f32x4;
   const write = (at: I32, value: F32x4, offset: number): void =>
     width === 1 ? f.storeLane(at, value, 0) : f.store(at, value, offset);
@@ -302,11 +300,11 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
   // The sums of earlier passes are in C.
   const sums = c.map((at) => range(vectors).map((v) => f.let(variant.passes ? read(at, 16 * v) : F32x4.of(0))));
   const pointersA = variant.columnsA
-    ? [f.let(site.a.at(inPanels(i, PANEL_A, site.panelA)).add(from.mul(site.stepA)))]
+    ? [f.let(site.a.at(variant.packedA ? inPanels(i, PANEL_A, count) : i).add(from.mul(site.stepA)))]
     : range(rows).map((r) => f.let(site.a.at(i.add(r).mul(k).add(from))));
-  const pointerB = f.let(site.b.at(inPanels(j, PANEL, site.panelB)).add(from.mul(site.stepB)));
+  const pointerB = f.let(site.b.at(isPanel ? inPanels(j, PANEL, count) : j).add(from.mul(site.stepB)));
   const strideA = variant.packedA ? 4 * PANEL_A : variant.columnsA ? site.stepA : 4;
-  const strideB = variant.tile === "panel" ? 4 * PANEL : site.stepB;
+  const strideB = isPanel ? 4 * PANEL : site.stepB;
   const streams = [
     { pointer: pointerB, stride: strideB },
     ...pointersA.map((pointer) => ({ pointer, stride: strideA })),

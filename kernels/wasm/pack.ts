@@ -58,60 +58,67 @@ export const packedBytes = (batch: number, rows: number, cols: number, panel: nu
   4 * batch * Math.ceil(cols / panel) * panel * rows;
 
 /**
- * x [batch, rows, cols] → y [batch, ⌈cols / panel⌉, rows, panel], with zeros to the right of the last column. `panel`
- * is 4 or 8. A unit is the panels of one cache line.
+ * x [batch, rows, cols] → y [batch, ⌈rows / pass⌉, ⌈cols / panel⌉, pass, panel], with zeros to the right of the last
+ * column; the last pass may have fewer rows, and what it holds is as much shorter. So the panels that a pass reads lie
+ * together, and no two of them compete for the same sets of a cache, as those of columns of 4096 would. `panel` is 4 or
+ * 8. A unit is the panels of one cache line.
  */
-export function packColumns(batch: number, rows: number, cols: number, panel: number): WasmKernel {
+export function packColumns(batch: number, rows: number, cols: number, panel: number, pass: number): WasmKernel {
   const lines = Math.ceil(cols / LINE);
   return {
     key: `matmul.pack ${panel}`,
     module: () => packModule(panel),
-    scalars: [rows, cols, lines, Math.ceil(cols / panel) * panel * rows],
+    scalars: [rows, cols, lines, Math.ceil(cols / panel) * panel, pass],
     units: batch * lines,
     costPerUnit: 4 * rows * LINE,
   };
 }
 
 function packModule(panel: number): Uint8Array<ArrayBuffer> {
-  const params = i32s("x", "y", "rows", "cols", "lines", "batchStride", "begin", "end");
+  const params = i32s("x", "y", "rows", "cols", "lines", "padded", "pass", "begin", "end");
   return kernelModule(params, (f, p) => {
     const rowBytes = f.let(p.cols.shl(2));
-    const panelBytes = f.let(p.rows.mul(4 * panel));
     f.for(p.begin, p.end, 1, (unit) => {
       const batch = f.let(unit.divU(p.lines));
       const j = f.let(unit.remU(p.lines).mul(LINE));
-      const from = f.let(p.x.at(batch.mul(p.rows).mul(p.cols).add(j)));
-      const to = f.let(p.y.at(batch.mul(p.batchStride).add(j.mul(p.rows))));
+      const x = f.let(p.x.at(batch.mul(p.rows).mul(p.cols).add(j)));
+      const y = f.let(p.y.at(batch.mul(p.rows).mul(p.padded)));
       const width = f.let(p.cols.sub(j).min(LINE));
       const vectors = Array.from({ length: LINE / 4 }, (_, v) => v);
       /** Where vector `v` of the line goes: its panel, and its place in it. */
       const panelOf = (v: number): number => Math.floor((4 * v) / panel);
       const placeOf = (v: number): number => (16 * v) % (4 * panel);
-      f.if(
-        width.eq(LINE),
-        () => {
-          const targets = Array.from({ length: LINE / panel }, (_, t) => f.let(to.add(panelBytes.mul(t))));
-          f.for(0, p.rows, 1, () => {
-            vectors.forEach((v) => f.store(targets[panelOf(v)]!, load.f32x4(from, 16 * v), placeOf(v)));
-            f.set(from, from.add(rowBytes));
-            targets.forEach((t) => f.set(t, t.add(4 * panel)));
-          });
-        },
-        () =>
-          f.for(0, width.add(panel - 1).and(-panel), 1, (column) => {
-            const at = f.let(to.add(column.divU(panel).mul(panelBytes)).at(column.remU(panel)));
-            const source = f.let(from.at(column));
-            f.for(0, p.rows, 1, () => {
-              f.if(
-                column.lt(width),
-                () => f.store(at, load.f32(source)),
-                () => f.store(at, F32.of(0)),
-              );
-              f.set(at, at.add(4 * panel));
-              f.set(source, source.add(rowBytes));
+      f.for(0, p.rows, p.pass, (first) => {
+        const count = f.let(p.rows.sub(first).min(p.pass));
+        const panelBytes = f.let(count.mul(4 * panel));
+        const from = f.let(x.at(first.mul(p.cols)));
+        const to = f.let(y.at(first.mul(p.padded).add(j.mul(count))));
+        f.if(
+          width.eq(LINE),
+          () => {
+            const targets = Array.from({ length: LINE / panel }, (_, t) => f.let(to.add(panelBytes.mul(t))));
+            f.for(0, count, 1, () => {
+              vectors.forEach((v) => f.store(targets[panelOf(v)]!, load.f32x4(from, 16 * v), placeOf(v)));
+              f.set(from, from.add(rowBytes));
+              targets.forEach((t) => f.set(t, t.add(4 * panel)));
             });
-          }),
-      );
+          },
+          () =>
+            f.for(0, width.add(panel - 1).and(-panel), 1, (column) => {
+              const at = f.let(to.add(column.divU(panel).mul(panelBytes)).at(column.remU(panel)));
+              const source = f.let(from.at(column));
+              f.for(0, count, 1, () => {
+                f.if(
+                  column.lt(width),
+                  () => f.store(at, load.f32(source)),
+                  () => f.store(at, F32.of(0)),
+                );
+                f.set(at, at.add(4 * panel));
+                f.set(source, source.add(rowBytes));
+              });
+            }),
+        );
+      });
     });
   });
 }
