@@ -53,6 +53,7 @@ export const AGENT_FLAGS = [
   "replay",
   "predict",
   "hindsight",
+  "imitate-expert",
   "workers",
   "max-staleness",
 ] as const satisfies readonly (keyof typeof START_FLAGS)[];

@@ -1,6 +1,7 @@
 /**
  * The data settings of a run: temperatures, exploration, a curriculum, refills, the expert prefix, replay, predictions,
- * hindsight. They are plain data in `config.json`; dataOptions.ts makes of them what the loop is given.
+ * hindsight, an expert that is imitated. They are plain data in `config.json`; dataOptions.ts makes of them what the
+ * loop is given.
  */
 import type { OptionsOf } from "../engine/optionTable.ts";
 import { nearest } from "../engine/options.ts";
@@ -8,6 +9,7 @@ import type { LEARNABILITY } from "../rl/tasks/curriculum.ts";
 import type { DynamicSamplingOptions } from "../rl/tasks/dynamic.ts";
 import type { ExpertPrefixOptions } from "../rl/tasks/expertPrefix.ts";
 import type { HindsightOptions } from "../rl/tasks/hindsight.ts";
+import type { ImitateExpertOptions } from "../rl/tasks/imitateExpert.ts";
 import type { PredictionOptions } from "../rl/tasks/predictions.ts";
 import type { FAILED_TASKS } from "../rl/tasks/pools.ts";
 import type { ReplayOptions } from "../rl/tasks/replay.ts";
@@ -40,6 +42,7 @@ export interface DataSettings {
   readonly replay?: Omit<ReplayOptions, "priority">;
   readonly predictions?: PredictionOptions;
   readonly hindsight?: Omit<HindsightOptions, "achieved">;
+  readonly imitateExpert?: Omit<ImitateExpertOptions, "demonstrate">;
   readonly selfPlay?: SelfPlayChoice;
 }
 
@@ -49,7 +52,8 @@ export interface DataSettings {
  */
 export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
   if (flags.method !== undefined && isYardstick(flags.method)) {
-    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict, hindsight, selfPlay } = flags;
+    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict, hindsight, imitateExpert, selfPlay } =
+      flags;
     checkYardstick(flags.method, {
       explore,
       curriculum,
@@ -58,6 +62,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
       replay,
       predict,
       hindsight,
+      "imitate-expert": imitateExpert,
       "self-play": selfPlay,
     });
   }
@@ -73,12 +78,14 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   const perStep = once("--replay", flags.replay, "replay.perStep", set);
   const predict = once("--predict", flags.predict, "predictions.perStep", set);
   const relabels = once("--hindsight", flags.hindsight, "hindsight.perStep", set);
+  const shows = once("--imitate-expert", flags.imitateExpert, "imitateExpert.perStep", set);
   const chooser = choose === undefined ? {} : { choose: choose as "random" | "expert" };
   const refills = switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set);
   const prefixes = switchedOn(flags.expertPrefix, "expert-prefix", "expertPrefix", set);
   const replays = switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set);
   const predicts = switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set);
   const looksBack = switchedOn(relabels !== undefined && relabels > 0, "hindsight N", "hindsight", set);
+  const imitates = switchedOn(shows !== undefined && shows > 0, "imitate-expert N", "imitateExpert", set);
   const name = once("--self-play", flags.selfPlay, "selfPlay.name", set);
   const plays = switchedOn(name !== undefined, "self-play NAME", "selfPlay", set);
   const settings: DataSettings = {
@@ -90,6 +97,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
     ...(replays ? { replay: { ...set["replay"], perStep: perStep! } } : {}),
     ...(predicts ? { predictions: { ...set["predictions"], perStep: predict! } } : {}),
     ...(looksBack ? { hindsight: { ...set["hindsight"], perStep: relabels! } } : {}),
+    ...(imitates ? { imitateExpert: { ...set["imitateExpert"], perStep: shows! } } : {}),
     ...(plays ? { selfPlay: { ...set["selfPlay"], name: name! } } : {}),
   };
   return Object.keys(settings).length > 0 ? settings : undefined;

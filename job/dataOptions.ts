@@ -4,6 +4,8 @@
  */
 import { Rng } from "../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
 import { SelfPlayBuffer } from "../rl/selfplay/options.ts";
 import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../rl/tasks/curriculum.ts";
 import { Exploration } from "../rl/tasks/exploration.ts";
@@ -13,10 +15,13 @@ import { ReplayBuffer } from "../rl/tasks/replay.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import type { CurriculumSettings, DataSettings } from "./data.ts";
 import { CURRICULA, only } from "./parts.ts";
+import type { Preset } from "./preset.ts";
 import { scheduleOf } from "./schedules.ts";
+import { Scripts } from "./scripts.ts";
+import { environmentOf, taskOptions } from "./worlds.ts";
 
 /** The parts of a run that its data depends on. */
-export interface DataSource {
+interface DataSource {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
   readonly seed: number;
@@ -25,9 +30,13 @@ export interface DataSource {
 /** The options of `trainRl`, and by name those of them that have a memory. @throws if a number is out of range */
 export function dataFor(
   settings: DataSettings,
-  source: DataSource,
+  preset: Preset,
 ): { options: DataOptions; memories: Record<string, Memory>; buffer: SelfPlayBuffer | undefined } {
-  const { temperature, exploration, dynamicSampling, expertPrefix, predictions, hindsight } = settings;
+  const source = { env: environmentOf(preset), envOptions: taskOptions(preset, "train"), seed: preset.seed };
+  const scripts = new Scripts(preset);
+  const demonstrate = (template: Template, seed: number): Promise<Trajectory> => scripts.demonstration(template, seed);
+  const { temperature, exploration, dynamicSampling, expertPrefix, predictions } = settings;
+  const { hindsight, imitateExpert } = settings;
   const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
   const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
   const buffer = settings.selfPlay ? new SelfPlayBuffer(settings.selfPlay) : undefined;
@@ -38,6 +47,7 @@ export function dataFor(
     ...(expertPrefix ? { expertPrefix } : {}),
     ...(predictions ? { predictions } : {}),
     ...(hindsight && source.env.achieved ? { hindsight: { ...hindsight, achieved: source.env.achieved } } : {}),
+    ...(imitateExpert ? { imitateExpert: { ...imitateExpert, demonstrate } } : {}),
     ...(curriculum ? { curriculum } : {}),
     ...(replay ? { replay } : {}),
   };

@@ -61,7 +61,7 @@ const NO_DATA: RunData = { options: {}, memories: {}, buffer: undefined };
 
 async function dataOf(preset: Preset, settings: DataSettings): Promise<RunData> {
   const { dataFor } = await import("./dataOptions.ts");
-  return dataFor(settings, { env: environmentOf(preset), envOptions: taskOptions(preset, "train"), seed: preset.seed });
+  return dataFor(settings, preset);
 }
 
 /** The parts of a run, made from its settings. */

@@ -26,6 +26,7 @@ import { EXPLORATION } from "../rl/tasks/exploration.ts";
 import { EXPERT_PREFIX } from "../rl/tasks/expertPrefix.ts";
 import { DIFFICULTY_POOLS, FAILED_TASKS } from "../rl/tasks/pools.ts";
 import { HINDSIGHT } from "../rl/tasks/hindsight.ts";
+import { IMITATE_EXPERT } from "../rl/tasks/imitateExpert.ts";
 import { PREDICTIONS } from "../rl/tasks/predictions.ts";
 import { REPLAY } from "../rl/tasks/replay.ts";
 import { SFT_ROWS } from "../rl/train/supervised.ts";
@@ -298,6 +299,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   replay: plain(REPLAY.fields),
   predictions: PREDICTIONS.fields,
   hindsight: plain(HINDSIGHT.fields),
+  imitateExpert: plain(IMITATE_EXPERT.fields),
   selfPlay: { ...SELF_PLAY.fields, name: preset(SELF_PLAY.fields.name) },
   expertPrefix: plain(EXPERT_PREFIX.fields),
   exploration: {

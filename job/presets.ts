@@ -8,7 +8,7 @@ import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
 import { dataSettings, temperatureOf } from "./data.ts";
 import { dataFor } from "./dataOptions.ts";
 import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
-import { taskOptions, WORLDS } from "./worlds.ts";
+import { WORLDS } from "./worlds.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { methodSettings, objectiveFor } from "./methods.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
@@ -208,7 +208,7 @@ export function objectiveOfSettings(settings: unknown): Objective {
 
 /** Makes everything that the settings name once, so that contradictions are reported before anything is written. */
 function checkPreset(preset: Preset): void {
-  const { sft, rl, rollout, data = {}, env, seed } = preset;
+  const { sft, rl, rollout, data = {}, env } = preset;
   const world = WORLDS[env];
   if (world) checkTasks(world, preset);
   if (world && sft.thoughts) checkThoughts(env);
@@ -247,7 +247,7 @@ function checkPreset(preset: Preset): void {
     );
   usage(() => {
     if (!world) return;
-    const { options } = dataFor(data, { env: world, envOptions: taskOptions(preset, "train"), seed });
+    const { options } = dataFor(data, preset);
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
 }
@@ -273,6 +273,7 @@ const DATA_FLAGS: Readonly<Record<string, string>> = {
   expertPrefix: "--expert-prefix",
   predictions: "--predict",
   hindsight: "--hindsight",
+  imitateExpert: "--imitate-expert",
 };
 
 /** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with what does one of these. */

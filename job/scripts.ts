@@ -192,6 +192,11 @@ export class Scripts {
     return this.#scripted(template, this.#heldOut, seed, random, this.#preset.rollout.maxTurns);
   }
 
+  /** The expert's episode of the training task of a seed. */
+  demonstration(template: Template, seed: number): Promise<Trajectory> {
+    return this.#expert(template, this.#train, seed);
+  }
+
   /** The episodes that fit into the model's positions. */
   #readable(episodes: readonly Trajectory[]): Trajectory[] {
     return episodes.filter(({ stream }) => stream.ids.length <= this.#preset.model.maxPositions);

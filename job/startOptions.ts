@@ -38,6 +38,7 @@ export interface DataFlags {
   readonly replay?: number | undefined;
   readonly predict?: number | undefined;
   readonly hindsight?: number | undefined;
+  readonly imitateExpert?: number | undefined;
   /** Where tasks come from: rl/selfplay. */
   readonly selfPlay?: (typeof SELF_PLAY_NAMES)[number] | undefined;
 }
@@ -108,6 +109,7 @@ export const START_FLAGS = {
   replay: { type: "string" },
   predict: { type: "string" },
   hindsight: { type: "string" },
+  "imitate-expert": { type: "string" },
   "self-play": { type: "string" },
   workers: { type: "string" },
   "max-staleness": { type: "string" },
@@ -155,6 +157,8 @@ export function startOptions(values: Said): StartOptions {
     replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
     predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
     hindsight: text("hindsight") === undefined ? undefined : wholeNumber("hindsight", text("hindsight")!, 0),
+    imitateExpert:
+      text("imitate-expert") === undefined ? undefined : wholeNumber("imitate-expert", text("imitate-expert")!, 0),
     selfPlay: text("self-play") === undefined ? undefined : oneOf("self-play", text("self-play")!, SELF_PLAY_NAMES),
     workers: workersOf(text("workers")),
     maxStaleness:

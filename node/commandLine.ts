@@ -58,6 +58,8 @@ any other flag about a method, one agent is trained.
                                                             (default 0)
   --hindsight N       imitates N failed episodes as solutions of what they have achieved, in every step
                                                             (default 0)
+  --imitate-expert N  also imitates the expert on N of the step's tasks
+                                                            (default 0)
   --self-play NAME    absolute-zero | r-zero: the model proposes the tasks that it learns from (--env code)
   --workers N         plays in N threads                    (default: plays and learns in turn, in one thread)
   --workers nats://HOST:PORT

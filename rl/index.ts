@@ -165,6 +165,7 @@ export { type DynamicSamplingOptions } from "./tasks/dynamic.ts";
 export { type ExpertPrefixOptions } from "./tasks/expertPrefix.ts";
 export { type PredictionOptions } from "./tasks/predictions.ts";
 export { type HindsightOptions } from "./tasks/hindsight.ts";
+export { type ImitateExpertOptions } from "./tasks/imitateExpert.ts";
 export { armsOf, type Curriculum, Learnability, type LearnabilityOptions } from "./tasks/curriculum.ts";
 export { type TaskChoice, type TaskOutcome } from "./tasks/curriculum.ts";
 export { DifficultyPools, type DifficultyPool, type DifficultyPoolsOptions } from "./tasks/pools.ts";

@@ -77,8 +77,9 @@ export async function relabelFailed(
     if (achievement !== undefined && achievement.task !== trajectory.task) found.push({ trajectory, achievement });
   }
   const drawn = rng.shuffle(found).slice(0, perStep);
+  const achievements = drawn.map(({ achievement }) => achievement);
   const trajectories = drawn.flatMap(({ trajectory, achievement }, i) => {
-    const task = tasks === "achieved" ? achievement.task : otherTask(drawn, i);
+    const task = tasks === "achieved" ? achievement.task : otherTask(achievements, i);
     if (task === undefined) return [];
     const again = withTask(trajectory, template, { task, turns: achievement.turns });
     return again.stream.ids.length > longest ? [] : [again];
@@ -89,10 +90,10 @@ export async function relabelFailed(
   };
 }
 
-/** The task of the next episode that has achieved something else; undefined if all have achieved the same. */
-function otherTask(drawn: readonly { readonly achievement: Achievement }[], i: number): string | undefined {
-  const after = [...drawn.slice(i + 1), ...drawn];
-  return after.find(({ achievement }) => achievement.task !== drawn[i]!.achievement.task)?.achievement.task;
+/** For a control: the next one's task that is not the own; undefined if all are the same. */
+export function otherTask(of: readonly { readonly task: string }[], i: number): string | undefined {
+  const after = [...of.slice(i + 1), ...of];
+  return after.find(({ task }) => task !== of[i]!.task)?.task;
 }
 
 /** Whether somebody else wrote an action, after the task. */

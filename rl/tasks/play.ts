@@ -10,6 +10,7 @@ import type { Model, Schedule } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { HINDSIGHT, type HindsightOptions } from "./hindsight.ts";
+import { IMITATE_EXPERT, type ImitateExpertOptions } from "./imitateExpert.ts";
 import type { PredictionOptions } from "./predictions.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../play/rollout.ts";
 import type { Trajectory } from "../episode/stream.ts";
@@ -43,6 +44,8 @@ export interface DataOptions extends RewardOptions {
   readonly predictions?: PredictionOptions;
   /** Imitates failed episodes as solutions of the tasks that they have achieved. */
   readonly hindsight?: HindsightOptions;
+  /** Imitates the environment's expert on tasks of the step. */
+  readonly imitateExpert?: ImitateExpertOptions;
 }
 /** All keys of `DataOptions`. */
 export const DATA_KEYS = [
@@ -56,6 +59,7 @@ export const DATA_KEYS = [
   "replay",
   "predictions",
   "hindsight",
+  "imitateExpert",
 ] as const;
 
 /**
@@ -76,7 +80,8 @@ export interface PlayOptions extends DataOptions {
 
 /** Throws if the options do not fit together. */
 export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "rollout"> & DataOptions): void {
-  const { groups, groupSize, rollout: sampling, temperature, dynamicSampling, expertPrefix, hindsight } = options;
+  const { groups, groupSize, rollout: sampling, temperature } = options;
+  const { dynamicSampling, expertPrefix, hindsight, imitateExpert } = options;
   check(
     groupSize >= 1 && groups >= 1,
     () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`,
@@ -92,6 +97,7 @@ export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "r
   );
   if (expertPrefix) EXPERT_PREFIX.read(expertPrefix);
   if (hindsight) HINDSIGHT.read(hindsight);
+  if (imitateExpert) IMITATE_EXPERT.read(imitateExpert);
   checkRewards(options);
 }
 

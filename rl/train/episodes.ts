@@ -1,13 +1,15 @@
 /**
- * The episodes of a step: those that were just played, guesses at their answers, replayed ones, and failures under the
- * tasks that they have achieved.
+ * The episodes of a step: those that were just played, guesses at their answers, replayed ones, and such as are only
+ * imitated: failures under the tasks that they have achieved, and the expert's.
  */
+import type { Rng } from "../../engine/index.ts";
 import { longestText, type Model } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { succeeded } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Objective } from "../methods/objective.ts";
-import { relabelFailed } from "../tasks/hindsight.ts";
+import { HINDSIGHT, relabelFailed } from "../tasks/hindsight.ts";
+import { expertEpisodes, IMITATE_EXPERT } from "../tasks/imitateExpert.ts";
 import { isPrefixed } from "../tasks/expertPrefix.ts";
 import type { DataOptions, PlayedStep, PlayEpisodes, PlayOptions } from "../tasks/play.ts";
 import { predictAnswers } from "../tasks/predictions.ts";
@@ -16,6 +18,7 @@ import { rewarded } from "../tasks/scoring.ts";
 import type { PackOptions } from "./pack.ts";
 import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
+import type { MixturePart } from "./supervised.ts";
 
 /** Where the episodes of a step come from. */
 export interface EpisodeSource {
@@ -29,8 +32,8 @@ export interface StepEpisodes {
   readonly trajectories: readonly Trajectory[];
   /** Those that the policy has played in this step, without help. */
   readonly own: readonly Trajectory[];
-  /** Those of them that failed and have achieved another task, with that task: to be imitated. */
-  readonly relabelled: readonly Trajectory[];
+  /** Episodes that are imitated beside the policy loss. They have no reward, no advantage and no old policy. */
+  readonly imitated: readonly MixturePart[];
   /** Whether an older policy wrote some of them. */
   readonly isOffPolicy: boolean;
   readonly metrics: Metrics;
@@ -48,16 +51,13 @@ export async function play(
 ): Promise<StepEpisodes | null> {
   const played = await source.play(step);
   if (played === null) return null;
-  const { model, template, predictions, hindsight, replay, rng } = options;
+  const { model, template, predictions, replay, rng } = options;
   const { trajectories: fresh, metrics } = played;
   const own = fresh.filter((t) => !isPrefixed(t));
   const guessed = predictions
     ? await predictAnswers(model, template, fresh, predictions, rng.split(step).split("predictions"), step)
     : { trajectories: [], metrics: {} };
-  const draw = rng.split(step).split("hindsight");
-  const relabelled = hindsight
-    ? await relabelFailed(template, own, hindsight, draw, longestText(model.config))
-    : { trajectories: [], metrics: {} };
+  const imitated = await imitatedParts(options, own, step);
   const all = [...fresh, ...guessed.trajectories];
   const scored = replay?.isFiltered ? await probabilitiesOf(model, replay, step, packing) : undefined;
   const drawn = replay ? replay.draw(step, scored) : [];
@@ -66,10 +66,33 @@ export async function play(
   return {
     trajectories: replayed.trajectories,
     own,
-    relabelled: relabelled.trajectories,
+    imitated: imitated.parts,
     isOffPolicy: drawn.length > 0,
-    metrics: { ...metrics, ...replayed.metrics, ...guessed.metrics, ...relabelled.metrics },
+    metrics: { ...metrics, ...replayed.metrics, ...guessed.metrics, ...imitated.metrics },
   };
+}
+
+/** What is imitated beside the policy loss: failures as solutions of other tasks, and the expert. */
+async function imitatedParts(
+  { model, template, hindsight, imitateExpert, rng }: Parameters<typeof play>[0],
+  own: readonly Trajectory[],
+  step: number,
+): Promise<{ parts: MixturePart[]; metrics: Metrics }> {
+  const longest = longestText(model.config);
+  const draw = (name: string): Rng => rng.split(step).split(name);
+  const parts: MixturePart[] = [];
+  let metrics: Metrics = {};
+  if (hindsight) {
+    const relabelled = await relabelFailed(template, own, hindsight, draw("hindsight"), longest);
+    parts.push({ episodes: relabelled.trajectories, weight: HINDSIGHT.read(hindsight).weight });
+    metrics = relabelled.metrics;
+  }
+  if (imitateExpert) {
+    const shown = await expertEpisodes(template, own, imitateExpert, draw("imitate expert"), longest);
+    parts.push({ episodes: shown.trajectories, weight: IMITATE_EXPERT.read(imitateExpert).weight });
+    metrics = { ...metrics, ...shown.metrics };
+  }
+  return { parts: parts.filter(({ episodes }) => episodes.length > 0), metrics };
 }
 
 /** Of each group that may be replayed the geometric mean of its successes' token probabilities; NaN without one. */

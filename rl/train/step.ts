@@ -25,7 +25,6 @@ import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
 import { checkOffPolicy, CRITIC, type Objective } from "../methods/objective.ts";
-import { HINDSIGHT } from "../tasks/hindsight.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { advantagesOf } from "./advantages.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
@@ -127,8 +126,9 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const estimated = advantagesOf(objective, trajectories, step, statistics);
   const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
   const weighed = weigh(objective, trajectories, advantages, step, statistics, ratios);
-  // Behind them failures that are imitated as solutions of other tasks. They have no advantage and no old policy.
-  const rows = [...weighed, ...(isHeadOnly ? [] : hindsightRows(options, episodes.relabelled))];
+  // Behind them episodes that are imitated, with weights that sum to the option's. They have no advantage and no old
+  // policy.
+  const rows = [...weighed, ...(isHeadOnly ? [] : mixedRows(episodes.imitated))];
 
   // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
@@ -207,12 +207,6 @@ export const packingOf = ({ template, maxBatchTokens, ...passing }: TrainerOptio
   ...passingOf(passing),
   ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }),
 });
-
-/** Rows in which relabelled episodes are imitated, with weights that sum to the option's. */
-const hindsightRows = ({ hindsight }: StepOptions, relabelled: readonly Trajectory[]): TokenRow[] =>
-  hindsight === undefined || relabelled.length === 0
-    ? []
-    : mixedRows([{ episodes: relabelled, weight: HINDSIGHT.read(hindsight).weight }]);
 
 /** What `reportOf` gets if every environment failed: nothing was scored, weighed or trained. */
 const untrained = (trajectories: readonly Trajectory[]) => ({

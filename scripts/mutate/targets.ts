@@ -46,6 +46,7 @@ const TARGETS = [
   "rl/train/reader.ts",
   "rl/train/valuePretraining.ts",
   "rl/tasks/hindsight.ts",
+  "rl/tasks/imitateExpert.ts",
   "rl/tasks/pools.ts",
   "rl/tasks/replay.ts",
   "rl/tasks/scoring.ts",
@@ -98,6 +99,7 @@ const FAST = [
   "reader",
   "outcomeCritic",
   "hindsight",
+  "imitateExpert",
   "process",
   "completions",
 ];

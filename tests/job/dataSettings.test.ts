@@ -7,7 +7,6 @@ import { describe, expect, test } from "vitest";
 import { UsageError } from "../../job/usage.ts";
 import { dataFor } from "../../job/dataOptions.ts";
 import type { Preset } from "../../job/preset.ts";
-import { ENVIRONMENTS } from "../../environments/index.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 
 describe("data", () => {
@@ -16,13 +15,12 @@ describe("data", () => {
     const choices = ["--curriculum", "pools", "--replay", "2", "--dynamic-sampling"];
     const settings = set("curriculum.tasks=5", "dynamicSampling.maxRefills=1");
     const preset = presetOfFlags(...schedules, ...choices, ...settings);
-    const source = { env: ENVIRONMENTS["terminal"]!, envOptions: {}, seed: 3 };
-    const { options, memories } = dataFor(preset.data!, source);
+    const { options, memories } = dataFor(preset.data!, preset);
     expect(Object.keys(memories)).toEqual(["curriculum", "replay"]);
     expect(options.temperature!(2)).toBeCloseTo(0.75, 12);
     expect(options.dynamicSampling).toEqual({ maxRefills: 1 });
     expect(Object.values(options.curriculum!.metrics()).reduce((a, b) => a + b, 0)).toBe(5);
-    expect(options.curriculum!.state()).toEqual(dataFor(preset.data!, source).options.curriculum!.state());
+    expect(options.curriculum!.state()).toEqual(dataFor(preset.data!, preset).options.curriculum!.state());
     expect(Object.keys(presetOfFlags("--replay", "0"))).not.toContain("data");
   });
 
@@ -80,6 +78,12 @@ describe("data", () => {
     [["--set", "hindsight.weight=4"], "--set hindsight.weight is about --hindsight; add --hindsight N"],
     [["--hindsight", "2"], "--hindsight: terminal does not say what was achieved; those that do: household, web"],
     [["--hindsight", "2", "--env", "web", "--set", "hindsight.weight=0"], "--set hindsight.weight must be > 0, got 0"],
+    [
+      ["--set", "imitateExpert.weight=4"],
+      "--set imitateExpert.weight is about --imitate-expert; add --imitate-expert N",
+    ],
+    [["--imitate-expert", "2", "--set", "imitateExpert.weight=0"], "--set imitateExpert.weight must be > 0, got 0"],
+    [["--imitate-expert", "-1"], "--imitate-expert"],
     [["--predict", "2", "--set", "predictions.size=1"], "--set predictions.size must be an integer ≥ 2, got 1"],
     [
       ["--predict", "2", "--method", "ppo"],

@@ -9,7 +9,7 @@ const MAX_LINES = 400;
  * commit that needs it and says there what the lines are for; what has become much less is lowered, too.
  */
 const BUDGETS: Readonly<Record<string, number>> = {
-  kernels: 7180,
+  kernels: 7220, // unrolled.ts
   engine: 7370, // heap.ts
   nn: 5790, // what loading and drawing take; what a tokenizer may make of a letter; beamSearch.ts
   environments: 8800, // web, screen, tools
@@ -17,8 +17,8 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/methods": 3125, // a KL that decays; webrl; what a method means apart from the table of all parts
   "rl/rewards": 685, // toolCalls.ts, chanceReward; process.ts
   "rl/play": 850, // inverse.ts; the end of a call; generalTexts.ts; answers.ts; completions.ts
-  "rl/tasks": 1230, // hindsight.ts; bounds on what is replayed, variants
-  "rl/train": 1800, // reader.ts, outcomeCritic.ts; what hindsight and bounded replay ask
+  "rl/tasks": 1270, // hindsight.ts; bounds on what is replayed, variants; imitateExpert.ts
+  "rl/train": 1815, // reader.ts, outcomeCritic.ts; what hindsight, imitation and bounded replay ask
   "rl/async": 940, // frozen.ts: packed weights
   "rl/selfplay": 430,
   "rl/learners": 235,

@@ -74,6 +74,7 @@ export const FACTORS: Factors = {
   replay: ["", "--replay 2"],
   predict: ["", "--predict 2"],
   hindsight: ["", "--hindsight 4", `--hindsight 4 ${set("hindsight.tasks=shuffled")}`],
+  imitate: ["", "--imitate-expert 4", `--imitate-expert 4 ${set("imitateExpert.tasks=shuffled")}`],
   correction: [
     "",
     "--importance-correction tis",

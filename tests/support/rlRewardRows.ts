@@ -109,6 +109,12 @@ export const OTHER_DATA_ROWS: Readonly<Record<string, ReturnType<typeof row>>> =
     ["tests/rl/hindsight.test.ts", "has another task before the same tokens"],
     ["tests/rl/hindsight.test.ts", "learns them"],
   ),
+  "imitated expert": row(
+    "−log p of the expert's episodes of a step's tasks, or of others', beside the policy loss: `--imitate-expert 8`",
+    "CodeRL, arXiv 2207.01780; PTX of InstructGPT, arXiv 2203.02155; DAPG, arXiv 1709.10087",
+    ["tests/rl/imitateExpert.test.ts", "plays the tasks of the step"],
+    ["tests/rl/imitateExpert.test.ts", "learns them"],
+  ),
   "general texts": row(
     "η·CE(demonstrations) + (1 − η)·CE(general texts), each a mean over its own tokens: `--set sft.general=0.8`",
     "AgentTuning, arXiv 2310.12823",
