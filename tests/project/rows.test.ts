@@ -43,6 +43,13 @@ describe.each(ROWS.map((row) => [row.name, row] as const))("%s", (_, row) => {
       expect([...commandsIn(section), ...programsIn(section)], evidence.run).not.toEqual([]);
     }
   });
+
+  it("has no figure that is not in that section", () => {
+    const section = "run" in row.evidence ? (sections.get(row.evidence.run) ?? "") : "";
+    const known = new Set(section.match(/\d+(?:\.\d+)?/g));
+    const figures = row.outcome.match(/\d+\.\d+/g) ?? [];
+    expect(figures.filter((figure) => !known.has(figure))).toEqual([]);
+  });
 });
 
 it("has no name twice, and no section that no row names", () => {
