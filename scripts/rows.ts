@@ -200,6 +200,14 @@ export const ROWS: readonly Row[] = [
     "Programs: CodeRL's critic",
   ),
   ran(
+    "CodeRL: cross-entropy on reference programs",
+    "--imitate-expert N",
+    "arXiv 2207.01780",
+    "imitating reference programs beside RL keeps a policy from forgetting how to write programs",
+    "gain of imitation alone: 47.3 %, GRPO 42.0 %, shuffled references 8.7 %, the references without RL 49.3 %",
+    "Programs: references beside RL",
+  ),
+  ran(
     "VPT: decaying KL",
     "--kl 0.2 --set kl.decay=0.9995",
     "arXiv 2206.11795",
@@ -245,13 +253,6 @@ export const ROWS: readonly Row[] = [
     "arXiv 2206.11795",
     "bins that are narrow near 0 let a pointer move far and precisely",
     "nothing could use it: a click of screen names a cell of 12 by 5, and nothing moves a pointer by distances",
-  ),
-  unmeasured(
-    "CodeRL: cross-entropy on reference programs",
-    "no flag yet",
-    "arXiv 2207.01780",
-    "imitating reference programs beside RL keeps a policy from forgetting how to write programs",
-    "it is not built; the warm start imitates the same references, and --set rl.imitation the run's successes",
   ),
   unmeasured(
     "Picture patches as tokens",
