@@ -40,7 +40,7 @@ const ENTRIES: readonly Entry[] = [
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
-  { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
+  { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"], budget: 91 * 1024 },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 80 * 1024 },
   {
     name: "worldgrad/environments",
@@ -48,7 +48,7 @@ const ENTRIES: readonly Entry[] = [
     folders: ["kernels", "engine", "environments"],
     budget: 61 * 1024,
   },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 180 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 181 * 1024 },
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 212 * 1024,
+    budget: 213 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
@@ -118,7 +118,7 @@ const PAGES: readonly Page[] = [
   {
     name: "… and GRPO + ECHO",
     text: `${TENSORS} ${NN} export { echo, grpo, ppoClip, trainRl } from "./rl/index.js";`,
-    budget: 101 * 1024,
+    budget: 102 * 1024,
   },
 ];
 
