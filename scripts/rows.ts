@@ -164,7 +164,7 @@ export const ROWS: readonly Row[] = [
     "--set sft.general=0.8",
     "arXiv 2310.12823",
     "general texts in the warm start keep what an agent knew, and cost it nothing",
-    "negative in part: the loss on general texts falls from 13.2 to 0.12 nats, success of the warm start from 31.7 to 6.7 %",
+    "negative in part: general texts' loss falls from 13.2 to 0.12 nats, the warm start's success from 31.7 to 6.7 %",
     "AgentTuning: general texts",
   ),
   ran(
