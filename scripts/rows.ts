@@ -36,8 +36,6 @@ const unmeasured = (name: string, flag: string, source: string, promise: string,
   evidence: { why },
 });
 
-const NO_TIME = "its comparison has not been run yet; its tests train a few steps with it";
-
 /** All rows; one line each. Their order here is free. */
 export const ROWS: readonly Row[] = [
   ran(
@@ -56,12 +54,13 @@ export const ROWS: readonly Row[] = [
     "nothing to be seen, three seeds: 28.5 % and 29.5 %, plain GRPO 29.3 %",
     "Pages: web",
   ),
-  unmeasured(
+  ran(
     "R-Zero",
     "--self-play r-zero",
     "arXiv 2508.05004",
     "the same without any judge, by uncertainty and majority",
-    NO_TIME,
+    "negative, three seeds: 27.8 %, the generator's questions 29.6 %, warm start 30.4 %: most majorities are wrong",
+    "Self-play: R-Zero",
   ),
   ran(
     "WebGUM: pages as text",
