@@ -349,12 +349,17 @@ export class Experiment {
   }
 
   /** Episodes of the model on training tasks that RL does not play. */
-  playTraining(model: Model, template: Template, count: number, rng: Rng): Promise<readonly Trajectory[]> {
+  playTraining(
+    model: Model,
+    template: Template,
+    count: number,
+    { rng, signal }: Pick<RolloutOptions, "signal"> & { readonly rng: Rng },
+  ): Promise<readonly Trajectory[]> {
     const requests = Array.from({ length: count }, (_, i) => {
       const draw = rng.split(i);
       return { spec: this.env, options: this.#train, seed: draw.int(2 ** 31), group: i, rng: draw.split("play") };
     });
-    return rollout(model, template, requests, this.rolloutOptions());
+    return rollout(model, template, requests, { ...this.rolloutOptions(), ...(signal ? { signal } : {}) });
   }
 
   /** How often the model succeeds when it plays on from each step of these episodes of `playTraining`. */
@@ -362,9 +367,10 @@ export class Experiment {
     model: Model,
     template: Template,
     episodes: readonly Trajectory[],
-    how: Pick<CompletionOptions, "samples" | "rng">,
+    { signal, ...how }: Pick<CompletionOptions, "samples" | "rng"> & Pick<RolloutOptions, "signal">,
   ): Promise<StepTries[][]> {
-    const own = { spec: this.env, options: this.#train, rollout: this.rolloutOptions() };
+    const limits = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
+    const own = { spec: this.env, options: this.#train, rollout: limits };
     return completeSteps(model, template, episodes, { ...how, ...own });
   }
 

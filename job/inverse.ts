@@ -7,20 +7,16 @@ import { Rng } from "../engine/random.ts";
 import { type Device, treeLeaves } from "../engine/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
-import type { EventLoop } from "../rl/play/eventLoop.ts";
 import { actionsOf, inverseEpisode, labelAccuracy, labellingWorld, relabelled, seenOf } from "../rl/play/inverse.ts";
 import { rollout } from "../rl/play/rollout.ts";
 import type { Experiment } from "./experiment.ts";
-import type { Observer } from "./observer.ts";
+import type { Watch } from "./observer.ts";
 
 /** The run that needs labels. */
-export interface LabelRun {
+export interface LabelRun extends Watch {
   readonly experiment: Experiment;
   readonly template: Template;
   readonly device: Device;
-  readonly observer: Observer;
-  readonly eventLoop: EventLoop;
-  readonly signal: AbortSignal;
 }
 
 /** The demonstrations that the warm start imitates, and how many of their labels are right. */

@@ -1,6 +1,7 @@
 /**
  * An observer is told how a run proceeds and does not influence it: a display, or a process that compares several runs.
  */
+import type { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Score, Transcript } from "./records.ts";
 
 /** Receives the progress of a run. */
@@ -24,4 +25,23 @@ export interface Observer {
   transcript(record: Transcript): void;
   /** One message to show. */
   note(text: string): void;
+}
+
+/** How a long part of a run is shown, and how it is stopped. */
+export interface Watch {
+  readonly observer: Observer;
+  readonly eventLoop: EventLoop;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * What a training of models that judge does after each step: it shows the loss, and lets signals and messages through.
+ * It throws the signal's reason if the run was stopped.
+ */
+export function shownTo({ observer, eventLoop, signal }: Watch): (step: number, loss: number) => Promise<void> {
+  return async (step, loss) => {
+    observer.update(step, { loss });
+    await eventLoop.turn();
+    signal.throwIfAborted();
+  };
 }

@@ -16,6 +16,7 @@ import { criticise, outcomeClass, OUTCOMES, trainOutcomeCritic } from "../rl/tra
 import { initReaderHead, lastToken, type Marked, type Reader, trainReader } from "../rl/train/reader.ts";
 import type { Experiment } from "./experiment.ts";
 import { agreement, succeeded, verdicts } from "./readers.ts";
+import { shownTo, type Watch } from "./observer.ts";
 import { ORM, type OrmOptions, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions } from "./parts.ts";
 
 /** A judged episode; the whole of it is read. */
@@ -23,6 +24,23 @@ const judged = (episode: Trajectory, isGood = succeeded(episode)): Marked => ({
   episode,
   marks: [{ token: lastToken(episode), target: Number(isGood) }],
 });
+
+/** Episodes of the warm start that a model which judges learns from. @throws if the run is stopped */
+async function playedFor(
+  who: string,
+  experiment: Pick<Experiment, "playTraining">,
+  policy: Model,
+  template: Template,
+  count: number,
+  rng: Rng,
+  { observer, signal }: Watch,
+): Promise<Trajectory[]> {
+  observer.phase(`${who}: playing`, 1);
+  const played = await experiment.playTraining(policy, template, count, { rng: rng.split("episodes"), signal });
+  signal.throwIfAborted(); // of a rollout that was stopped nothing is learnt
+  observer.update(1, {});
+  return played.filter(({ masked }) => !masked);
+}
 
 /**
  * Plays, judges, and trains.
@@ -34,23 +52,30 @@ export async function trainOutcomeModel(
   policy: Model,
   copy: Model,
   template: Template,
+  watch: Watch,
   given?: OrmOptions,
 ): Promise<{ readonly reader: Reader; readonly note: string }> {
   const { episodes: count, steps, batchSize, lr, labels } = ORM.read(given);
   const rng = new Rng(experiment.preset.seed).split("orm");
   const reader = { model: copy, head: initReaderHead(copy, 1, rng.split("head")) };
   const measured = Math.ceil(count / 4);
-  const all = (await experiment.playTraining(policy, template, count + measured, rng.split("episodes"))).filter(
-    ({ masked }) => !masked,
-  );
+  const all = await playedFor("outcome model", experiment, policy, template, count + measured, rng, watch);
   const [held, lessons] = [all.slice(0, measured), all.slice(measured)];
   const truth = lessons.map(succeeded);
   const taught = labels === "shuffled" ? rng.split("labels").shuffle(truth) : truth;
   const { padId } = template;
+  watch.observer.phase("outcome model: learning which episodes succeed", steps);
   await trainReader(
     reader,
     lessons.map((episode, i) => judged(episode, taught[i])),
-    { batchSize, steps, lr: schedule({ lr, warmup: Math.min(10, steps) }), rng: rng.split("draw"), padId },
+    {
+      batchSize,
+      steps,
+      lr: schedule({ lr, warmup: Math.min(10, steps) }),
+      rng: rng.split("draw"),
+      padId,
+      onStep: shownTo(watch),
+    },
   );
   const heldTruth = held.map(succeeded);
   const share = (100 * agreement(await verdicts(reader, held, padId), heldTruth)).toFixed(1);
@@ -66,6 +91,7 @@ export async function trainCritic(
   policy: Model,
   copy: Model,
   template: Template,
+  watch: Watch,
   given?: OutcomeCriticOptions,
 ): Promise<{ readonly reader: Reader; readonly note: string }> {
   const { episodes: count, steps, batchSize, lr, labels } = OUTCOME_CRITIC_TRAINING.read(given);
@@ -73,8 +99,7 @@ export async function trainCritic(
   const reader = { model: copy, head: initReaderHead(copy, OUTCOMES.length, rng.split("head")) };
   if (labels === "uniform") return { reader, note: "outcome critic: none; each token has the share 1/4" };
   const measured = Math.ceil(count / 4);
-  const played = await experiment.playTraining(policy, template, count + measured, rng.split("episodes"));
-  const all = played.filter(({ masked }) => !masked);
+  const all = await playedFor("outcome critic", experiment, policy, template, count + measured, rng, watch);
   const [held, lessons] = [all.slice(0, measured), all.slice(measured)];
   const truth = lessons.map(outcomeClass);
   const { padId } = template;
@@ -84,7 +109,9 @@ export async function trainCritic(
     lr: schedule({ lr, warmup: Math.min(10, steps) }),
     rng: rng.split("draw"),
     padId,
+    onStep: shownTo(watch),
   };
+  watch.observer.phase("outcome critic: learning what becomes of programs", steps);
   await trainOutcomeCritic(
     reader,
     lessons,

@@ -12,6 +12,7 @@ import type { Template } from "../rl/episode/template.ts";
 import { stepLabels } from "../rl/rewards/process.ts";
 import { initReaderHead, type Marked, type Reader, trainReader } from "../rl/train/reader.ts";
 import type { Experiment } from "./experiment.ts";
+import { shownTo, type Watch } from "./observer.ts";
 import { PRM, type PrmOptions } from "./parts.ts";
 import { rocArea, stepValues } from "./readers.ts";
 
@@ -34,32 +35,41 @@ function shuffled(lessons: readonly Marked[], rng: Rng): Marked[] {
  * Plays, plays on from each step, and trains.
  * @param copy a copy of the warm start, which changes in place
  * @returns the model, and a sentence about its quality
- * @throws if the environment does not follow from its seed and the actions
+ * @throws if the environment does not follow from its seed and the actions, or the run is stopped
  */
 export async function trainProcessModel(
   experiment: Pick<Experiment, "preset" | "playTraining" | "completeTraining">,
   policy: Model,
   copy: Model,
   template: Template,
+  { observer, eventLoop, signal }: Watch,
   given?: PrmOptions,
 ): Promise<{ readonly reader: Reader; readonly note: string }> {
   const { episodes: count, steps, batchSize, lr, samples, labels } = PRM.read(given);
   const rng = new Rng(experiment.preset.seed).split("prm");
   const reader = { model: copy, head: initReaderHead(copy, 1, rng.split("head")) };
   const measured = Math.ceil(count / 4);
-  const played = await experiment.playTraining(policy, template, count + measured, rng.split("episodes"));
+  observer.phase("process model: playing on from each step", 2);
+  const play = { rng: rng.split("episodes"), signal };
+  const played = await experiment.playTraining(policy, template, count + measured, play);
+  signal.throwIfAborted(); // of a rollout that was stopped nothing is learnt
+  observer.update(1, {});
   const all = played.filter((episode) => !episode.masked && turnEnds(episode).length > 0);
-  const options = { samples, rng: rng.split("completions") };
+  const options = { samples, rng: rng.split("completions"), signal };
   const tries = await experiment.completeTraining(policy, template, all, options);
+  signal.throwIfAborted();
+  observer.update(2, {});
   const kind = labels === "soft" ? "soft" : "hard";
   const own = all.map((episode, i) => labelled(episode, stepLabels(tries[i]!, kind))).slice(measured);
   const { padId } = template;
+  observer.phase("process model: learning which steps can be completed", steps);
   await trainReader(reader, labels === "shuffled" ? shuffled(own, rng.split("labels")) : own, {
     batchSize,
     steps,
     lr: schedule({ lr, warmup: Math.min(10, steps) }),
     rng: rng.split("draw"),
     padId,
+    onStep: shownTo({ observer, eventLoop, signal }),
   });
   const held = all.slice(0, measured);
   const values = await stepValues(reader, held, padId);

@@ -18,7 +18,7 @@ import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
 import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
-import type { Observer } from "./observer.ts";
+import type { Observer, Watch } from "./observer.ts";
 import { Experiment } from "./experiment.ts";
 import { FailedSteps } from "./failures.ts";
 import { metricsOfScore } from "./heldOut.ts";
@@ -213,18 +213,28 @@ export class Run {
       : this.#experiment.rlOptimizer(this.#model);
   }
 
-  async #newTrainingState(): Promise<TrainingState> {
-    const state = await TrainingState.ofWarmStart(this.#experiment, this.#model, this.#template);
-    if (state.note !== undefined) this.#observer.note(state.note);
-    return state;
+  /** What the method needs beside the model; undefined if the run was stopped while a model that judges was trained. */
+  async #newTrainingState(): Promise<TrainingState | undefined> {
+    try {
+      const state = await TrainingState.ofWarmStart(this.#experiment, this.#model, this.#template, this.#watch());
+      if (state.note !== undefined) this.#observer.note(state.note);
+      return state;
+    } catch (error) {
+      if (this.#signal.aborted) return undefined;
+      throw error;
+    }
+  }
+
+  #watch(): Watch {
+    return { observer: this.#observer, eventLoop: this.#eventLoop, signal: this.#signal };
   }
 
   async #warmStart(): Promise<void> {
     const { steps } = this.#preset.sft;
     if (this.#state.phase !== "sft" || this.#state.done >= steps) return;
     const all = await this.#experiment.demonstrations(this.#template);
-    const own = { experiment: this.#experiment, template: this.#template, device: this.#device, signal: this.#signal };
-    const parts = { ...own, observer: this.#observer, eventLoop: this.#eventLoop };
+    const own = { experiment: this.#experiment, template: this.#template, device: this.#device };
+    const parts = { ...own, ...this.#watch() };
     const lessons = !this.#preset.sft.labelled
       ? { demonstrations: all, metrics: {} }
       : await (await import("./inverse.ts")).label(parts, all);
@@ -262,6 +272,7 @@ export class Run {
     await this.#adapt();
     this.#optimizer = this.#newOptimizer();
     this.#trainingState = await this.#newTrainingState();
+    if (this.#trainingState === undefined) return null; // what was saved last is the end of the warm start
     await this.#save();
     return this.#state.before;
   }

@@ -26,6 +26,7 @@ import type { Template } from "../rl/episode/template.ts";
 import { statisticsOf } from "../rl/methods/objective.ts";
 import { isOfReference } from "../rl/methods/tokenStatistics.ts";
 import type { Experiment } from "./experiment.ts";
+import type { Watch } from "./observer.ts";
 import { isTrained } from "./trainedRewards.ts";
 
 const REFERENCE = "reference.safetensors";
@@ -59,11 +60,16 @@ export class TrainingState {
     this.#memories = experiment.memories();
   }
 
-  /** For a run that begins RL with `model`, the warm start. */
-  static async ofWarmStart(experiment: Experiment, model: Model, template: Template): Promise<TrainingState> {
+  /** For a run that begins RL with `model`, the warm start. @throws if the run is stopped meanwhile */
+  static async ofWarmStart(
+    experiment: Experiment,
+    model: Model,
+    template: Template,
+    watch: Watch,
+  ): Promise<TrainingState> {
     const objective = experiment.objective();
     const critic = objective.critic ? newCritic(experiment, model) : undefined;
-    const reader = hasReader(experiment) ? await newReader(experiment, model, template) : undefined;
+    const reader = hasReader(experiment) ? await newReader(experiment, model, template, watch) : undefined;
     const own = { critic, reader };
     if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, own);
     const { base } = model.trainable ?? {};
@@ -144,21 +150,22 @@ async function trainReaderOf(
   model: Model,
   copy: Model,
   template: Template,
+  watch: Watch,
 ): Promise<{ readonly reader: Reader; readonly note: string }> {
   const { reward, outcomeCritic } = experiment.preset.rl;
   if (reward?.name === "prm") {
     const { trainProcessModel } = await import("./processModel.ts");
-    return trainProcessModel(experiment, model, copy, template, reward.prm);
+    return trainProcessModel(experiment, model, copy, template, watch, reward.prm);
   }
   const { trainCritic, trainOutcomeModel } = await import("./outcomeModel.ts");
   return isCriticised(experiment)
-    ? trainCritic(experiment, model, copy, template, outcomeCritic)
-    : trainOutcomeModel(experiment, model, copy, template, reward?.orm);
+    ? trainCritic(experiment, model, copy, template, watch, outcomeCritic)
+    : trainOutcomeModel(experiment, model, copy, template, watch, reward?.orm);
 }
 
-async function newReader(experiment: Experiment, model: Model, template: Template): Promise<SavedReader> {
+async function newReader(experiment: Experiment, model: Model, template: Template, watch: Watch): Promise<SavedReader> {
   const copy = copyOf(model, await weightsOf(model));
-  const { reader, note } = await trainReaderOf(experiment, model, copy, template);
+  const { reader, note } = await trainReaderOf(experiment, model, copy, template, watch);
   const named = await Promise.all(
     Object.entries(reader.head).map(async ([name, x]): Promise<[string, SafeTensorInput]> => {
       const data = await x.read();

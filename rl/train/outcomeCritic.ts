@@ -64,6 +64,8 @@ export interface CriticTraining extends Pick<PackOptions, "padId" | "maxTokens">
   readonly steps: number;
   readonly lr: Schedule;
   readonly rng: Rng;
+  /** Is told each finished step and its loss. What it throws ends the training. */
+  readonly onStep?: (step: number, loss: number) => void | Promise<void>;
 }
 
 /**
@@ -74,34 +76,38 @@ export async function trainOutcomeCritic(
   { model, head }: Reader,
   episodes: readonly Trajectory[],
   classes: readonly number[],
-  { batchSize, steps, lr, rng, ...packing }: CriticTraining,
+  { batchSize, steps, lr, rng, onStep, ...packing }: CriticTraining,
 ): Promise<number[]> {
   const trained = { model: model.params, head } as Tree;
   const optimizer = new AdamW(trained, { betas: [0.9, 0.98], weightDecay: 0.01, clipNorm: 1 });
   const losses: number[] = [];
-  for (let step = 0; step < steps; step++) {
-    const draw = rng.split(step);
-    const drawn = Array.from({ length: batchSize }, () => draw.int(episodes.length));
-    const rows = drawn.map((i) => rowOf(episodes[i]!));
-    const { loss, norm } = scope(() => {
-      const batches = pack(rows, { ...packing, scored: isRead });
-      const { gradient, parts } = gradientOf(trained, batches, (tree, batch) => {
-        const { model: params, head: own } = tree as { model: Model["params"]; head: ReaderHead };
-        const { episodes: read, at } = placesOf(batch);
-        const targets = Int32Array.from(read, (e) => classes[drawn[e]!]!);
-        const logits = pooled(readerLogits(own, hiddenOf({ ...model, params }, batch)), at);
-        const mean = crossEntropy(logits, tensor(targets, { device: params.embedding.device }));
-        const total = mul(mean, read.length / batchSize);
-        return [total, total];
-      });
-      const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
-      return { loss, norm: optimizer.step(gradient, lr(step)) };
-    }, "trainOutcomeCritic");
-    losses.push(await loss.item());
-    loss.dispose();
-    norm.dispose();
+  try {
+    for (let step = 0; step < steps; step++) {
+      const draw = rng.split(step);
+      const drawn = Array.from({ length: batchSize }, () => draw.int(episodes.length));
+      const rows = drawn.map((i) => rowOf(episodes[i]!));
+      const { loss, norm } = scope(() => {
+        const batches = pack(rows, { ...packing, scored: isRead });
+        const { gradient, parts } = gradientOf(trained, batches, (tree, batch) => {
+          const { model: params, head: own } = tree as { model: Model["params"]; head: ReaderHead };
+          const { episodes: read, at } = placesOf(batch);
+          const targets = Int32Array.from(read, (e) => classes[drawn[e]!]!);
+          const logits = pooled(readerLogits(own, hiddenOf({ ...model, params }, batch)), at);
+          const mean = crossEntropy(logits, tensor(targets, { device: params.embedding.device }));
+          const total = mul(mean, read.length / batchSize);
+          return [total, total];
+        });
+        const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
+        return { loss, norm: optimizer.step(gradient, lr(step)) };
+      }, "trainOutcomeCritic");
+      losses.push(await loss.item());
+      loss.dispose();
+      norm.dispose();
+      await onStep?.(step + 1, losses.at(-1)!);
+    }
+  } finally {
+    optimizer.dispose();
   }
-  optimizer.dispose();
   return losses;
 }
 

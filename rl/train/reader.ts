@@ -71,6 +71,8 @@ export interface ReaderTraining extends Pick<PackOptions, "padId" | "maxTokens">
   readonly steps: number;
   readonly lr: Schedule;
   readonly rng: Rng;
+  /** Is told each finished step and its loss. What it throws ends the training. */
+  readonly onStep?: (step: number, loss: number) => void | Promise<void>;
 }
 
 /**
@@ -83,35 +85,39 @@ export async function trainReader(
   lessons: readonly Marked[],
   options: ReaderTraining,
 ): Promise<number[]> {
-  const { batchSize, steps, lr, rng, ...packing } = options;
+  const { batchSize, steps, lr, rng, onStep, ...packing } = options;
   check(lessons.length > 0 || steps === 0, () => "trainReader: there are no lessons");
   const trained = { model: reader.model.params, head: reader.head } as Tree;
   const optimizer = new AdamW(trained, { betas: [0.9, 0.98], weightDecay: 0.01, clipNorm: 1 });
   const classes = [false, true].map((isGood) => lessons.filter(({ marks }) => marks.at(-1)!.target >= 0.5 === isGood));
   const both = classes.filter((of) => of.length > 0);
   const losses: number[] = [];
-  for (let step = 0; step < steps; step++) {
-    const draw = rng.split(step);
-    const batch = Array.from({ length: batchSize }, (_, i) => draw.choice(both[i % both.length]!));
-    const { loss, norm } = scope(() => {
-      const { gradient, parts } = gradientOf(trained, pack(rowsOf(batch), packing), (tree, micro) => {
-        const { model: params, head } = tree as { model: Model["params"]; head: ReaderHead };
-        const { device } = params.embedding;
-        const column = (values: Float64Array): Tensor =>
-          tensor(values, { device, dtype: device.float, shape: [values.length, 1] });
-        const z = readerLogits(head, hiddenOf({ ...reader.model, params }, micro));
-        const { wValue, returns } = micro.columns;
-        const total = sum(mul(column(wValue), crossEntropyOfLogit(z, column(returns))));
-        return [total, total];
-      });
-      const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
-      return { loss, norm: optimizer.step(gradient, lr(step)) };
-    }, "trainReader");
-    losses.push(await loss.item());
-    loss.dispose();
-    norm.dispose();
+  try {
+    for (let step = 0; step < steps; step++) {
+      const draw = rng.split(step);
+      const batch = Array.from({ length: batchSize }, (_, i) => draw.choice(both[i % both.length]!));
+      const { loss, norm } = scope(() => {
+        const { gradient, parts } = gradientOf(trained, pack(rowsOf(batch), packing), (tree, micro) => {
+          const { model: params, head } = tree as { model: Model["params"]; head: ReaderHead };
+          const { device } = params.embedding;
+          const column = (values: Float64Array): Tensor =>
+            tensor(values, { device, dtype: device.float, shape: [values.length, 1] });
+          const z = readerLogits(head, hiddenOf({ ...reader.model, params }, micro));
+          const { wValue, returns } = micro.columns;
+          const total = sum(mul(column(wValue), crossEntropyOfLogit(z, column(returns))));
+          return [total, total];
+        });
+        const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
+        return { loss, norm: optimizer.step(gradient, lr(step)) };
+      }, "trainReader");
+      losses.push(await loss.item());
+      loss.dispose();
+      norm.dispose();
+      await onStep?.(step + 1, losses.at(-1)!);
+    }
+  } finally {
+    optimizer.dispose();
   }
-  optimizer.dispose();
   return losses;
 }
 

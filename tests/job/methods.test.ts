@@ -29,6 +29,7 @@ import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { lake, small } from "../support/lake.ts";
 import { randomBatch, weighStep } from "../support/rlBatches.ts";
 import { some } from "../support/tries.ts";
+import { unwatched } from "../support/tinyRun.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-methods-"));
 let device: Device;
@@ -193,7 +194,7 @@ describe("through the experiment", () => {
   ])("%s %s trains with finite metrics", async (...flags) => {
     const experiment = await Experiment.of(lake(...flags));
     const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
-    const { reference, critic } = await TrainingState.ofWarmStart(experiment, model, template);
+    const { reference, critic } = await TrainingState.ofWarmStart(experiment, model, template, unwatched());
     const objective = experiment.objective();
     expect([critic !== undefined, reference !== undefined]).toEqual([
       /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),

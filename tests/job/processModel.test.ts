@@ -31,6 +31,7 @@ import {
 } from "../../rl/train/reader.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { endingModel, episode, toyModel, toyTemplate } from "../support/rlToy.ts";
+import { unwatched } from "../support/tinyRun.ts";
 
 let device: Device;
 beforeAll(async () => void (device = await makeDevice("wasm")));
@@ -151,7 +152,7 @@ describe("training", () => {
     };
     const model = endingModel(device);
     const given = { batchSize: 8, lr: 0.01, ...options };
-    return trainProcessModel(experiment, model, copy, toyTemplate, given);
+    return trainProcessModel(experiment, model, copy, toyTemplate, unwatched(), given);
   };
   const values = async ({ reader }: { reader: Reader }): Promise<readonly number[][]> =>
     stepValues(reader, [said([3, 4]), said([3, 2]), said([2, 3])], padId);

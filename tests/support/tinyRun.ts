@@ -2,11 +2,12 @@
  * The main job with the smallest settings that go through every part of it: a warm start, evaluations, RL, checkpoints,
  * both logs. It takes a tenth of a second, so that a test can run it a thousand times.
  */
-import type { Observer } from "../../job/observer.ts";
+import type { Observer, Watch } from "../../job/observer.ts";
 import type { Preset } from "../../job/preset.ts";
 import { presetFor } from "../../job/presets.ts";
 import { parseStart } from "../../node/commandLine.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
+import { EventLoop } from "../../rl/play/eventLoop.ts";
 import { definedOf } from "./mainJob.ts";
 
 /** An observer that does nothing. */
@@ -18,9 +19,17 @@ export const QUIET: Observer = {
   note: () => undefined,
 };
 
+/** For a part of a run that nobody looks at and nobody stops. */
+export const unwatched = (): Watch => ({
+  observer: QUIET,
+  eventLoop: new EventLoop(),
+  signal: new AbortController().signal,
+});
+
 /** @param flags of `npm start`, on top of those of the smallest run */
 export function tinyPreset(...flags: string[]): Preset {
-  const options = parseStart(["--quick", "--env", "gridworld", ...flags]) as StartOptions;
+  const world = flags.includes("--env") ? [] : ["--env", "gridworld"];
+  const options = parseStart(["--quick", ...world, ...flags]) as StartOptions;
   const preset = presetFor(definedOf(options));
   return {
     ...preset,
