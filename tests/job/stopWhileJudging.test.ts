@@ -15,9 +15,8 @@ let device: Device;
 beforeAll(async () => void (device = await makeDevice("wasm")));
 afterAll(() => device.dispose());
 
-const small = (part: string): string[] => [
-  ...["--set", `${part}.episodes=8`, "--set", `${part}.steps=3`, "--set", `${part}.batchSize=2`],
-];
+const small = (part: string): string[] =>
+  ["episodes=8", "steps=3", "batchSize=2"].flatMap((option) => ["--set", `${part}.${option}`]);
 const JUDGES: Readonly<Record<string, readonly string[]>> = {
   "process model": ["--reward", "prm", ...small("prm"), "--set", "prm.samples=2"],
   "outcome model": ["--reward", "orm", ...small("orm")],
