@@ -17,6 +17,7 @@ import { range, scaleAt, stepsOf, decode } from "./packedDecode.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
 import { copy, fill, fillWords } from "./copy.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
+import { unrolledLoop } from "./unrolled.ts";
 
 /** See `PackedMatmulSpec`. */
 export const packedMatmul = (spec: PackedMatmulSpec): Program<WasmKernel> =>
@@ -37,6 +38,8 @@ const MANY_ROWS = 4;
 const BLOCK_ROWS = { few: 4, many: 16 } as const;
 const UNITS = 32;
 const UNIT_COLS = 64;
+/** Turns of the innermost loops that stand one after the other, as in `matmul.ts`. */
+const UNROLLED = { dot: 8, outer: 2 } as const;
 
 function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec): Program<WasmKernel> {
   const { padded, scales, words } = packedRow(format, columns);
@@ -172,7 +175,7 @@ function manyRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Ui
   return kernelModule(MANY, (f, p) => {
     const [i, j] = [f.variable("i32"), f.variable("i32")];
     const xBytes = f.let(p.k.shl(2));
-    const whole = f.let(p.k.and(-4).shl(2));
+    const vectors = f.let(p.k.shrU(2));
     f.for(p.begin, p.end, 1, (unit) => {
       const weights = f.let(p.scratch.at(unit.mul(p.blockRows).mul(p.k)));
       const begin = f.let(unit.mul(p.blocksPerUnit).mul(p.blockRows));
@@ -196,10 +199,11 @@ function manyRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Ui
           const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
           const x = range(rows).map((r) => f.let(p.x.add(i.add(r).mul(xBytes))));
           const w = range(width).map((s) => f.let(weights.add(j.add(s).mul(xBytes))));
-          f.for(0, whole, 16, (at) => {
-            const a = x.map((row) => f.let(load.f32x4(row.add(at))));
+          const streams = [...x, ...w].map((pointer) => ({ pointer, stride: 16 }));
+          unrolledLoop(f, UNROLLED.dot, vectors, streams, ([offset]) => {
+            const a = x.map((row) => f.let(load.f32x4(row, offset)));
             w.forEach((row, s) => {
-              const b = f.let(load.f32x4(row.add(at)));
+              const b = f.let(load.f32x4(row, offset));
               sums.forEach((own, r) =>
                 f.set(own[s]!, fused ? a[r]!.relaxedMadd(b, own[s]!) : own[s]!.add(a[r]!.mul(b))),
               );
@@ -312,14 +316,13 @@ function timesModule(format: PackedFormat, fused: boolean): Uint8Array<ArrayBuff
               .add(j.and(PANEL - 1)),
           ),
         );
-        f.for(0, count, 1, () => {
-          const weights = vectors.map((v) => f.let(read(w, 16 * v)));
+        const streams = [{ pointer: w, stride: 4 * PANEL }, ...x.map((pointer) => ({ pointer, stride: 4 }))];
+        unrolledLoop(f, UNROLLED.outer, count, streams, ([offset, offsetX]) => {
+          const weights = vectors.map((v) => f.let(read(w, offset! + 16 * v)));
           sums.forEach((row, r) => {
-            const a = f.let(load.splat(x[r]!));
+            const a = f.let(load.splat(x[r]!, offsetX));
             row.forEach((sum, v) => f.set(sum, fused ? a.relaxedMadd(weights[v]!, sum) : sum.add(a.mul(weights[v]!))));
           });
-          x.forEach((at) => f.set(at, at.add(4)));
-          f.set(w, w.add(4 * PANEL));
         });
         sums.forEach((row, r) =>
           row.forEach((sum, v) => (columns === 1 ? f.storeLane(to[r]!, sum, 0) : f.store(to[r]!, sum, 16 * v))),
