@@ -16,6 +16,7 @@ import { type PackedFormat, type PackedMatmulSpec, packedRow } from "../packed.t
 import { range, scaleAt, stepsOf, decode } from "./packedDecode.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
 import { copy, fill, fillWords } from "./copy.ts";
+import { fetch, fetchedRows } from "./fetch.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
 import { unrolledLoop } from "./unrolled.ts";
 
@@ -59,6 +60,8 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
     });
     steps.push({ kernel: zeros, buffers: [x] }, { kernel: rowsOfX.steps[0]!.kernel, buffers: [X, x] });
   }
+  const fetched = fetchedRows(n, columns, 4 * words);
+  const variant = `${bias ? " bias" : ""}${fetched > 0 ? " fetches" : ""}`;
   if (m >= MANY_ROWS || format === "q8") {
     const blockRows = m < MANY_ROWS ? BLOCK_ROWS.few : BLOCK_ROWS.many;
     const blocks = Math.ceil(n / blockRows);
@@ -66,9 +69,9 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
     const units = Math.ceil(blocks / blocksPerUnit);
     const scratch = C + temps.push(4 * units * blockRows * padded);
     const kernel: WasmKernel = {
-      key: `packed ${format}ᵀ many${bias ? " bias" : ""}`,
-      module: (fused = false) => manyRowsModule(format, bias, fused),
-      scalars: [m, n, padded, 4 * words, 4 * scales, blockRows, blocksPerUnit],
+      key: `packed ${format}ᵀ many${variant}`,
+      module: (fused = false) => manyRowsModule(format, bias, fetched > 0, fused),
+      scalars: [m, n, padded, 4 * words, 4 * scales, blockRows, blocksPerUnit, fetched],
       units,
       costPerUnit: blocksPerUnit * blockRows * (m + 4) * padded,
     };
@@ -78,8 +81,8 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
   const colBlocks = Math.ceil(n / UNIT_COLS);
   steps.push({
     kernel: {
-      key: `packed ${format}ᵀ${bias ? " bias" : ""}`,
-      module: (fused = false) => fewRowsModule(format, bias, fused),
+      key: `packed ${format}ᵀ${variant}`,
+      module: (fused = false) => fewRowsModule(format, bias, fetched > 0, fused),
       scalars: [m, n, padded, 4 * words, colBlocks],
       units: colBlocks * Math.ceil(m / UNIT_ROWS),
       costPerUnit: Math.min(m, UNIT_ROWS) * Math.min(n, UNIT_COLS) * padded,
@@ -91,7 +94,7 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
 
 const FEW = i32s("x", "w", "bias", "c", "m", "n", "k", "rowBytes", "colBlocks", "begin", "end");
 
-function fewRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
   return kernelModule(FEW, (f, p) => {
     const [i, j] = [f.variable("i32"), f.variable("i32")];
     /** Dot products of rows i… of x with rows j… of W. */
@@ -130,6 +133,7 @@ function fewRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uin
       const rowEnd = f.let(rowBegin.add(UNIT_ROWS).min(p.m));
       const colBegin = f.let(unit.remU(p.colBlocks).mul(UNIT_COLS));
       const colEnd = f.let(colBegin.add(UNIT_COLS).min(p.n));
+      if (fetches) fetch(f, p.w.add(colBegin.mul(p.rowBytes)), colEnd.sub(colBegin).mul(p.rowBytes));
       f.set(i, rowBegin);
       for (const { rows, widths } of TILES) {
         // Rows of x that tiles of this height cover; W goes by once for all of them, a few rows at a time.
@@ -166,11 +170,17 @@ const MANY = i32s(
   "scales",
   "blockRows",
   "blocksPerUnit",
+  "fetchedRows",
   "begin",
   "end",
 );
 
-function manyRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+function manyRowsModule(
+  format: PackedFormat,
+  bias: boolean,
+  fetches: boolean,
+  fused: boolean,
+): Uint8Array<ArrayBuffer> {
   const steps = range(stepsOf(format));
   return kernelModule(MANY, (f, p) => {
     const [i, j] = [f.variable("i32"), f.variable("i32")];
@@ -182,6 +192,12 @@ function manyRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Ui
       const end = f.let(begin.add(p.blocksPerUnit.mul(p.blockRows)).min(p.n));
       f.for(begin, end, p.blockRows, (first) => {
         const count = f.let(end.sub(first).min(p.blockRows));
+        if (fetches) {
+          f.if(first.sub(begin).and(p.fetchedRows.sub(1)).eq(0), () => {
+            const rows = end.sub(first).min(p.fetchedRows);
+            fetch(f, p.w.add(first.mul(p.rowBytes)), rows.mul(p.rowBytes));
+          });
+        }
         f.for(0, count, 1, (row) => {
           const w = f.let(p.w.add(first.add(row).mul(p.rowBytes)));
           const scales = f.let(w.add(p.scales));
