@@ -36,19 +36,19 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 269 * 1024,
+    budget: 270 * 1024,
   },
-  { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 90 * 1024 },
+  { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 91 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
   { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"], budget: 91 * 1024 },
-  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 80 * 1024 },
+  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 81 * 1024 },
   {
     name: "worldgrad/environments",
     file: "environments/index.js",
     folders: ["kernels", "engine", "environments"],
     budget: 61 * 1024,
   },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 181 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 182 * 1024 },
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 213 * 1024,
+    budget: 214 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
@@ -113,7 +113,7 @@ const PAGES: readonly Page[] = [
   {
     name: "train and generate",
     text: `${TENSORS} export { logProbs, mean } from "./engine/index.js"; ${NN}`,
-    budget: 65 * 1024,
+    budget: 66 * 1024,
   },
   {
     name: "… and GRPO + ECHO",

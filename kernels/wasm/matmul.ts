@@ -25,6 +25,7 @@ import type { Program, Step, WasmKernel } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
 import { emitExpr } from "./expression.ts";
+import { fetch, fetchedRows } from "./fetch.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
 import { packColumns, packedBytes, transposeMatrices } from "./pack.ts";
 import { unrolledLoop } from "./unrolled.ts";
@@ -65,6 +66,8 @@ interface Variant {
   readonly packedA: boolean;
   /** k is long enough to be cut into passes. */
   readonly passes: boolean;
+  /** Rows of B are fetched before dot products with them. */
+  readonly fetches: boolean;
   readonly bias: boolean;
   readonly activation: Expr | undefined;
 }
@@ -91,11 +94,13 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   // Without packing, Aᵀ·B would read four floats here and four there.
   const packA = transA && !transB && n >= MANY_COLS;
   const packB = !transB && m >= (n % SAME_SET === 0 ? FEW_ROWS : MANY_ROWS);
+  const fetched = fetchedRows(n, k, 4 * k);
   const variant: Variant = {
     tile: transB ? "dot" : packB ? "panel" : "line",
     columnsA: transA && !transB,
     packedA: packA,
     passes: !transB && k > PASSES_ABOVE,
+    fetches: transB && fetched > 0,
     bias: spec.bias,
     activation: spec.activation,
   };
@@ -127,6 +132,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
       unitRows,
       rowBlocks,
       colBlocks,
+      fetched,
       spec.scale,
     ],
     units: batch * rowBlocks * colBlocks,
@@ -154,6 +160,7 @@ const variantKey = (v: Variant): string =>
     v.columnsA && "columns",
     v.packedA && "packed",
     v.passes && "passes",
+    v.fetches && "fetches",
     v.bias && "bias",
     v.activation && exprToString(v.activation),
   ]
@@ -162,7 +169,7 @@ const variantKey = (v: Variant): string =>
 
 const PARAMS = {
   ...i32s("a", "b", "bias", "c", "m", "n", "k", "batchStrideA", "batchStrideB"),
-  ...i32s("stepA", "stepB", "unitRows", "rowBlocks", "colBlocks"),
+  ...i32s("stepA", "stepB", "unitRows", "rowBlocks", "colBlocks", "fetchedRows"),
   scale: "f32",
   ...i32s("begin", "end"),
 } as const;
@@ -237,6 +244,12 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
         f.set(j, colBegin);
         for (const width of widths) {
           f.while(j.add(width).le(colEnd), () => {
+            if (variant.fetches && width === widths[0]) {
+              f.if(j.and(p.fetchedRows.sub(1)).eq(0), () => {
+                const end = j.add(p.fetchedRows).min(colEnd);
+                fetch(f, site.b.at(j.mul(p.k)), end.sub(j).mul(p.k).shl(2));
+              });
+            }
             f.set(i, rowBegin);
             f.while(i.add(rows).le(rowEnd), () => {
               tile(f, variant, site, rows, width);

@@ -16,7 +16,9 @@ import { type PackedFormat, type PackedMatmulSpec, packedRow } from "../packed.t
 import { range, scaleAt, stepsOf, decode } from "./packedDecode.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
 import { copy, fill, fillWords } from "./copy.ts";
+import { fetch, fetchedRows } from "./fetch.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
+import { unrolledLoop } from "./unrolled.ts";
 
 /** See `PackedMatmulSpec`. */
 export const packedMatmul = (spec: PackedMatmulSpec): Program<WasmKernel> =>
@@ -37,6 +39,8 @@ const MANY_ROWS = 4;
 const BLOCK_ROWS = { few: 4, many: 16 } as const;
 const UNITS = 32;
 const UNIT_COLS = 64;
+/** Turns of the innermost loops that stand one after the other, as in `matmul.ts`. */
+const UNROLLED = { dot: 8, outer: 2 } as const;
 
 function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec): Program<WasmKernel> {
   const { padded, scales, words } = packedRow(format, columns);
@@ -56,6 +60,8 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
     });
     steps.push({ kernel: zeros, buffers: [x] }, { kernel: rowsOfX.steps[0]!.kernel, buffers: [X, x] });
   }
+  const fetched = fetchedRows(n, columns, 4 * words);
+  const variant = `${bias ? " bias" : ""}${fetched > 0 ? " fetches" : ""}`;
   if (m >= MANY_ROWS || format === "q8") {
     const blockRows = m < MANY_ROWS ? BLOCK_ROWS.few : BLOCK_ROWS.many;
     const blocks = Math.ceil(n / blockRows);
@@ -63,9 +69,9 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
     const units = Math.ceil(blocks / blocksPerUnit);
     const scratch = C + temps.push(4 * units * blockRows * padded);
     const kernel: WasmKernel = {
-      key: `packed ${format}ᵀ many${bias ? " bias" : ""}`,
-      module: (fused = false) => manyRowsModule(format, bias, fused),
-      scalars: [m, n, padded, 4 * words, 4 * scales, blockRows, blocksPerUnit],
+      key: `packed ${format}ᵀ many${variant}`,
+      module: (fused = false) => manyRowsModule(format, bias, fetched > 0, fused),
+      scalars: [m, n, padded, 4 * words, 4 * scales, blockRows, blocksPerUnit, fetched],
       units,
       costPerUnit: blocksPerUnit * blockRows * (m + 4) * padded,
     };
@@ -75,8 +81,8 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
   const colBlocks = Math.ceil(n / UNIT_COLS);
   steps.push({
     kernel: {
-      key: `packed ${format}ᵀ${bias ? " bias" : ""}`,
-      module: (fused = false) => fewRowsModule(format, bias, fused),
+      key: `packed ${format}ᵀ${variant}`,
+      module: (fused = false) => fewRowsModule(format, bias, fetched > 0, fused),
       scalars: [m, n, padded, 4 * words, colBlocks],
       units: colBlocks * Math.ceil(m / UNIT_ROWS),
       costPerUnit: Math.min(m, UNIT_ROWS) * Math.min(n, UNIT_COLS) * padded,
@@ -88,7 +94,7 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
 
 const FEW = i32s("x", "w", "bias", "c", "m", "n", "k", "rowBytes", "colBlocks", "begin", "end");
 
-function fewRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
   return kernelModule(FEW, (f, p) => {
     const [i, j] = [f.variable("i32"), f.variable("i32")];
     /** Dot products of rows i… of x with rows j… of W. */
@@ -127,6 +133,7 @@ function fewRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uin
       const rowEnd = f.let(rowBegin.add(UNIT_ROWS).min(p.m));
       const colBegin = f.let(unit.remU(p.colBlocks).mul(UNIT_COLS));
       const colEnd = f.let(colBegin.add(UNIT_COLS).min(p.n));
+      if (fetches) fetch(f, p.w.add(colBegin.mul(p.rowBytes)), colEnd.sub(colBegin).mul(p.rowBytes));
       f.set(i, rowBegin);
       for (const { rows, widths } of TILES) {
         // Rows of x that tiles of this height cover; W goes by once for all of them, a few rows at a time.
@@ -163,22 +170,34 @@ const MANY = i32s(
   "scales",
   "blockRows",
   "blocksPerUnit",
+  "fetchedRows",
   "begin",
   "end",
 );
 
-function manyRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+function manyRowsModule(
+  format: PackedFormat,
+  bias: boolean,
+  fetches: boolean,
+  fused: boolean,
+): Uint8Array<ArrayBuffer> {
   const steps = range(stepsOf(format));
   return kernelModule(MANY, (f, p) => {
     const [i, j] = [f.variable("i32"), f.variable("i32")];
     const xBytes = f.let(p.k.shl(2));
-    const whole = f.let(p.k.and(-4).shl(2));
+    const vectors = f.let(p.k.shrU(2));
     f.for(p.begin, p.end, 1, (unit) => {
       const weights = f.let(p.scratch.at(unit.mul(p.blockRows).mul(p.k)));
       const begin = f.let(unit.mul(p.blocksPerUnit).mul(p.blockRows));
       const end = f.let(begin.add(p.blocksPerUnit.mul(p.blockRows)).min(p.n));
       f.for(begin, end, p.blockRows, (first) => {
         const count = f.let(end.sub(first).min(p.blockRows));
+        if (fetches) {
+          f.if(first.sub(begin).and(p.fetchedRows.sub(1)).eq(0), () => {
+            const rows = end.sub(first).min(p.fetchedRows);
+            fetch(f, p.w.add(first.mul(p.rowBytes)), rows.mul(p.rowBytes));
+          });
+        }
         f.for(0, count, 1, (row) => {
           const w = f.let(p.w.add(first.add(row).mul(p.rowBytes)));
           const scales = f.let(w.add(p.scales));
@@ -196,10 +215,11 @@ function manyRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Ui
           const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
           const x = range(rows).map((r) => f.let(p.x.add(i.add(r).mul(xBytes))));
           const w = range(width).map((s) => f.let(weights.add(j.add(s).mul(xBytes))));
-          f.for(0, whole, 16, (at) => {
-            const a = x.map((row) => f.let(load.f32x4(row.add(at))));
+          const streams = [...x, ...w].map((pointer) => ({ pointer, stride: 16 }));
+          unrolledLoop(f, UNROLLED.dot, vectors, streams, ([offset]) => {
+            const a = x.map((row) => f.let(load.f32x4(row, offset)));
             w.forEach((row, s) => {
-              const b = f.let(load.f32x4(row.add(at)));
+              const b = f.let(load.f32x4(row, offset));
               sums.forEach((own, r) =>
                 f.set(own[s]!, fused ? a[r]!.relaxedMadd(b, own[s]!) : own[s]!.add(a[r]!.mul(b))),
               );
@@ -312,14 +332,13 @@ function timesModule(format: PackedFormat, fused: boolean): Uint8Array<ArrayBuff
               .add(j.and(PANEL - 1)),
           ),
         );
-        f.for(0, count, 1, () => {
-          const weights = vectors.map((v) => f.let(read(w, 16 * v)));
+        const streams = [{ pointer: w, stride: 4 * PANEL }, ...x.map((pointer) => ({ pointer, stride: 4 }))];
+        unrolledLoop(f, UNROLLED.outer, count, streams, ([offset, offsetX]) => {
+          const weights = vectors.map((v) => f.let(read(w, offset! + 16 * v)));
           sums.forEach((row, r) => {
-            const a = f.let(load.splat(x[r]!));
+            const a = f.let(load.splat(x[r]!, offsetX));
             row.forEach((sum, v) => f.set(sum, fused ? a.relaxedMadd(weights[v]!, sum) : sum.add(a.mul(weights[v]!))));
           });
-          x.forEach((at) => f.set(at, at.add(4)));
-          f.set(w, w.add(4 * PANEL));
         });
         sums.forEach((row, r) =>
           row.forEach((sum, v) => (columns === 1 ? f.storeLane(to[r]!, sum, 0) : f.store(to[r]!, sum, 16 * v))),

@@ -7,7 +7,7 @@
 import { check } from "../../engine/errors.ts";
 import { type AddedToken, AddedTokens, type Range } from "./added.ts";
 import { toAlphabet } from "./alphabet.ts";
-import { Heap } from "./heap.ts";
+import { Merges } from "./merges.ts";
 import { compilePattern } from "./pattern.ts";
 import type { Normalizer } from "./pipeline.ts";
 import type { BpeTables, DecodeOptions, EncodedPart, EncodeOptions, ForeignParts, Tokenizer } from "./types.ts";
@@ -66,7 +66,9 @@ export class BpeTokenizer implements Tokenizer {
   readonly #idOfByte = new Int32Array(256).fill(-1);
   /** Ids by name. For tokenizers of the library the map is made at its first use. */
   #idOfName: Map<string, number> | undefined;
-  readonly #rankOfPair = new Map<number, number>();
+  /** Ids by UTF-16 unit, of tokens that are one character; where a text is merged from characters. */
+  #idOfUnit: Int32Array | undefined;
+  readonly #merges: Merges;
   readonly #pattern: RegExp | undefined;
   readonly #cache = new Map<string, readonly number[]>();
 
@@ -104,11 +106,16 @@ export class BpeTokenizer implements Tokenizer {
         for (let byte = 0; byte < 256; byte++) {
           this.#idOfByte[byte] = this.#idOfName.get(toAlphabet(Uint8Array.of(byte))) ?? -1;
         }
+      else {
+        const idOfUnit = new Int32Array(2 ** 16).fill(-1);
+        for (const [name, id] of this.#idOfName) if (name.length === 1) idOfUnit[name.charCodeAt(0)] = id;
+        this.#idOfUnit = idOfUnit;
+      }
     } else {
       const missing = this.#idOfByte.indexOf(-1);
       check(missing === -1, () => `tokenizer: byte ${missing} has no token`);
     }
-    merges.forEach(([left, right], rank) => this.#rankOfPair.set(pairKey(left, right), rank));
+    this.#merges = new Merges(merges, tokens.length);
     this.#pattern = pattern === undefined ? undefined : compilePattern(pattern);
   }
 
@@ -186,7 +193,7 @@ export class BpeTokenizer implements Tokenizer {
     const ids = foreign
       ? this.#symbols(piece, foreign)
       : Array.from(UTF8.encode(piece), (byte) => this.#idOfByte[byte]!);
-    return merges.length === 0 ? ids : this.#merge(ids);
+    return merges.length === 0 ? ids : this.#merges.apply(ids);
   }
 
   /**
@@ -196,59 +203,43 @@ export class BpeTokenizer implements Tokenizer {
   #symbols(piece: string, { byteLevel, byteFallback, unknown, fuseUnknown }: ForeignParts): number[] {
     const ids: number[] = [];
     let wasUnknown = false;
-    const add = (id: number | undefined, bytes: () => Uint8Array): void => {
-      if (id !== undefined && id >= 0) {
-        ids.push(id);
-        wasUnknown = false;
-        return;
-      }
-      const fallback = byteFallback && Array.from(bytes(), (byte) => byteFallback[byte]!);
-      if (fallback?.every((token) => token >= 0)) {
-        ids.push(...fallback);
-        wasUnknown = false;
+    const add = (id: number): void => {
+      ids.push(id);
+      wasUnknown = false;
+    };
+    /** A character without token, whose bytes are those from `start` on. */
+    const addMissing = (bytes: Uint8Array, start: number, end: number): void => {
+      let isComplete = byteFallback !== undefined;
+      for (let at = start; isComplete && at < end; at++) isComplete = byteFallback![bytes[at]!]! >= 0;
+      if (isComplete) {
+        for (let at = start; at < end; at++) add(byteFallback![bytes[at]!]!);
       } else if (unknown !== undefined) {
         if (!(wasUnknown && fuseUnknown)) ids.push(unknown);
         wasUnknown = true;
       }
     };
+    const bytes = UTF8.encode(piece);
     if (byteLevel) {
-      for (const byte of UTF8.encode(piece)) {
-        add(this.#idOfByte[byte], () => UTF8.encode(toAlphabet(Uint8Array.of(byte))));
+      for (const byte of bytes) {
+        const id = this.#idOfByte[byte]!;
+        if (id >= 0) add(id);
+        else {
+          const name = UTF8.encode(toAlphabet(Uint8Array.of(byte)));
+          addMissing(name, 0, name.length);
+        }
       }
-    } else for (const char of piece) add(this.#idOfName!.get(char), () => UTF8.encode(char));
-    return ids;
-  }
-
-  /** Applies the merges to the ids of one piece, which it consumes. */
-  #merge(ids: number[]): number[] {
-    const { merges } = this.#tables;
-    const count = ids.length;
-    // A linked list: next[i] is the neighbour to the right (count: none), previous[i] to the left; −1 in ids: merged
-    // away.
-    const next = Int32Array.from(ids, (_, i) => i + 1);
-    const previous = Int32Array.from(ids, (_, i) => i - 1);
-    const rankAt = (i: number): number | undefined =>
-      i >= 0 && next[i]! < count ? this.#rankOfPair.get(pairKey(ids[i]!, ids[next[i]!]!)) : undefined;
-    // Candidates as rank · count + position: the smallest number is the lowest rank, leftmost.
-    const heap = new Heap<number>((a, b) => a < b);
-    const offer = (i: number): void => {
-      const rank = rankAt(i);
-      if (rank !== undefined) heap.push(rank * count + i);
-    };
-    for (let i = 0; i < count; i++) offer(i);
-    for (let candidate = heap.pop(); candidate !== undefined; candidate = heap.pop()) {
-      const i = candidate % count;
-      const rank = (candidate - i) / count;
-      if (ids[i] === -1 || rankAt(i) !== rank) continue; // outdated by a merge nearby
-      const right = next[i]!;
-      ids[i] = merges[rank]![2];
-      ids[right] = -1;
-      next[i] = next[right]!;
-      if (next[i] < count) previous[next[i]] = i;
-      offer(previous[i]!);
-      offer(i);
+      return ids;
     }
-    return ids.filter((id) => id !== -1);
+    for (let [at, start] = [0, 0]; at < piece.length; at++) {
+      const unit = piece.charCodeAt(at);
+      const isPair = piece.codePointAt(at)! > 0xffff;
+      const end = start + (unit < 0x80 ? 1 : unit < 0x800 ? 2 : isPair ? 4 : 3);
+      const id = isPair ? (this.#idOfName!.get(piece.slice(at, ++at + 1)) ?? -1) : this.#idOfUnit![unit]!;
+      if (id >= 0) add(id);
+      else addMissing(bytes, start, end);
+      start = end;
+    }
+    return ids;
   }
 
   decodeBytes(ids: ArrayLike<number>, options: DecodeOptions = {}): Uint8Array {
