@@ -1,5 +1,6 @@
 /** When a run stops because its environment fails: what goes on without one only looks like training. */
 import { check } from "../engine/errors.ts";
+import { wasPlayed } from "../rl/evaluate.ts";
 import { hasFailed, type Trajectory } from "../rl/episode/stream.ts";
 
 /** After how many steps in a row a run stops; a server that restarts is back by then. */
@@ -9,8 +10,18 @@ const MOST_FAILED_STEPS = 3;
 const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
   episodes.length > 0 && episodes.every(hasFailed) ? String(episodes[0]!.info["error"]) : undefined;
 
-/** @throws WorldgradError if the environment failed in every episode of an evaluation, which then measured nothing */
+/**
+ * @throws WorldgradError if fewer than half of the episodes of an evaluation were played, as the rest is no sample, or
+ * the environment failed in all of them
+ */
 export function checkMeasured(episodes: readonly Trajectory[]): void {
+  const lost = episodes.filter((episode) => !wasPlayed(episode));
+  check(
+    2 * lost.length <= episodes.length,
+    () =>
+      `the evaluation could play only ${episodes.length - lost.length} of its ${episodes.length} episodes, and ` +
+      `needs half of them. The first error: ${String(lost[0]!.info["error"])}`,
+  );
   const error = failureOf(episodes);
   check(error === undefined, () => `every episode of the evaluation failed. The first error: ${error}`);
 }

@@ -1,5 +1,5 @@
 /** The score of an evaluation on held-out tasks, and its line of metrics. */
-import { type Evaluation, passAt } from "../rl/evaluate.ts";
+import { type Evaluation, passAt, wasPlayed } from "../rl/evaluate.ts";
 import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Reader } from "../rl/train/reader.ts";
@@ -24,11 +24,13 @@ export interface HeldOutScore extends Evaluation {
 }
 
 /** The line of metrics of an evaluation (records.ts). */
-export function metricsOfScore(score: HeldOutScore, episodes: number): Metrics {
-  const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, generalLoss } = score;
+export function metricsOfScore(score: HeldOutScore): Metrics {
+  const { episodes, notPlayed, successes, meanTurns } = score;
+  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, generalLoss } = score;
   return {
     success: successes / episodes,
     episodes,
+    ...(notPlayed === 0 ? {} : { not_played: notPlayed }),
     "num_turns/mean": meanTurns,
     world_loss: worldLoss,
     "world_loss/random": worldLossRandom,
@@ -41,16 +43,31 @@ export function metricsOfScore(score: HeldOutScore, episodes: number): Metrics {
   };
 }
 
-/** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */
+/**
+ * pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. Of tries that
+ * could not be played nothing is known: pass@k is the mean over the tasks that were played k times or more, and is left
+ * out if there are none.
+ */
 export function passAtPowers(
   trajectories: readonly Trajectory[],
   tasks: number,
   tries: number,
 ): Readonly<Record<string, number>> {
-  const solved = new Array<number>(tasks).fill(0);
-  trajectories.forEach(({ info }, i) => (solved[i % tasks]! += Number(info["success"] === true)));
+  const counts = Array.from({ length: tasks }, () => ({ solved: 0, played: 0 }));
+  trajectories.forEach((episode, i) => {
+    if (!wasPlayed(episode)) return;
+    counts[i % tasks]!.played++;
+    counts[i % tasks]!.solved += Number(episode.info["success"] === true);
+  });
+  const rates = (k: number): number[] =>
+    counts.flatMap(({ solved, played }) => (played < k ? [] : [passAt([solved], played, k)]));
   const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
-  return Object.fromEntries([...powers, tries].map((k) => [k, passAt(solved, tries, k)]));
+  return Object.fromEntries(
+    [...powers, tries].flatMap((k) => {
+      const of = rates(k);
+      return of.length === 0 ? [] : [[k, of.reduce((a, b) => a + b) / of.length]];
+    }),
+  );
 }
 
 /** How held-out tasks are played. */

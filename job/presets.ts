@@ -8,7 +8,7 @@ import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
 import { dataSettings, temperatureOf } from "./data.ts";
 import { dataFor } from "./dataOptions.ts";
 import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
-import { WORLDS } from "./worlds.ts";
+import { taskOptions, WORLDS } from "./worlds.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { methodSettings, objectiveFor } from "./methods.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
@@ -23,7 +23,7 @@ import { parseSettings } from "./settings.ts";
 import { longestCompletion } from "./template.ts";
 import { isYardstick } from "./yardsticks.ts";
 import { checkSelfPlay } from "../rl/selfplay/options.ts";
-import { checkCount } from "../rl/async/count.ts";
+import { checkCount, checkRoom } from "../rl/async/count.ts";
 
 /**
  * The models by size. Initial weights are about 1/√hiddenSize, because with the usual 0.02 models this narrow hardly
@@ -224,7 +224,12 @@ function checkPreset(preset: Preset): void {
   usage(() => EVALUATION.read(only(preset.evaluation, EVALUATION.fields)));
   if (preset.learners !== undefined && isYardstick(rl.method))
     throw new UsageError(`--learners: other learners share the steps of RL, and the method ${rl.method} has none`);
-  usage(() => typeof preset.async?.workers === "number" && checkCount("--workers", preset.async.workers));
+  const { workers } = preset.async ?? {};
+  usage(() => typeof workers === "number" && checkCount("--workers", workers));
+  usage(() => {
+    const most = world?.atOnce?.(taskOptions(preset, "train")) ?? Infinity;
+    if (typeof workers === "number") checkRoom("--workers", workers, { name: preset.env, most });
+  });
   const { maxStaleness = 0 } = preset.async ?? {};
   const { iterations = 1 } = rl;
   const loss = flagOf(rl, "loss");

@@ -16,7 +16,8 @@ export type Phase = "sft" | "rl" | "eval";
  * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and
  * metrics under TRL's names. Lines of phase "eval" have
  *
- * - `success`, `episodes` and `num_turns/mean`
+ * - `success`, `episodes` and `num_turns/mean`, of the episodes that were played; `not_played`: how many could not be,
+ *   because their environment failed, if there are such
  * - `world_loss`: on fixed episodes; `world_loss/random`: on those of them that are random play
  * - `world_loss/on_policy`: on the policy's own episodes
  * - `world_loss_excess`: the same minus the entropy of the answers, if the environment reports it
@@ -85,7 +86,10 @@ export interface Transcript {
 
 /** The success on held-out tasks of one family, or of all families. */
 export interface Score {
+  /** Those that were played; the others say nothing about the policy. */
   readonly episodes: number;
+  /** How many could not be played, because their environment failed; absent for none. */
+  readonly notPlayed?: number;
   readonly successes: number;
   readonly meanTurns?: number;
   /** The world-model loss on fixed episodes: the mean of −log p over observation tokens, in nats. */

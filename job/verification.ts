@@ -3,6 +3,7 @@
  * one, before anybody says which succeeded.
  */
 import type { Trajectory } from "../rl/episode/stream.ts";
+import { wasPlayed } from "../rl/evaluate.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { solutionScore, weightedVote } from "../rl/rewards/process.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
@@ -24,6 +25,7 @@ export const solutionScores = async (
  * The shares of tasks that are solved by the try of the highest score (`best`), by the vote over answers weighted by
  * scores (`vote`), and by the majority without a model (`majority`). A try's answer is its last action, and of tries
  * with the answer that wins the one with the highest score counts; of equal ones the first.
+ * Tries that could not be played are not chosen from, and tasks without any other do not count.
  * @param episodes all tasks, `tries` times in a row
  * @param scores one for each episode
  */
@@ -35,8 +37,11 @@ export function chosenTries(
 ): Readonly<Record<"best" | "vote" | "majority", number>> {
   const answers = episodes.map((episode) => turnsOf(episode, template).at(-1)?.action ?? "");
   const solved = { best: 0, vote: 0, majority: 0 };
+  let count = 0;
   for (let task = 0; task < tasks; task++) {
-    const tries = episodes.flatMap((_, i) => (i % tasks === task ? [i] : []));
+    const tries = episodes.flatMap((_, i) => (i % tasks === task && wasPlayed(episodes[i]!) ? [i] : []));
+    if (tries.length === 0) continue;
+    count++;
     const own = <T>(column: readonly T[]): T[] => tries.map((i) => column[i]!);
     const highest = (of: readonly number[], weights: readonly number[]): number =>
       of.reduce((a, b) => (weights[b]! > weights[a]! ? b : a));
@@ -51,7 +56,7 @@ export function chosenTries(
     solved.vote += Number(succeeded(episodes[voted(scores)]!));
     solved.majority += Number(succeeded(episodes[voted(scores.map(() => 1))]!));
   }
-  return { best: solved.best / tasks, vote: solved.vote / tasks, majority: solved.majority / tasks };
+  return { best: solved.best / count, vote: solved.vote / count, majority: solved.majority / count };
 }
 
 /** What becomes of tasks if a trained model chooses among their tries: `chosenTries` by `solutionScores`. */

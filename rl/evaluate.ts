@@ -7,12 +7,15 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.
 import { score, tokenStatistics } from "./train/score.ts";
 import { rowOf } from "./methods/columns.ts";
 import { rollout, type RolloutOptions } from "./play/rollout.ts";
-import { type Trajectory, turnCount } from "./episode/stream.ts";
+import { hasFailed, type Trajectory, turnCount } from "./episode/stream.ts";
 import type { Template } from "./episode/template.ts";
 
-/** The results of evaluation episodes. */
+/** The results of evaluation episodes. All numbers are about those that were played. */
 export interface Evaluation {
+  /** How many were played: success is `successes / episodes`. */
   readonly episodes: number;
+  /** How many were not, because their environment failed before the agent did anything. */
+  readonly notPlayed: number;
   readonly successes: number;
   readonly meanReward: number;
   readonly meanTurns: number;
@@ -21,8 +24,16 @@ export interface Evaluation {
    * reports the family with its answers only, so episodes whose first action was cut off count under `unknown`.
    */
   readonly families: Readonly<Record<string, { readonly successes: number; readonly episodes: number }>>;
+  /** All of them, in the order of the seeds. */
   readonly trajectories: readonly Trajectory[];
 }
+
+/**
+ * Whether the agent did anything before its environment failed, if that failed. Otherwise the episode says nothing
+ * about the agent and counts neither way. An environment that fails later may have done so because of what the agent
+ * did, so that is a failure of both: else an agent would gain by breaking its environment.
+ */
+export const wasPlayed = (episode: Trajectory): boolean => !hasFailed(episode) || turnCount(episode) > 0;
 
 /** Plays one episode for each seed. Give `split: "heldout"` in `envOptions` for unseen tasks. */
 export async function evaluate(
@@ -41,8 +52,9 @@ export async function evaluate(
 /** The results of these episodes, whoever played them. */
 export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   const families = new Map<string, { successes: number; episodes: number }>(); // the names are the environment's
-  const isNamed = trajectories.some(({ info }) => info["family"] !== undefined);
-  for (const { info } of trajectories) {
+  const played = trajectories.filter(wasPlayed);
+  const isNamed = played.some(({ info }) => info["family"] !== undefined);
+  for (const { info } of played) {
     const name = String(info["family"] ?? (isNamed ? "unknown" : "all"));
     const family = families.get(name) ?? { successes: 0, episodes: 0 };
     families.set(name, family);
@@ -50,10 +62,11 @@ export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
     if (info["success"] === true) family.successes++;
   }
   const average = (value: (t: Trajectory) => number): number =>
-    trajectories.reduce((sum, t) => sum + value(t), 0) / trajectories.length;
+    played.reduce((sum, t) => sum + value(t), 0) / played.length;
   return {
-    episodes: trajectories.length,
-    successes: trajectories.filter((t) => t.info["success"] === true).length,
+    episodes: played.length,
+    notPlayed: trajectories.length - played.length,
+    successes: played.filter((t) => t.info["success"] === true).length,
     meanReward: average((t) => (Number.isNaN(t.reward) ? 0 : t.reward)),
     meanTurns: average(turnCount),
     families: Object.fromEntries(families),

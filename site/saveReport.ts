@@ -60,6 +60,7 @@ function newestIn(metrics: readonly MetricsRecord[], label: string): Evaluation 
   return {
     label,
     episodes: number("episodes"),
+    ...("not_played" in line ? { notPlayed: number("not_played") } : {}),
     successes: Math.round(number("success") * number("episodes")),
     meanTurns: number("num_turns/mean"),
     worldLoss: number("world_loss"),

@@ -81,8 +81,50 @@ async function placeAt({ url, sessions }: Settled): Promise<() => void> {
  * it says itself names the cause.
  */
 const ATTEMPTS = 5;
-/** Servers that were not reached. Until one is, an episode tries once: a step has many, and each would wait as long. */
-const away = new Set<string>();
+
+/** A server that was not reached, or let an answer wait for too long. */
+interface Away {
+  readonly error: Error;
+  /** `performance.now()` when that was noticed. */
+  readonly since: number;
+  /** `performance.now()` up to which nobody tries it. */
+  readonly until: number;
+}
+/**
+ * Servers that do not answer. The next episode tries once, without further attempts. If that fails, too, episodes fail
+ * at once for as long as the try took, then one tries again: a step has many, and behind a server that accepts
+ * connections and says nothing each would wait until its time is up.
+ */
+const away = new Map<string, Away>();
+/** When each server answered last. One that answers others meanwhile is there, however late it is with one answer. */
+const heard = new Map<string, number>();
+
+function answered({ url }: Settled): void {
+  heard.set(url, performance.now());
+  away.delete(url);
+}
+
+/** An OpenEnvError of no connection or no answer, or the end of the time that a rollout gives. */
+const isSilence = (error: unknown): error is Error =>
+  error instanceof Error &&
+  (error.name === "TimeoutError" || ["CONNECT_FAILED", "TIMEOUT"].includes(String((error as { code?: unknown }).code)));
+
+/** To be called with the error of a call that began at `start`; remembers whether the server is there. */
+function unanswered({ url }: Settled, error: unknown, start: number): void {
+  if (!isSilence(error) || (heard.get(url) ?? -1) >= start) return;
+  const now = performance.now();
+  const { since = now, until = now } = away.get(url) ?? {};
+  // Episodes that waited beside the first one say nothing new; one that began when it ended is a second try.
+  const isAgain = since < (start + now) / 2;
+  away.set(url, { error, since, until: isAgain ? Math.max(until, now + (now - start)) : until });
+}
+
+/** @throws if the server did not answer a moment ago */
+function checkThere({ url }: Settled): void {
+  const { error, until } = away.get(url) ?? {};
+  if (error === undefined || performance.now() >= until!) return;
+  fail(`${NAME}: ${url} does not answer, and is not asked for a while: ${error.message}`);
+}
 
 /** An episode; the server is asked when it begins. */
 class Remote extends SingleUseEnvironment {
@@ -104,31 +146,36 @@ class Remote extends SingleUseEnvironment {
   protected async begin(seed: number, signal?: AbortSignal): Promise<string> {
     const { url, field, tool, timeout } = this.options;
     this.#back = await placeAt(this.options);
-    const { openEnv, OpenEnvError } = await import("./index.ts");
+    const { openEnv } = await import("./index.ts");
+    const start = performance.now();
     try {
+      checkThere(this.options);
       check(!this.#isClosed, () => `${NAME}: the episode was closed before it began`);
       const action = { action: field, ...(tool === undefined ? {} : { tool }) };
       const patience = { timeout, reconnect: { attempts: away.has(url) ? 0 : ATTEMPTS } };
       this.#inner = openEnv({ url, ...action, ...patience, name: NAME, missingReward: 0 }).make();
       const task = await this.#inner.reset(seed, callOf(signal));
-      away.delete(url);
+      answered(this.options);
       return task;
     } catch (error) {
-      if (error instanceof OpenEnvError && error.code === "CONNECT_FAILED") away.add(url);
       this.close();
+      unanswered(this.options, error, start);
       throw error;
     }
   }
 
   protected async act(action: string, signal?: AbortSignal): Promise<StepResult> {
     this.turn++;
+    const start = performance.now();
     try {
       const result = await this.#inner!.step(action, callOf(signal));
+      answered(this.options);
       this.answer = result.observation;
       if (result.done) this.close();
       return result;
     } catch (error) {
       this.close();
+      unanswered(this.options, error, start);
       throw error;
     }
   }

@@ -10,7 +10,7 @@ const LINES = 8;
  * where fetching costs a product with one row up to two fifths of its time.
  */
 const FETCHED_ABOVE = 2 ** 18;
-/** What is fetched at a time: a part of the second-level cache, and enough for the processor's own prefetching to run. */
+/** What is fetched at a time: a part of the second-level cache, and enough for the processor's prefetching to run. */
 const FETCH_BYTES = 2 ** 16;
 
 /**
@@ -24,8 +24,8 @@ export function fetchedRows(rows: number, columns: number, rowBytes: number): nu
 
 /**
  * Reads one word of each line of a stretch of memory, in its order, and uses none. Tiles read several rows of a matrix
- * at once, and with few rows on the other side they wait for memory most of the time; loads that nothing depends on wait
- * together. What is left at the end, less than `LINES` lines, comes when it is needed.
+ * at once, and with few rows on the other side they wait for memory most of the time; loads that nothing depends on
+ * wait together. What is left at the end, less than `LINES` lines, comes when it is needed.
  */
 export function fetch(f: FunctionBuilder, from: I32, bytes: I32): void {
   const at = f.let(from);

@@ -1,6 +1,6 @@
 /**
- * The merges of byte-pair encoding, applied to one piece of text: neighbours are merged in the order in which the merges
- * were learnt, leftmost first, until none applies.
+ * The merges of byte-pair encoding, applied to one piece of text: neighbours are merged in the order in which the
+ * merges were learnt, leftmost first, until none applies.
  *
  * Where no merge joins what ends in one symbol with what begins with the next, nothing is ever merged across. There the
  * piece is cut, so that a text which no pattern splits (SentencePiece) falls into its words all the same. A short part

@@ -5,3 +5,11 @@ import { check } from "../../engine/errors.ts";
 export function checkCount(where: string, count: number): void {
   check(Number.isInteger(count) && count >= 1 && count <= 64, () => `${where}: expected 1 to 64 workers, got ${count}`);
 }
+
+/** Throws if so many workers cannot share the episodes that the environment can have at a time (`atOnce`). */
+export function checkRoom(where: string, count: number, { name, most }: { name: string; most: number }): void {
+  check(
+    most >= count,
+    () => `${where}: ${name} can have ${most} episodes at a time, too few for ${count} workers; take at most ${most}`,
+  );
+}

@@ -20,6 +20,7 @@ import { frozenWeights, isPackedWords } from "./frozen.ts";
 import { policyOf } from "./messages.ts";
 import { POOL, WorkerPool } from "./pool.ts";
 import { type Finished, StalenessQueue } from "./queue.ts";
+import { checkRoom } from "./count.ts";
 import { inSharedMemory, localWorkers, type RolloutWorkers, type WorkerSetup } from "./workers.ts";
 
 /** The values of `AsyncOptions.schedule`. */
@@ -180,8 +181,11 @@ class AsyncSource implements EpisodeSource {
       startVersion: startStep,
     });
     const { config, params } = model;
-    // A worker gets whole groups.
-    const rows = groupSize * Math.ceil((groups * (maxStaleness + 1)) / workers.count);
+    // A worker gets whole groups, and plays its share of the episodes that the environment can have at a time.
+    const most = options.env.atOnce?.(options.envOptions) ?? Infinity;
+    checkRoom("trainRlAsync", workers.count, { name: options.env.name, most });
+    const whole = groupSize * Math.ceil((groups * (maxStaleness + 1)) / workers.count);
+    const rows = Math.min(whole, Math.floor(most / workers.count));
     const { device } = params.embedding;
     const adapted = model.trainable ? { model, frozen } : {};
     this.#pool = new WorkerPool(workers, { config, ...adapted, device, template, rollout: sampling, rows }, how);

@@ -64,7 +64,9 @@ export async function answerWithin<R>(
   call: (signal: AbortSignal) => Promise<R>,
   { timeout, signal: outer, who }: { timeout: number; signal?: AbortSignal | undefined; who: string },
 ): Promise<Answer<R>> {
-  const end = endOfCall(timeout, outer, () => new Error(`${who}: no answer within ${timeout} ms`));
+  // Of the name that AbortSignal.timeout gives it, so that an environment can tell it from the end of the run.
+  const tooLate = (): Error => new DOMException(`${who}: no answer within ${timeout} ms`, "TimeoutError");
+  const end = endOfCall(timeout, outer, tooLate);
   const { signal } = end;
   let onAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {

@@ -122,6 +122,10 @@ it("tries a server that was not reached once for each further episode, until it 
 
 it("has its options on the command line, and one line for each mistake", () => {
   const preset = (...set: string[]) => presetFor(startOptions({ env: "openenv", method: "grpo", set }));
+  const few = { env: "openenv", method: "grpo", set: ["env.url=http://h:1", "env.demonstration=UP"], workers: "2" };
+  expect(() => presetFor(startOptions(few))).toThrow(
+    "--workers: openenv can have 1 episodes at a time, too few for 2 workers; take at most 1",
+  );
   const { tasks } = preset("env.url=http://h:1", "env.field=action", "env.demonstration=UP+DOWN", "env.sessions=3");
   expect(tasks).toEqual({ url: "http://h:1", field: "action", demonstration: ["UP", "DOWN"], sessions: 3 });
   expect(() => preset("env.demonstration=UP")).toThrow(/url/);

@@ -15,8 +15,8 @@ function defined(merges: readonly Merge[], symbols: readonly number[]): number[]
 }
 
 /**
- * Tables whose results are the names of both parts together, as in a vocabulary: learnt in any order, the same result of
- * several pairs. Ids below 4 are letters.
+ * Tables whose results are the names of both parts together, as in a vocabulary: learnt in any order, the same result
+ * of several pairs. Ids below 4 are letters.
  */
 const table = fc
   .tuple(fc.array(fc.tuple(fc.nat(), fc.nat()), { minLength: 1, maxLength: 24 }), fc.infiniteStream(fc.nat()))

@@ -1,7 +1,7 @@
 /**
  * The end of a comparison: a table of the agents, and one sentence about what the figures show and what they do not.
  */
-import { formatRate, successChange, type Table, type TableCell } from "../display/table.ts";
+import { formatRate, notPlayedNote, successChange, type Table, type TableCell } from "../display/table.ts";
 import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
 import { rateDifference } from "../figures/statistics.ts";
 import type { Outcome } from "./outcome.ts";
@@ -21,7 +21,7 @@ export function outcomeTables(outcome: Outcome): Table[] {
   const against = (label: string, after: (typeof arms)[number]["after"]): TableCell =>
     label === first!.label ? { text: "" } : successChange(first!.after, after);
   const main: Table = {
-    title: `Held-out tasks, ${warm.episodes} of them, none of which training ever asked`,
+    title: `Held-out tasks, ${warm.episodes + (warm.notPlayed ?? 0)} of them, none of which training ever asked`,
     head: [
       "",
       "success [95 %]",
@@ -32,10 +32,10 @@ export function outcomeTables(outcome: Outcome): Table[] {
       ...(hasExcess ? ["excess"] : []),
     ],
     rows: [
-      ["warm start", formatRate(warm), against("", warm), "", ...losses(warm)],
+      ["warm start", formatRate(warm) + notPlayedNote(warm), against("", warm), "", ...losses(warm)],
       ...arms.map(({ label, after, trainingSuccess }) => [
         label,
-        formatRate(after),
+        formatRate(after) + notPlayedNote(after),
         against(label, after),
         trainingSuccess === null ? "–" : formatPercent(trainingSuccess),
         ...losses(after),

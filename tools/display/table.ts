@@ -79,9 +79,14 @@ export function formatRate(score: Score): string {
   return `${formatPercent(value)} [${(100 * low).toFixed(0)}, ${(100 * high).toFixed(0)}]`;
 }
 
+/** " (20 of 200 not played)", or nothing if all were. */
+export const notPlayedNote = ({ episodes, notPlayed = 0 }: Pick<Score, "episodes" | "notPlayed">): string =>
+  notPlayed === 0 ? "" : ` (${notPlayed} of ${episodes + notPlayed} not played)`;
+
 /** The result of an evaluation in one line. */
-export function scoreLine({ successes, episodes, worldLoss }: Score): string {
-  const solved = `held-out tasks: ${((100 * successes) / episodes).toFixed(1)} % of ${episodes} solved`;
+export function scoreLine({ successes, episodes, notPlayed = 0, worldLoss }: Score): string {
+  const percent = `${((100 * successes) / episodes).toFixed(1)} %`;
+  const solved = `held-out tasks: ${percent} of ${episodes} solved${notPlayedNote({ episodes, notPlayed })}`;
   return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
 }
 
@@ -105,6 +110,9 @@ export function comparisonTable(summary: Summary): Table {
       ...(turns ? [["mean turns", ...columns.map((c) => optional(c.meanTurns)), change("meanTurns")]] : []),
       ...(world ? [["world loss, nats/token", ...columns.map((c) => optional(c.worldLoss)), change("worldLoss")]] : []),
       ["episodes", ...columns.map((column) => String(column.episodes)), ""],
+      ...(columns.some(({ notPlayed }) => notPlayed !== undefined)
+        ? [["not played", ...columns.map(({ notPlayed = 0 }) => String(notPlayed)), ""]]
+        : []),
     ],
     note: "Wilson intervals; the change in points with Newcombe's interval, which is coloured when it leaves 0 out.",
   };

@@ -1,0 +1,121 @@
+/** When a run stops because its environment fails, and what an evaluation counts of which episodes were not played. */
+import { describe, expect, it } from "vitest";
+import { checkMeasured, FailedSteps } from "../../job/failures.ts";
+import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../job/heldOut.ts";
+import { chosenTries } from "../../job/verification.ts";
+import { evaluationOf } from "../../rl/evaluate.ts";
+import { append, emptyStream, type StopReason, type Trajectory } from "../../rl/episode/stream.ts";
+import { comparisonTable, notPlayedNote, scoreLine } from "../../tools/display/table.ts";
+import { toyTemplate } from "../support/rlToy.ts";
+
+const episode = (stopReason: StopReason, info: Trajectory["info"] = {}, reward = 0): Trajectory => ({
+  ...{ stream: emptyStream(), group: 0, stepRewards: [], env: "toy", task: "", seed: 0 },
+  ...{ reward, stopReason, info, masked: stopReason === "timeout" || stopReason === "tool_error" },
+});
+const won = episode("completed", { success: true }, 1);
+const lost = episode("completed", { success: false });
+const gone = episode("tool_error", { error: "gone", success: true }, NaN);
+const late = episode("timeout", { error: "late" }, NaN);
+
+/** The agent had acted before its environment failed. */
+const broke: Trajectory = {
+  ...episode("tool_error", { error: "no such move" }, NaN),
+  stream: (() => {
+    const stream = emptyStream();
+    append(stream, "action", 0, [1], { oldLogProbs: [-1] });
+    return stream;
+  })(),
+};
+
+describe("steps of which nothing was played", () => {
+  const rows = (...episodes: Trajectory[]) => episodes.map((trajectory) => ({ trajectory }));
+
+  it("the first has to be saved, the third in a row ends the run, and one that was played begins anew", () => {
+    const failed = new FailedSteps();
+    expect([rows(lost, gone), rows(gone, late), rows(gone)].map((step) => failed.isFirst(step))).toEqual([
+      false,
+      true,
+      false,
+    ]);
+    expect(failed.isFirst(rows(won))).toBe(false);
+    expect([rows(gone), rows(late)].map((step) => failed.isFirst(step))).toEqual([true, false]);
+    expect(() => failed.isFirst(rows(late, gone))).toThrow(
+      /^every episode of 3 steps failed; --resume continues before them. The first error: late$/,
+    );
+  });
+
+  it("the very first step may be the first of them", () => {
+    const failed = new FailedSteps();
+    expect([failed.isFirst(rows(gone)), failed.isFirst(rows(gone))]).toEqual([true, false]);
+  });
+
+  it("a step without episodes has not failed", () => {
+    const failed = new FailedSteps();
+    for (let i = 0; i < 5; i++) expect(failed.isFirst([])).toBe(false);
+  });
+});
+
+describe("an evaluation of which some episodes were not played", () => {
+  it("is of the others, and says how many there were", () => {
+    const named = { ...won, info: { success: true, family: "a" } };
+    const score = evaluationOf([named, gone, { ...lost, info: { family: "a" } }, late, lost, lost]);
+    expect(score).toMatchObject({ episodes: 4, notPlayed: 2, successes: 1, meanReward: 0.25, meanTurns: 0 });
+    expect(score.families).toEqual({ a: { successes: 1, episodes: 2 }, unknown: { successes: 0, episodes: 2 } });
+    expect(score.trajectories).toHaveLength(6);
+    const losses = { worldLoss: 1, worldLossRandom: 1, worldLossOnPolicy: 1 };
+    const whole: HeldOutScore = { ...score, ...losses };
+    expect(metricsOfScore(whole)).toMatchObject({ success: 0.25, episodes: 4, not_played: 2 });
+    expect(metricsOfScore({ ...evaluationOf([won, lost]), ...losses })).not.toHaveProperty("not_played");
+  });
+
+  it("counts an environment that failed after an action as a failure of the agent", () => {
+    expect(evaluationOf([won, broke, late, lost])).toMatchObject({ episodes: 3, notPlayed: 1, successes: 1 });
+    expect(passAtPowers([broke, won, late, won], 2, 2)).toEqual({ 1: 0.5, 2: 1 });
+    expect(() => checkMeasured([broke, broke, won])).not.toThrow();
+    expect(() => checkMeasured([broke, broke, late])).toThrow(
+      "every episode of the evaluation failed. The first error: no such move",
+    );
+  });
+
+  it("is refused if fewer than half were played", () => {
+    expect(() => checkMeasured([won, gone])).not.toThrow();
+    expect(() => checkMeasured([won, lost, late])).not.toThrow();
+    expect(() => checkMeasured([])).not.toThrow();
+    expect(() => checkMeasured([won, late, gone])).toThrow(
+      /^the evaluation could play only 1 of its 3 episodes, and needs half of them. The first error: late$/,
+    );
+    expect(() => checkMeasured([gone])).toThrow("only 0 of its 1 episodes");
+  });
+
+  it("pass@k is of the tasks that were played k times", () => {
+    // Two tasks, three tries each: the first is played twice and solved once, the second never fails to be played.
+    const tries = [won, lost, gone, lost, lost, won];
+    const rates = passAtPowers(tries, 2, 3);
+    expect(Object.keys(rates)).toEqual(["1", "2", "3"]);
+    expect([rates["1"], rates["2"]].map((rate) => rate!.toFixed(9))).toEqual([(5 / 12).toFixed(9), (5 / 6).toFixed(9)]);
+    expect(rates["3"]).toBe(1);
+    expect(passAtPowers([won, gone], 1, 2)).toEqual({ 1: 1 });
+  });
+
+  it("nothing is chosen from tries that were not played", () => {
+    // The first task's best try and all of the second's were not played.
+    expect(chosenTries([gone, gone, lost, late], [0.9, 0.9, 0.1, 0.9], toyTemplate, 2)).toEqual({
+      best: 0,
+      vote: 0,
+      majority: 0,
+    });
+  });
+
+  it("is shown with their number", () => {
+    const score = { episodes: 180, notPlayed: 20, successes: 74 };
+    expect(scoreLine(score)).toBe("held-out tasks: 41.1 % of 180 solved (20 of 200 not played)");
+    expect(scoreLine({ episodes: 200, successes: 82 })).toBe("held-out tasks: 41.0 % of 200 solved");
+    expect(notPlayedNote({ episodes: 5, notPlayed: 0 })).toBe("");
+    const before = { label: "before", episodes: 200, successes: 10 };
+    const { rows } = comparisonTable({ before, after: { ...score, label: "after" }, facts: {} });
+    expect(rows.slice(-2)).toEqual([
+      ["episodes", "200", "180", ""],
+      ["not played", "0", "20", ""],
+    ]);
+  });
+});
