@@ -3,6 +3,7 @@ import { type Evaluation, passAt, wasPlayed } from "../rl/evaluate.ts";
 import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Reader } from "../rl/train/reader.ts";
+import type { Evaluation as Recorded } from "./records.ts";
 
 export interface HeldOutScore extends Evaluation {
   /**
@@ -40,6 +41,25 @@ export function metricsOfScore(score: HeldOutScore): Metrics {
     ...falseCalls(score.trajectories),
     ...Object.fromEntries(Object.entries(score.passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
     ...Object.fromEntries(Object.entries(score.chosen ?? {}).map(([how, rate]) => [`chosen/${how}`, rate])),
+  };
+}
+
+/** What a summary keeps of an evaluation; its families in the order of their names. */
+export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
+  const { episodes, notPlayed, successes, meanTurns, passAt } = score;
+  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess } = score;
+  const families = Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return {
+    episodes,
+    ...(notPlayed === 0 ? {} : { notPlayed }),
+    successes,
+    meanTurns,
+    worldLoss,
+    worldLossRandom,
+    worldLossOnPolicy,
+    ...(worldLossExcess === undefined ? {} : { worldLossExcess }),
+    ...(passAt ? { passAt } : {}),
+    families,
   };
 }
 

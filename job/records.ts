@@ -111,6 +111,20 @@ export interface Evaluation extends Score {
   readonly families?: Readonly<Record<string, Score>>;
 }
 
+/** The part of a checkpoint that is not tensors. */
+export interface State {
+  readonly phase: "sft" | "rl";
+  /** The number of finished steps of that phase. */
+  readonly done: number;
+  readonly optimizerStep: number;
+  /** The RL step that was evaluated last. */
+  readonly evaluated: number;
+  /** The evaluation of the warm start. */
+  readonly before: Evaluation | null;
+  /** The wall time of all sessions so far, without what a killed one did after its last checkpoint. */
+  readonly seconds: number;
+}
+
 /**
  * The summary at the end of a run. `baselines` are further columns that are not compared (random play, the scripted
  * expert).

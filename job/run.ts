@@ -21,30 +21,16 @@ import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, pa
 import type { Observer, Watch } from "./observer.ts";
 import { Experiment } from "./experiment.ts";
 import { FailedSteps } from "./failures.ts";
-import { metricsOfScore } from "./heldOut.ts";
+import { metricsOfScore, recordOf } from "./heldOut.ts";
 import type { Helpers } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
-import type { Evaluation, Summary } from "./records.ts";
+import type { Evaluation, State, Summary } from "./records.ts";
 import type { Checkpoint, RunStore } from "./runStore.ts";
 import { showSettings } from "./shownSettings.ts";
 import { templateFor } from "./template.ts";
 import { phaseOf } from "./yardsticks.ts";
 import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
-
-/** The part of a checkpoint that is not tensors. */
-interface State {
-  readonly phase: "sft" | "rl";
-  /** The number of finished steps of that phase. */
-  readonly done: number;
-  readonly optimizerStep: number;
-  /** The RL step that was evaluated last. */
-  readonly evaluated: number;
-  /** The evaluation of the warm start. */
-  readonly before: Evaluation | null;
-  /** The wall time of all sessions so far, without what a killed one did after its last checkpoint. */
-  readonly seconds: number;
-}
 
 const TRANSCRIPTS_EVERY = 5;
 /**
@@ -338,16 +324,10 @@ export class Run {
     const options = { signal: this.#signal, tries, player, reader: this.#trainingState?.reader } as const;
     const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
     if (score === null) return null;
-    const { episodes: played, notPlayed, successes, meanTurns, passAt } = score;
-    const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess } = score;
-    const excess = worldLossExcess === undefined ? {} : { worldLossExcess };
     const step = this.#globalStep(this.#state.done);
     this.#store.appendMetrics({ step, phase: "eval", ...metricsOfScore(score) });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
-    const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };
-    const families = Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
-    const counts = { episodes: played, ...(notPlayed === 0 ? {} : { notPlayed }), successes, meanTurns };
-    const result = { ...counts, ...losses, ...(passAt ? { passAt } : {}), families };
+    const result = recordOf(score);
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     if (player === "model") await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
     return result;

@@ -36,7 +36,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 270 * 1024,
+    budget: 271 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 91 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.

@@ -65,7 +65,7 @@ it("stops after three steps without an episode, and continues with the first of 
 it("measures nothing where every episode of an evaluation failed", async () => {
   const { run, store } = runOn(await serve(), 1, 1);
   await expect(run.run(false)).rejects.toThrow(
-    /^the evaluation could play only 0 of its 4 episodes, and needs half of them. The first error: openenv: .*ECONNREFUSED/,
+    /^the evaluation could play only 0 of its 4 episodes, and needs half .* first error: openenv: .*ECONNREFUSED/,
   );
   run.dispose();
   expect(store.metrics.filter(({ phase }) => phase === "eval")).toHaveLength(1); // that of the warm start

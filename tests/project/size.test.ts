@@ -9,23 +9,23 @@ const MAX_LINES = 400;
  * commit that needs it and says there what the lines are for; what has become much less is lowered, too.
  */
 const BUDGETS: Readonly<Record<string, number>> = {
-  kernels: 7220, // unrolled.ts
+  kernels: 7250, // unrolled.ts, fetch.ts
   engine: 7370, // heap.ts
-  nn: 5790, // what loading and drawing take; what a tokenizer may make of a letter; beamSearch.ts
+  nn: 5890, // what loading and drawing take; what a tokenizer may make of a letter; beamSearch.ts; merges.ts
   environments: 8800, // web, screen, tools
   "rl/episode": 430, // turnEnds
   "rl/methods": 3125, // a KL that decays; webrl; what a method means apart from the table of all parts
   "rl/rewards": 685, // toolCalls.ts, chanceReward; process.ts
   "rl/play": 850, // inverse.ts; the end of a call; generalTexts.ts; answers.ts; completions.ts
   "rl/tasks": 1270, // hindsight.ts; bounds on what is replayed, variants; imitateExpert.ts
-  "rl/train": 1815, // reader.ts, outcomeCritic.ts; what hindsight, imitation and bounded replay ask
-  "rl/async": 940, // frozen.ts: packed weights
+  "rl/train": 1825, // reader.ts, outcomeCritic.ts; what hindsight, imitation and bounded replay ask
+  "rl/async": 955, // frozen.ts: packed weights; room for workers
   "rl/selfplay": 430,
   "rl/learners": 235,
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 4600, // inverse.ts, names.ts; models that judge, of steps too; making a run apart from reading its settings
+  job: 4700, // inverse.ts, names.ts; models that judge, of steps too; making a run apart from its settings; stopping
   mcp: 710, // messages over HTTP have a limit
   nats: 2960,
   chat: 390,
@@ -33,7 +33,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   remote: 460,
   serve: 2350, // the HTTP interface of OpenEnv's production mode
   cli: 660, // the line on memory, the output of workers; beams
-  tools: 6350, // finished arms are checked
+  tools: 6370, // finished arms are checked
   site: 5575, // the formula of webrl; settings made with the page
 };
 /** A budget that is further than this above its folder is lowered. */
