@@ -26,8 +26,8 @@ export interface PageSize {
 
 /** The limits of what the pages weigh. Only a commit of its own with the reason may raise one; docs/decisions.md. */
 export const BUDGETS = {
-  live: { first: 160 * 1024, itself: 200 * 1024, all: 342 * 1024 },
-  exact: { first: 121 * 1024, all: 149 * 1024 },
+  live: { first: 163 * 1024, itself: 200 * 1024, all: 347 * 1024 },
+  exact: { first: 122 * 1024, all: 150 * 1024 },
 } as const;
 
 /** A page: its text and style, the modules that become files, by the names of these, and texts of further files. */

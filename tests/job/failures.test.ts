@@ -9,8 +9,16 @@ import { comparisonTable, notPlayedNote, scoreLine } from "../../tools/display/t
 import { toyTemplate } from "../support/rlToy.ts";
 
 const episode = (stopReason: StopReason, info: Trajectory["info"] = {}, reward = 0): Trajectory => ({
-  ...{ stream: emptyStream(), group: 0, stepRewards: [], env: "toy", task: "", seed: 0 },
-  ...{ reward, stopReason, info, masked: stopReason === "timeout" || stopReason === "tool_error" },
+  stream: emptyStream(),
+  group: 0,
+  stepRewards: [],
+  env: "toy",
+  task: "",
+  seed: 0,
+  reward,
+  stopReason,
+  info,
+  masked: stopReason === "timeout" || stopReason === "tool_error",
 });
 const won = episode("completed", { success: true }, 1);
 const lost = episode("completed", { success: false });
