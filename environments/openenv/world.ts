@@ -91,9 +91,9 @@ interface Away {
   readonly until: number;
 }
 /**
- * Servers that do not answer. The next episode tries once, without further attempts. If that fails, too, episodes fail
- * at once for as long as the try took, then one tries again: a step has many, and behind a server that accepts
- * connections and says nothing each would wait until its time is up.
+ * Servers that do not answer. The next episode tries once, without further attempts, and learns at once if there is
+ * nobody. If it waits in vain, episodes fail at once for as long as the try took, then one tries again: a step has
+ * many, and behind a server that accepts connections and says nothing each would wait until its time is up.
  */
 const away = new Map<string, Away>();
 /** When each server answered last. One that answers others meanwhile is there, however late it is with one answer. */
@@ -104,18 +104,21 @@ function answered({ url }: Settled): void {
   away.delete(url);
 }
 
+/** The code of an OpenEnvError. */
+const codeOf = (error: Error): string => String((error as { code?: unknown }).code);
+
 /** An OpenEnvError of no connection or no answer, or the end of the time that a rollout gives. */
 const isSilence = (error: unknown): error is Error =>
-  error instanceof Error &&
-  (error.name === "TimeoutError" || ["CONNECT_FAILED", "TIMEOUT"].includes(String((error as { code?: unknown }).code)));
+  error instanceof Error && (error.name === "TimeoutError" || ["CONNECT_FAILED", "TIMEOUT"].includes(codeOf(error)));
 
 /** To be called with the error of a call that began at `start`; remembers whether the server is there. */
 function unanswered({ url }: Settled, error: unknown, start: number): void {
   if (!isSilence(error) || (heard.get(url) ?? -1) >= start) return;
   const now = performance.now();
   const { since = now, until = now } = away.get(url) ?? {};
-  // Episodes that waited beside the first one say nothing new; one that began when it ended is a second try.
-  const isAgain = since < (start + now) / 2;
+  // Episodes that waited beside the first one say nothing new; one that began when it ended is a second try. A refused
+  // connection costs no time (several attempts at one do), so the server is asked again as soon as it may be back.
+  const isAgain = codeOf(error) !== "CONNECT_FAILED" && since < (start + now) / 2;
   away.set(url, { error, since, until: isAgain ? Math.max(until, now + (now - start)) : until });
 }
 
