@@ -38,7 +38,7 @@ export function chosenTries(
   const answers = episodes.map((episode) => turnsOf(episode, template).at(-1)?.action ?? "");
   const solved = { best: 0, vote: 0, majority: 0 };
   let count = 0;
-  for (let task = 0; task < tasks; task++) {
+  for (const task of Array.from({ length: tasks }).keys()) {
     const tries = episodes.flatMap((_, i) => (i % tasks === task && wasPlayed(episodes[i]!) ? [i] : []));
     if (tries.length === 0) continue;
     count++;

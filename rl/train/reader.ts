@@ -110,10 +110,11 @@ export async function trainReader(
         const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
         return { loss, norm: optimizer.step(gradient, lr(step)) };
       }, "trainReader");
-      losses.push(await loss.item());
+      const value = await loss.item();
+      losses.push(value);
       loss.dispose();
       norm.dispose();
-      await onStep?.(step + 1, losses.at(-1)!);
+      await onStep?.(losses.length, value);
     }
   } finally {
     optimizer.dispose();

@@ -31,7 +31,7 @@ import {
 } from "../../rl/train/reader.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { endingModel, episode, toyModel, toyTemplate } from "../support/rlToy.ts";
-import { unwatched } from "../support/tinyRun.ts";
+import { QUIET, unwatched } from "../support/tinyRun.ts";
 
 let device: Device;
 beforeAll(async () => void (device = await makeDevice("wasm")));
@@ -133,12 +133,20 @@ describe("training", () => {
     });
   /** What the run was asked for. */
   let asked: unknown[] = [];
+  /** The phases that it showed, and the finished steps. */
+  let told: unknown[] = [];
   const train = async (
     options: PrmOptions,
     episodes = all,
     { copy = endingModel(device), tries = triesOf } = {},
   ): ReturnType<typeof trainProcessModel> => {
     asked = [];
+    told = [];
+    const observer = {
+      ...QUIET,
+      phase: (name: string, total: number) => void told.push(`${name}, of ${total}`),
+      update: (step: number) => void told.push(step),
+    };
     const experiment: Pick<Experiment, "preset" | "playTraining" | "completeTraining"> = {
       preset: presetOfFlags("--env", "tools", "--reward", "prm"),
       playTraining: async (_model, _template, count) => {
@@ -152,7 +160,7 @@ describe("training", () => {
     };
     const model = endingModel(device);
     const given = { batchSize: 8, lr: 0.01, ...options };
-    return trainProcessModel(experiment, model, copy, toyTemplate, unwatched(), given);
+    return trainProcessModel(experiment, model, copy, toyTemplate, { ...unwatched(), observer }, given);
   };
   const values = async ({ reader }: { reader: Reader }): Promise<readonly number[][]> =>
     stepValues(reader, [said([3, 4]), said([3, 2]), said([2, 3])], padId);
@@ -160,6 +168,14 @@ describe("training", () => {
   it("teaches which steps can be completed, and says how well on episodes that it has not learnt", async () => {
     const trained = await train({ episodes: 30, steps: 80, samples: 5 });
     expect(asked).toEqual([38, 40, 5]);
+    expect(told.slice(0, 5)).toEqual([
+      "process model: playing on from each step, of 2",
+      1,
+      2,
+      "process model: learning which steps can be completed, of 80",
+      1,
+    ]);
+    expect(told.slice(4)).toEqual(Array.from({ length: 80 }, (_, i) => i + 1));
     const [good, late, early] = await values(trained);
     for (const v of [...good!, late![0]!]) expect(v).toBeGreaterThan(0.5);
     for (const v of [late![1]!, ...early!]) expect(v).toBeLessThan(0.5);
