@@ -8,26 +8,13 @@
  * start with a head (reader.ts), which reads the whole episode; what it says of a token it says before reading it.
  */
 import { check } from "../../engine/errors.ts";
-import {
-  add,
-  crossEntropy,
-  gather,
-  max,
-  mul,
-  reshape,
-  type Rng,
-  scope,
-  tensor,
-  type Tensor,
-} from "../../engine/index.ts";
-import { noGrad, softmax, type Tree } from "../../engine/index.ts";
-import { AdamW, type Model, type Schedule } from "../../nn/index.ts";
+import { crossEntropy, gather, max, mul, noGrad, reshape, scope, softmax } from "../../engine/index.ts";
+import { tensor, type Tensor } from "../../engine/index.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
 import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
-import { type Reader, type ReaderHead, readerLogits } from "./reader.ts";
+import { type Reader, readerLogits, readerSteps, type ReaderTraining } from "./reader.ts";
 import { hiddenOf } from "./score.ts";
-import { gradientOf } from "./update.ts";
 
 /** How a program ends, in the order of the critic's logits. */
 export const OUTCOMES = ["compile error", "runtime error", "failed test", "passed"] as const;
@@ -58,58 +45,30 @@ export function pooled(logits_NK: Tensor, at: readonly (readonly number[])[]): T
   return max(reshape(gather(logits_NK, ids), [at.length, at[0]!.length, shape[1]!]), { axis: 1 });
 }
 
-/** Options of `trainOutcomeCritic`. */
-export interface CriticTraining extends Pick<PackOptions, "padId" | "maxTokens"> {
-  readonly batchSize: number;
-  readonly steps: number;
-  readonly lr: Schedule;
-  readonly rng: Rng;
-  /** Is told each finished step and its loss. What it throws ends the training. */
-  readonly onStep?: (step: number, loss: number) => void | Promise<void>;
-}
-
 /**
  * Trains a reader of four logits by the cross-entropy of pooled logits and outcomes. Model and head change in place.
  * @param classes the outcome of each episode @returns the loss of each step, before its update
  */
-export async function trainOutcomeCritic(
-  { model, head }: Reader,
+export function trainOutcomeCritic(
+  reader: Reader,
   episodes: readonly Trajectory[],
   classes: readonly number[],
-  { batchSize, steps, lr, rng, onStep, ...packing }: CriticTraining,
+  options: ReaderTraining,
 ): Promise<number[]> {
-  const trained = { model: model.params, head } as Tree;
-  const optimizer = new AdamW(trained, { betas: [0.9, 0.98], weightDecay: 0.01, clipNorm: 1 });
-  const losses: number[] = [];
-  try {
-    for (let step = 0; step < steps; step++) {
-      const draw = rng.split(step);
-      const drawn = Array.from({ length: batchSize }, () => draw.int(episodes.length));
-      const rows = drawn.map((i) => rowOf(episodes[i]!));
-      const { loss, norm } = scope(() => {
-        const batches = pack(rows, { ...packing, scored: isRead });
-        const { gradient, parts } = gradientOf(trained, batches, (tree, batch) => {
-          const { model: params, head: own } = tree as { model: Model["params"]; head: ReaderHead };
-          const { episodes: read, at } = placesOf(batch);
-          const targets = Int32Array.from(read, (e) => classes[drawn[e]!]!);
-          const logits = pooled(readerLogits(own, hiddenOf({ ...model, params }, batch)), at);
-          const mean = crossEntropy(logits, tensor(targets, { device: params.embedding.device }));
-          const total = mul(mean, read.length / batchSize);
-          return [total, total];
-        });
-        const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
-        return { loss, norm: optimizer.step(gradient, lr(step)) };
-      }, "trainOutcomeCritic");
-      const value = await loss.item();
-      losses.push(value);
-      loss.dispose();
-      norm.dispose();
-      await onStep?.(losses.length, value);
-    }
-  } finally {
-    optimizer.dispose();
-  }
-  return losses;
+  const { batchSize, padId, maxTokens } = options;
+  const packing = { padId, scored: isRead, ...(maxTokens === undefined ? {} : { maxTokens }) };
+  return readerSteps(reader, options, (draw) => {
+    const drawn = Array.from({ length: batchSize }, () => draw.int(episodes.length));
+    const rows = drawn.map((i) => rowOf(episodes[i]!));
+    const lossOf = ({ model, head }: Reader, batch: MicroBatch): Tensor => {
+      const { episodes: read, at } = placesOf(batch);
+      const targets = Int32Array.from(read, (e) => classes[drawn[e]!]!);
+      const logits = pooled(readerLogits(head, hiddenOf(model, batch)), at);
+      const mean = crossEntropy(logits, tensor(targets, { device: model.params.embedding.device }));
+      return mul(mean, read.length / batchSize);
+    };
+    return { batches: pack(rows, packing), lossOf };
+  });
 }
 
 /** What the critic says of an episode: its outcome, and each token's share for the outcome that it really had. */

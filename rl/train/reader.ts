@@ -11,7 +11,7 @@ import { add, matmul, outsideScopes, randomNormal, softplus, sub, zeros } from "
 import { AdamW, type Model, type Schedule } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
-import { pack, type PackOptions } from "./pack.ts";
+import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { hiddenOf, unscored } from "./score.ts";
 import { gradientOf } from "./update.ts";
 
@@ -64,9 +64,9 @@ function rowsOf(lessons: readonly Marked[]): TokenRow[] {
   });
 }
 
-/** Options of `trainReader`. */
+/** How a reader is trained: `trainReader`, `trainOutcomeCritic`. */
 export interface ReaderTraining extends Pick<PackOptions, "padId" | "maxTokens"> {
-  /** Lessons of a step, drawn with replacement, half of them with a target below one half if there are such. */
+  /** Lessons of a step, drawn with replacement. */
   readonly batchSize: number;
   readonly steps: number;
   readonly lr: Schedule;
@@ -75,41 +75,37 @@ export interface ReaderTraining extends Pick<PackOptions, "padId" | "maxTokens">
   readonly onStep?: (step: number, loss: number) => void | Promise<void>;
 }
 
+/** What a reader learns in a step: micro-batches, and the share of each in the loss. */
+export interface ReaderLesson {
+  readonly batches: Iterable<MicroBatch>;
+  readonly lossOf: (reader: Reader, batch: MicroBatch) => Tensor;
+}
+
 /**
- * Trains a reader of one logit on marked episodes: binary cross-entropy, averaged over the marks of a batch. Model and
- * head change in place.
+ * The steps of a reader's training. Model and head change in place.
+ * @param lessonOf makes the lesson of a step with the step's random numbers
  * @returns the loss of each step, before its update
  */
-export async function trainReader(
-  reader: Reader,
-  lessons: readonly Marked[],
-  options: ReaderTraining,
+export async function readerSteps(
+  { model, head }: Reader,
+  { steps, lr, rng, onStep }: Pick<ReaderTraining, "steps" | "lr" | "rng" | "onStep">,
+  lessonOf: (draw: Rng) => ReaderLesson,
 ): Promise<number[]> {
-  const { batchSize, steps, lr, rng, onStep, ...packing } = options;
-  check(lessons.length > 0 || steps === 0, () => "trainReader: there are no lessons");
-  const trained = { model: reader.model.params, head: reader.head } as Tree;
+  const trained = { model: model.params, head } as Tree;
   const optimizer = new AdamW(trained, { betas: [0.9, 0.98], weightDecay: 0.01, clipNorm: 1 });
-  const classes = [false, true].map((isGood) => lessons.filter(({ marks }) => marks.at(-1)!.target >= 0.5 === isGood));
-  const both = classes.filter((of) => of.length > 0);
   const losses: number[] = [];
   try {
     for (let step = 0; step < steps; step++) {
-      const draw = rng.split(step);
-      const batch = Array.from({ length: batchSize }, (_, i) => draw.choice(both[i % both.length]!));
       const { loss, norm } = scope(() => {
-        const { gradient, parts } = gradientOf(trained, pack(rowsOf(batch), packing), (tree, micro) => {
-          const { model: params, head } = tree as { model: Model["params"]; head: ReaderHead };
-          const { device } = params.embedding;
-          const column = (values: Float64Array): Tensor =>
-            tensor(values, { device, dtype: device.float, shape: [values.length, 1] });
-          const z = readerLogits(head, hiddenOf({ ...reader.model, params }, micro));
-          const { wValue, returns } = micro.columns;
-          const total = sum(mul(column(wValue), crossEntropyOfLogit(z, column(returns))));
+        const { batches, lossOf } = lessonOf(rng.split(step));
+        const { gradient, parts } = gradientOf(trained, batches, (tree, batch) => {
+          const { model: params, head: own } = tree as { model: Model["params"]; head: ReaderHead };
+          const total = lossOf({ model: { ...model, params }, head: own }, batch);
           return [total, total];
         });
         const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
         return { loss, norm: optimizer.step(gradient, lr(step)) };
-      }, "trainReader");
+      }, "readerSteps");
       const value = await loss.item();
       losses.push(value);
       loss.dispose();
@@ -120,6 +116,35 @@ export async function trainReader(
     optimizer.dispose();
   }
   return losses;
+}
+
+/**
+ * Trains a reader of one logit on marked episodes: binary cross-entropy, averaged over the marks of a batch. Half of
+ * the lessons of a step have a target below one half, if there are such. Model and head change in place.
+ * @returns the loss of each step, before its update
+ */
+export async function trainReader(
+  reader: Reader,
+  lessons: readonly Marked[],
+  options: ReaderTraining,
+): Promise<number[]> {
+  const { batchSize, padId, maxTokens } = options;
+  const packing = { padId, ...(maxTokens === undefined ? {} : { maxTokens }) };
+  check(lessons.length > 0 || options.steps === 0, () => "trainReader: there are no lessons");
+  const classes = [false, true].map((isGood) => lessons.filter(({ marks }) => marks.at(-1)!.target >= 0.5 === isGood));
+  const both = classes.filter((of) => of.length > 0);
+  const lossOf = ({ model, head }: Reader, batch: MicroBatch): Tensor => {
+    const { device } = model.params.embedding;
+    const column = (values: Float64Array): Tensor =>
+      tensor(values, { device, dtype: device.float, shape: [values.length, 1] });
+    const { wValue, returns } = batch.columns;
+    const z = readerLogits(head, hiddenOf(model, batch));
+    return sum(mul(column(wValue), crossEntropyOfLogit(z, column(returns))));
+  };
+  return readerSteps(reader, options, (draw) => {
+    const drawn = Array.from({ length: batchSize }, (_, i) => draw.choice(both[i % both.length]!));
+    return { batches: pack(rowsOf(drawn), packing), lossOf };
+  });
 }
 
 /** The logits of a reader of one logit at the chosen tokens of each episode; NaN elsewhere. */
