@@ -55,8 +55,7 @@ export function trainOutcomeCritic(
   classes: readonly number[],
   options: ReaderTraining,
 ): Promise<number[]> {
-  const { batchSize, padId, maxTokens } = options;
-  const packing = { padId, scored: isRead, ...(maxTokens === undefined ? {} : { maxTokens }) };
+  const { batchSize } = options;
   return readerSteps(reader, options, (draw) => {
     const drawn = Array.from({ length: batchSize }, () => draw.int(episodes.length));
     const rows = drawn.map((i) => rowOf(episodes[i]!));
@@ -67,7 +66,7 @@ export function trainOutcomeCritic(
       const mean = crossEntropy(logits, tensor(targets, { device: model.params.embedding.device }));
       return mul(mean, read.length / batchSize);
     };
-    return { batches: pack(rows, packing), lossOf };
+    return { batches: pack(rows, { ...options, scored: isRead }), lossOf };
   });
 }
 

@@ -128,8 +128,7 @@ export async function trainReader(
   lessons: readonly Marked[],
   options: ReaderTraining,
 ): Promise<number[]> {
-  const { batchSize, padId, maxTokens } = options;
-  const packing = { padId, ...(maxTokens === undefined ? {} : { maxTokens }) };
+  const { batchSize } = options;
   check(lessons.length > 0 || options.steps === 0, () => "trainReader: there are no lessons");
   const classes = [false, true].map((isGood) => lessons.filter(({ marks }) => marks.at(-1)!.target >= 0.5 === isGood));
   const both = classes.filter((of) => of.length > 0);
@@ -143,7 +142,7 @@ export async function trainReader(
   };
   return readerSteps(reader, options, (draw) => {
     const drawn = Array.from({ length: batchSize }, (_, i) => draw.choice(both[i % both.length]!));
-    return { batches: pack(rowsOf(drawn), packing), lossOf };
+    return { batches: pack(rowsOf(drawn), options), lossOf };
   });
 }
 

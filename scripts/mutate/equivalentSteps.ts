@@ -98,7 +98,6 @@ export const PLANS: Listed = {
   ],
   "rl/train/outcomeCritic.ts": [
     ["places[k % places.length]!", ["k % places.length → k % places.length + 1"], "any of them may be repeated"],
-    ["const optimizer = new AdamW", ["0.01 → 0.02", "1 → 2"], "how fast it learns, not what"],
   ],
   "rl/train/reader.ts": [["const optimizer = new AdamW", ["0.01 → 0.02", "1 → 2"], "how fast it learns, not what"]],
   "rl/play/inverse.ts": [

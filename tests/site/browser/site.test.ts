@@ -30,10 +30,12 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await expect.poll(() => status.innerText(), { timeout: 50_000 }).toMatch(ended);
   await expect.poll(() => button("Play").isDisabled()).toBe(true);
   const end = await status.innerText();
-  expect(await page.locator(".way h3").allInnerTexts()).toEqual([
-    expect.stringMatching(/^grpo (✔ solved|✘ failed) after 5 steps of RL$/),
-    expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed) after 5 steps of RL$/),
-  ]);
+  await expect
+    .poll(() => page.locator(".way h3").allInnerTexts(), PATIENCE)
+    .toEqual([
+      expect.stringMatching(/^grpo (✔ solved|✘ failed) after 5 steps of RL$/),
+      expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed) after 5 steps of RL$/),
+    ]);
   await button("Reset").click();
   await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^grpo: step 0, .*grpo\+echo: step 0, /);
   await expect.poll(() => button("One step").isEnabled(), PATIENCE).toBe(true);
@@ -45,9 +47,10 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await page.close();
 
   const wrong = await openLive(browser, `${address}?sed=3`);
-  expect(await wrong.page.locator("#status").innerText()).toBe(
-    'unknown setting "sed" in the address; did you mean "seed"?',
-  );
+  // What knows the settings is loaded for who needs it: here, after the page.
+  await expect
+    .poll(() => wrong.page.locator("#status").innerText(), PATIENCE)
+    .toBe('unknown setting "sed" in the address; did you mean "seed"?');
   await wrong.page.close();
   expect([...problems, ...wrong.problems]).toEqual([]);
 });
