@@ -1,7 +1,7 @@
 /**
  * The process of one contender. It reads requests from standard input, one JSON object a line, and answers each on file
  * descriptor 3, as libraries print other things on standard output. `peers/torch_bench.py` has the same protocol.
- * `process.ts` starts it.
+ * `process.ts` compiles and starts it.
  */
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";

@@ -1,16 +1,27 @@
-/** Starts a contender in a process of its own (`child.ts`) and sends it one request after another. */
+/** Starts a contender in a process of its own (`child.ts`, compiled) and sends it one request after another. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 import type { Answer, Request } from "./protocol.ts";
 import type { Contender } from "./contenders/index.ts";
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
-const TSX = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
 /** The interpreter that has torch. */
 export const PYTHON: string = process.env["WORLDGRAD_PYTHON"] ?? "python3";
+
+/**
+ * `child.ts` as JavaScript, as a user of the package has it. Run by tsx, each function would be given its name whenever
+ * it is made, which costs small steps 15 % of their time (docs/log.md). Beside `peers/`, where contenders look for it.
+ */
+let compiled: Promise<string> | undefined;
+async function compileChild(): Promise<string> {
+  const outdir = here("dist");
+  const made = { bundle: true, splitting: true, format: "esm", platform: "node", packages: "external" } as const;
+  await build({ entryPoints: [here("child.ts")], outdir, ...made, target: "node20", logLevel: "error" });
+  return `${outdir}/child.js`;
+}
 
 /** How long to wait for an answer: a first call may compile for minutes on a software adapter. */
 const PATIENCE_MS = 300_000;
@@ -45,7 +56,7 @@ export class ContenderProcess {
   ): Promise<ContenderProcess> {
     const [program, args] = isPython(who.engine)
       ? [PYTHON, [here(`peers/${who.engine}_bench.py`), who.variant!, String(threads)]]
-      : [process.execPath, ["--import", TSX, here("child.ts"), who.name, String(threads)]];
+      : [process.execPath, [await (compiled ??= compileChild()), who.name, String(threads)]];
     const options = {
       stdio: ["pipe", "ignore", "pipe", "pipe"] as ("pipe" | "ignore")[],
       env: { ...process.env, ...threadLimits(who, threads), ...env },

@@ -2,9 +2,15 @@
 import { check } from "../engine/errors.ts";
 import { wasPlayed } from "../rl/evaluate.ts";
 import { hasFailed, type Trajectory } from "../rl/episode/stream.ts";
+import type { Watch } from "./observer.ts";
 
-/** After how many steps in a row a run stops; a server that restarts is back by then. */
+/** After how many steps in a row a run stops. */
 const MOST_FAILED_STEPS = 3;
+/**
+ * The pause after a step that failed, in milliseconds. Steps without episodes take no time where a server refuses
+ * connections; with two pauses between three of them, one that restarts is back before the run stops.
+ */
+const PAUSE_MS = 10_000;
 
 /** Why the environment failed in every one of these episodes, if it did. */
 const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
@@ -32,10 +38,10 @@ export class FailedSteps {
 
   /**
    * To be called with the episodes of each step.
-   * @returns whether this is the first of them; the run has to be saved, as it is continued with this step
+   * @returns how many of them there are now; at the first the run has to be saved, as it is continued with this step
    * @throws WorldgradError if there are too many
    */
-  isFirst(rows: readonly { readonly trajectory: Trajectory }[]): boolean {
+  after(rows: readonly { readonly trajectory: Trajectory }[]): number {
     const error = failureOf(rows.map(({ trajectory }) => trajectory));
     this.#count = error === undefined ? 0 : this.#count + 1;
     const count = this.#count;
@@ -43,6 +49,21 @@ export class FailedSteps {
       count < MOST_FAILED_STEPS,
       () => `every episode of ${count} steps failed; --resume continues before them. The first error: ${error}`,
     );
-    return count === 1;
+    return count;
+  }
+
+  /** Resolves when the next step may begin: after a pause if this one failed, or when the run is stopped. */
+  async pause({ observer, signal }: Pick<Watch, "observer" | "signal">): Promise<void> {
+    if (this.#count === 0 || signal.aborted) return;
+    observer.note(`every episode of this step failed; the next one begins in ${PAUSE_MS / 1000} s`);
+    await new Promise<void>((resume) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", end);
+        resume();
+      };
+      const timer = setTimeout(end, PAUSE_MS);
+      signal.addEventListener("abort", end);
+    });
   }
 }

@@ -288,8 +288,13 @@ export class Run {
     });
     this.#witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();
+    /** If an evaluation cannot be played, the steps before it are saved: --resume begins with it. */
+    const saving = async (error: unknown): Promise<never> => {
+      await this.#save();
+      throw error;
+    };
     for await (const report of loop) {
-      if (failed.isFirst(report.rows)) await this.#save();
+      if (failed.after(report.rows) === 1) await this.#save();
       const metrics = timed(report, clock());
       this.#witness?.ended(report);
       this.#store.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
@@ -297,7 +302,8 @@ export class Run {
       this.#observer.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };
       await this.#eventLoop.turn();
-      if (due()) await this.#evaluate(episodes);
+      await failed.pause({ observer: this.#observer, signal: this.#signal });
+      if (due()) await this.#evaluate(episodes).catch(saving);
       if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
       this.#witness?.begins(this.#model, this.#template);
       clock();

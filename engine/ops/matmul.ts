@@ -60,17 +60,17 @@ interface Sizes {
 
 /** M, N, K and the batch axes, or an error that names both shapes. */
 function sizesOf(a: TensorType, b: TensorType, transA: boolean, transB: boolean): Sizes {
-  const flags = `${transA ? " (transA)" : ""} · ${showShape(b.shape)}${transB ? " (transB)" : ""}`;
-  const shown = `${showShape(a.shape)}${flags}`;
+  const shown = (): string =>
+    `${showShape(a.shape)}${transA ? " (transA)" : ""} · ${showShape(b.shape)}${transB ? " (transB)" : ""}`;
   check(
     a.shape.length >= 2 && b.shape.length >= 2,
-    () => `matmul: expected matrices [..., M, K] · [..., K, N], got ${shown}; reshape a vector to [1, n] or [n, 1]`,
+    () => `matmul: expected matrices [..., M, K] · [..., K, N], got ${shown()}; reshape a vector to [1, n] or [n, 1]`,
   );
   const [rowsA, colsA] = a.shape.slice(-2) as [number, number];
   const [rowsB, colsB] = b.shape.slice(-2) as [number, number];
   const [m, k] = transA ? [colsA, rowsA] : [rowsA, colsA];
   const [inner, n] = transB ? [colsB, rowsB] : [rowsB, colsB];
-  check(k === inner, () => `matmul: inner dimensions differ: ${shown}`);
+  check(k === inner, () => `matmul: inner dimensions differ: ${shown()}`);
   return { m, n, k, leadA: a.shape.slice(0, -2), leadB: b.shape.slice(0, -2) };
 }
 

@@ -1,5 +1,5 @@
 /** When a run stops because its environment fails, and what an evaluation counts of which episodes were not played. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { checkMeasured, FailedSteps } from "../../job/failures.ts";
 import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../job/heldOut.ts";
 import { chosenTries } from "../../job/verification.ts";
@@ -7,6 +7,7 @@ import { evaluationOf } from "../../rl/evaluate.ts";
 import { append, emptyStream, type StopReason, type Trajectory } from "../../rl/episode/stream.ts";
 import { comparisonTable, notPlayedNote, scoreLine } from "../../tools/display/table.ts";
 import { toyTemplate } from "../support/rlToy.ts";
+import { QUIET } from "../support/tinyRun.ts";
 
 const episode = (stopReason: StopReason, info: Trajectory["info"] = {}, reward = 0): Trajectory => ({
   stream: emptyStream(),
@@ -40,26 +41,53 @@ describe("steps of which nothing was played", () => {
 
   it("the first has to be saved, the third in a row ends the run, and one that was played begins anew", () => {
     const failed = new FailedSteps();
-    expect([rows(lost, gone), rows(gone, late), rows(gone)].map((step) => failed.isFirst(step))).toEqual([
-      false,
-      true,
-      false,
-    ]);
-    expect(failed.isFirst(rows(won))).toBe(false);
-    expect([rows(gone), rows(late)].map((step) => failed.isFirst(step))).toEqual([true, false]);
-    expect(() => failed.isFirst(rows(late, gone))).toThrow(
+    expect([rows(lost, gone), rows(gone, late), rows(gone)].map((step) => failed.after(step))).toEqual([0, 1, 2]);
+    expect(failed.after(rows(won))).toBe(0);
+    expect([rows(gone), rows(late)].map((step) => failed.after(step))).toEqual([1, 2]);
+    expect(() => failed.after(rows(late, gone))).toThrow(
       /^every episode of 3 steps failed; --resume continues before them. The first error: late$/,
     );
   });
 
   it("the very first step may be the first of them", () => {
     const failed = new FailedSteps();
-    expect([failed.isFirst(rows(gone)), failed.isFirst(rows(gone))]).toEqual([true, false]);
+    expect([failed.after(rows(gone)), failed.after(rows(gone))]).toEqual([1, 2]);
   });
 
   it("a step without episodes has not failed", () => {
     const failed = new FailedSteps();
-    for (let i = 0; i < 5; i++) expect(failed.isFirst([])).toBe(false);
+    for (let i = 0; i < 5; i++) expect(failed.after([])).toBe(0);
+  });
+
+  it("is followed by ten seconds, which the end of the run ends; others by none", async () => {
+    vi.useFakeTimers();
+    try {
+      const notes: string[] = [];
+      const observer = { ...QUIET, note: (text: string) => void notes.push(text) };
+      const stop = new AbortController();
+      const failed = new FailedSteps();
+      const watch = { observer, signal: stop.signal };
+      failed.after(rows(won));
+      await failed.pause(watch);
+      expect([notes, vi.getTimerCount()]).toEqual([[], 0]);
+
+      failed.after(rows(gone));
+      let isOver = false;
+      void failed.pause(watch).then(() => (isOver = true));
+      await vi.advanceTimersByTimeAsync(9_999);
+      expect([notes, isOver]).toEqual([["every episode of this step failed; the next one begins in 10 s"], false]);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(isOver).toBe(true);
+
+      failed.after(rows(gone));
+      const second = failed.pause(watch);
+      stop.abort();
+      await second;
+      await failed.pause(watch); // after the end at once
+      expect([notes.length, vi.getTimerCount()]).toEqual([2, 0]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });
 

@@ -1,4 +1,5 @@
 /** A run on an OpenEnv server that goes away: it stops with one line, and continues when the server is there again. */
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { ENVIRONMENTS } from "../../environments/index.ts";
@@ -15,6 +16,7 @@ let device: Device;
 const here = globalThis as { WebSocket?: unknown };
 const before = here.WebSocket;
 const open: OpenEnvServer[] = [];
+const gates: Server[] = [];
 const serve = async (port = 0): Promise<OpenEnvServer> => {
   const server = await serveOpenEnv(ENVIRONMENTS["calculator"]!, { levels: [1, 1] }, { port });
   open.push(server);
@@ -25,24 +27,61 @@ beforeAll(async () => {
   device = await makeDevice("wasm");
 });
 afterAll(async () => {
+  for (const gate of gates) gate.close();
   for (const server of open) await server.close().catch(() => undefined);
   device.dispose();
   if (before === undefined) delete here.WebSocket;
 });
 
-/** A run whose server closes after step `until` of RL. */
-function runOn(server: OpenEnvServer, steps: number, until: number): { run: Run; store: MemoryStore; preset: Preset } {
-  const set = [`env.url=${server.url}`, "env.demonstration=answer 3", "env.sessions=8"];
+/**
+ * A run on a server.
+ * @param until the step of RL after which `act` is called; by default it closes the server
+ */
+function runOn(
+  server: Pick<OpenEnvServer, "url" | "close">,
+  steps: number,
+  until: number,
+  { every = 20, timeout = 10_000, act = (): void => void server.close() } = {},
+): { run: Run; store: MemoryStore; preset: Preset } {
+  const set = [`env.url=${server.url}`, "env.demonstration=answer 3", "env.sessions=8", `env.timeout=${timeout}`];
   const plain = smokePreset("--env", "openenv", ...set.flatMap((setting) => ["--set", setting]));
-  const preset = { ...plain, rl: { ...plain.rl, steps }, sft: { ...plain.sft, noviceShare: 0 } };
+  const { rl, sft, evaluation } = plain;
+  const preset = {
+    ...plain,
+    rl: { ...rl, steps },
+    sft: { ...sft, noviceShare: 0 },
+    evaluation: { ...evaluation, every },
+  };
   const store = new MemoryStore("gone", { preset });
   let isRl = false;
   const observer: Observer = {
     ...QUIET,
     phase: (name) => void (isRl = name.startsWith("reinforcement")),
-    update: (step) => void (isRl && step === until && server.close()),
+    update: (step) => void (isRl && step === until && act()),
   };
   return { run: new Run(store, preset, device, observer, new AbortController().signal), store, preset };
+}
+
+/** Stands before a server. While it holds, connections are accepted, and nothing of them goes on or comes back. */
+async function gateTo(server: OpenEnvServer): Promise<{ url: string; hold: (ms: number) => void }> {
+  let isHeld = false;
+  const gate = createServer((client) => {
+    const behind = connect(Number(new URL(server.url).port), "127.0.0.1");
+    const carry = (from: Socket, to: Socket): void => {
+      from.on("data", (data) => void (isHeld || to.write(data)));
+      from.on("error", () => to.destroy());
+      from.on("close", () => to.destroy());
+    };
+    carry(client, behind);
+    carry(behind, client);
+  });
+  await new Promise<void>((resolve) => gate.listen(0, "127.0.0.1", resolve));
+  gates.push(gate);
+  const hold = (ms: number): void => {
+    isHeld = true;
+    setTimeout(() => (isHeld = false), ms);
+  };
+  return { url: `http://127.0.0.1:${(gate.address() as AddressInfo).port}`, hold };
 }
 
 it("stops after three steps without an episode, and continues with the first of them", async () => {
@@ -69,4 +108,40 @@ it("measures nothing where every episode of an evaluation failed", async () => {
   );
   run.dispose();
   expect(store.metrics.filter(({ phase }) => phase === "eval")).toHaveLength(1); // that of the warm start
+}, 120_000);
+
+it("saves the steps before an evaluation that cannot be played, and resumes with it", async () => {
+  const server = await serve();
+  const { run, store, preset } = runOn(server, 4, 2, { every: 2 });
+  await expect(run.run(false)).rejects.toThrow(/^the evaluation could play only 0 of its 4 episodes/);
+  run.dispose();
+  const phases = (): string[] =>
+    store.metrics.flatMap(({ phase, step }) => (phase === "sft" ? [] : `${phase} ${step}`));
+  const { steps: start } = preset.sft;
+  const begun = [`eval ${start}`, `rl ${start}`, `rl ${start + 1}`];
+  expect(phases()).toEqual(begun);
+
+  await serve(Number(new URL(server.url).port));
+  let played = 0;
+  const counting: Observer = {
+    ...QUIET,
+    phase: (name, _steps, done = 0) => void (name.startsWith("rein") && (played = done)),
+  };
+  const second = new Run(store, preset, device, counting, new AbortController().signal);
+  expect(await second.run(true)).not.toBeNull();
+  second.dispose();
+  expect(played).toBe(2); // no step is played again
+  expect(phases()).toEqual([...begun, `eval ${start + 2}`, `rl ${start + 2}`, `rl ${start + 3}`, `eval ${start + 4}`]);
+}, 120_000);
+
+it("goes on after a server that was silent for a step", async () => {
+  const server = await serve();
+  const { url, hold } = await gateTo(server);
+  const { run, store } = runOn({ url, close: () => server.close() }, 6, 2, { timeout: 1000, act: () => hold(14_000) });
+  expect(await run.run(false)).not.toBeNull();
+  run.dispose();
+  const masked = store.metrics.filter(({ phase }) => phase === "rl").map((metrics) => Number(metrics["masked"]));
+  expect(masked).toHaveLength(6);
+  expect(masked.some((share) => share > 0)).toBe(true);
+  expect(masked.at(-1)).toBe(0);
 }, 120_000);

@@ -25,7 +25,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 4700, // inverse.ts, names.ts; models that judge, of steps too; making a run apart from its settings; stopping
+  job: 4730, // inverse.ts, names.ts; models that judge, of steps too; what a failing environment leaves; stopping
   mcp: 710, // messages over HTTP have a limit
   nats: 2960,
   chat: 390,
