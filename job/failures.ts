@@ -7,10 +7,10 @@ import type { Watch } from "./observer.ts";
 /** After how many steps in a row a run stops. */
 const MOST_FAILED_STEPS = 3;
 /**
- * The pause after a step that failed, in milliseconds. Steps without episodes take no time where a server refuses
+ * The pause after a step that failed, in seconds. Steps without episodes take no time where a server refuses
  * connections; with two pauses between three of them, one that restarts is back before the run stops.
  */
-const PAUSE_MS = 10_000;
+const PAUSE = 10;
 
 /** Why the environment failed in every one of these episodes, if it did. */
 const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
@@ -35,6 +35,11 @@ export function checkMeasured(episodes: readonly Trajectory[]): void {
 /** The steps in a row in which every episode failed. */
 export class FailedSteps {
   #count = 0;
+  readonly #pause: number;
+
+  constructor(pause = PAUSE) {
+    this.#pause = pause;
+  }
 
   /**
    * To be called with the episodes of each step.
@@ -55,14 +60,14 @@ export class FailedSteps {
   /** Resolves when the next step may begin: after a pause if this one failed, or when the run is stopped. */
   async pause({ observer, signal }: Pick<Watch, "observer" | "signal">): Promise<void> {
     if (this.#count === 0 || signal.aborted) return;
-    observer.note(`every episode of this step failed; the next one begins in ${PAUSE_MS / 1000} s`);
+    observer.note(`every episode of this step failed; the next one begins in ${this.#pause} s`);
     await new Promise<void>((resume) => {
       const end = (): void => {
         clearTimeout(timer);
         signal.removeEventListener("abort", end);
         resume();
       };
-      const timer = setTimeout(end, PAUSE_MS);
+      const timer = setTimeout(end, 1000 * this.#pause);
       signal.addEventListener("abort", end);
     });
   }

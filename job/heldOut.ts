@@ -48,7 +48,8 @@ export function metricsOfScore(score: HeldOutScore): Metrics {
 export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
   const { episodes, notPlayed, successes, meanTurns, passAt } = score;
   const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess } = score;
-  const families = Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
+  const names = Object.keys(score.families).toSorted();
+  const families = Object.fromEntries(names.map((name) => [name, score.families[name]!]));
   return {
     episodes,
     ...(notPlayed === 0 ? {} : { notPlayed }),

@@ -108,7 +108,7 @@ export async function worldModelLosses(
     ...options,
   });
   return targets.map((row, i) => {
-    const scored = row.flatMap((isTarget, t) => (isTarget && t > 0 ? [-logProbs[i]![t]!] : []));
+    const scored = row.flatMap((isTarget, t) => (isTarget ? [-logProbs[i]![t]!] : []));
     return { nats: scored.reduce((sum, nll) => sum + nll, 0), tokens: scored.length };
   });
 }

@@ -232,6 +232,7 @@ export const REWARDS: Listed = {
   "environments/program/likeness.ts": [
     ["let assigned = 0;", ["0 → 1"], "names may be numbered from any number that is not the input's"],
   ],
+  "job/failures.ts": [["setTimeout(end, 1000", ["1000 → 1001"], "a thousandth of a pause"]],
   "job/inverse.ts": [
     [
       "if (made === null || signal",

@@ -1,5 +1,5 @@
 /** When a run stops because its environment fails, and what an evaluation counts of which episodes were not played. */
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { checkMeasured, FailedSteps } from "../../job/failures.ts";
 import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../job/heldOut.ts";
 import { chosenTries } from "../../job/verification.ts";
@@ -59,35 +59,32 @@ describe("steps of which nothing was played", () => {
     for (let i = 0; i < 5; i++) expect(failed.after([])).toBe(0);
   });
 
-  it("is followed by ten seconds, which the end of the run ends; others by none", async () => {
-    vi.useFakeTimers();
-    try {
-      const notes: string[] = [];
-      const observer = { ...QUIET, note: (text: string) => void notes.push(text) };
-      const stop = new AbortController();
-      const failed = new FailedSteps();
-      const watch = { observer, signal: stop.signal };
-      failed.after(rows(won));
+  it("is followed by a pause, which the end of the run ends; others by none", async () => {
+    const notes: string[] = [];
+    const stop = new AbortController();
+    const watch = { observer: { ...QUIET, note: (text: string) => void notes.push(text) }, signal: stop.signal };
+    const took = async (failed: FailedSteps): Promise<number> => {
+      const start = performance.now();
       await failed.pause(watch);
-      expect([notes, vi.getTimerCount()]).toEqual([[], 0]);
+      return performance.now() - start;
+    };
+    const short = new FailedSteps(0.05);
+    short.after(rows(won));
+    expect(await took(short)).toBeLessThan(900);
+    expect(notes).toEqual([]);
+    short.after(rows(gone));
+    const pause = await took(short);
+    expect(pause).toBeGreaterThan(48);
+    expect(pause).toBeLessThan(900);
+    expect(notes).toEqual(["every episode of this step failed; the next one begins in 0.05 s"]);
 
-      failed.after(rows(gone));
-      let isOver = false;
-      void failed.pause(watch).then(() => (isOver = true));
-      await vi.advanceTimersByTimeAsync(9_999);
-      expect([notes, isOver]).toEqual([["every episode of this step failed; the next one begins in 10 s"], false]);
-      await vi.advanceTimersByTimeAsync(1);
-      expect(isOver).toBe(true);
-
-      failed.after(rows(gone));
-      const second = failed.pause(watch);
-      stop.abort();
-      await second;
-      await failed.pause(watch); // after the end at once
-      expect([notes.length, vi.getTimerCount()]).toEqual([2, 0]);
-    } finally {
-      vi.useRealTimers();
-    }
+    const long = new FailedSteps();
+    long.after(rows(gone));
+    setTimeout(() => stop.abort(), 50);
+    expect(await took(long)).toBeLessThan(5000);
+    expect(notes[1]).toBe("every episode of this step failed; the next one begins in 10 s");
+    expect(await took(long)).toBeLessThan(5000); // after the end at once
+    expect(notes).toHaveLength(2);
   });
 });
 
@@ -105,7 +102,8 @@ describe("an evaluation of which some episodes were not played", () => {
   });
 
   it("counts an environment that failed after an action as a failure of the agent", () => {
-    expect(evaluationOf([won, broke, late, lost])).toMatchObject({ episodes: 3, notPlayed: 1, successes: 1 });
+    const score = evaluationOf([won, broke, late, lost]);
+    expect(score).toMatchObject({ episodes: 3, notPlayed: 1, successes: 1, meanReward: 1 / 3 });
     expect(passAtPowers([broke, won, late, won], 2, 2)).toEqual({ 1: 0.5, 2: 1 });
     expect(() => checkMeasured([broke, broke, won])).not.toThrow();
     expect(() => checkMeasured([broke, broke, late])).toThrow(

@@ -47,6 +47,7 @@ describe("the excess of the world loss", () => {
 
   it("is 0 for who pays each answer's own entropy, and below for who is lucky", () => {
     expect(worldLossExcess([{ nats: 4.5, tokens: 3 }], [episode([3], 4.5)], LIMIT)).toBe(0);
+    expect(worldLossExcess([{ nats: 2, tokens: 1 }], [episode([1], 1.5)], LIMIT)).toBe(0.5);
     expect(worldLossExcess([{ nats: 3, tokens: 3 }], [episode([3], 4.5)], LIMIT)).toBeCloseTo(-0.5, 12);
   });
 
