@@ -63,9 +63,15 @@ export interface Program<K> {
   readonly steps: readonly Step<K>[];
 }
 
+/** 0, …, n − 1, by n: made once, as nearly every call of an op has a program of a single kernel. */
+const counted: (readonly number[])[] = [];
+
 /** The program of a single kernel over all inputs and outputs in order. */
 export function single<K>(kernel: K, buffers: number): Program<K> {
-  return { temps: [], steps: [{ kernel, buffers: Array.from({ length: buffers }, (_, i) => i) }] };
+  return {
+    temps: [],
+    steps: [{ kernel, buffers: (counted[buffers] ??= Array.from({ length: buffers }, (_, i) => i)) }],
+  };
 }
 
 /** What a WGSL generator may know of the adapter. It cannot know the subgroup size: only a running shader does. */
