@@ -75,7 +75,7 @@ export const ROWS: readonly Row[] = [
     "--env screen",
     "Anthropic, computer use tool of 2025-01-24",
     "an agent that sees a screen and acts by coordinates, text and scrolling gets better by rewards",
-    "negative, three seeds: 14.0 % after 20 steps, the warm start 14.3 %, random play 12.3 %: not learnt",
+    "a small gain, three seeds: 46.2 % to 48.7 % in 60 steps of 256 episodes; in 30 steps of 48, 44.0 %: none",
     "Screens: cells and bins",
   ),
   ran(
@@ -83,7 +83,7 @@ export const ROWS: readonly Row[] = [
     "--env screen --set env.coordinates=bins",
     "arXiv 2406.09246",
     "coordinates as bins are learnt as well as written numbers",
-    "says nothing, three seeds: 14.0 % with either, as neither is learnt",
+    "negative, three seeds: 29.2 % where cells have 46.2 %, after the same demonstrations",
     "Screens: cells and bins",
   ),
   ran(
@@ -91,7 +91,7 @@ export const ROWS: readonly Row[] = [
     "--set sft.labelled=N",
     "arXiv 2206.11795",
     "few labelled episodes label many others, and imitating these beats imitating the few",
-    "200 labelled: 11.3 %, with labels for 800 more 14.8 %, shuffled 0 % (two seeds, within chance); 300: a loss",
+    "works if labels are right, three seeds: 200 labelled 54.0 %, with 800 by the model 63.0 %, shuffled 0.3 %",
     "Labels: inverse dynamics",
   ),
   ran(
