@@ -40,6 +40,8 @@ const TRANSCRIPTS_EVERY = 5;
 const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2;
 
+type Scored = Omit<Evaluation, "label">;
+
 /** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
 export interface StepWitness {
   begins(model: Model, template: Template): void;
@@ -263,7 +265,7 @@ export class Run {
     return this.#state.before;
   }
 
-  async #reinforce(): Promise<Omit<Evaluation, "label"> | null> {
+  async #reinforce(): Promise<Scored | null> {
     const { steps, method } = this.#preset.rl;
     const { every, episodes } = this.#preset.evaluation;
     this.#observer.phase(phaseOf(method).during, steps, this.#state.done);
@@ -288,11 +290,6 @@ export class Run {
     });
     this.#witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();
-    /** If an evaluation cannot be played, the steps before it are saved: --resume begins with it. */
-    const saving = async (error: unknown): Promise<never> => {
-      await this.#save();
-      throw error;
-    };
     for await (const report of loop) {
       if (failed.after(report.rows) === 1) await this.#save();
       const metrics = timed(report, clock());
@@ -303,7 +300,7 @@ export class Run {
       this.#state = { ...this.#state, done: report.step + 1 };
       await this.#eventLoop.turn();
       await failed.pause({ observer: this.#observer, signal: this.#signal });
-      if (due()) await this.#evaluate(episodes).catch(saving);
+      if (due()) await this.#evaluate(episodes, 1, () => this.#save());
       if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
       this.#witness?.begins(this.#model, this.#template);
       clock();
@@ -316,7 +313,7 @@ export class Run {
   }
 
   /** An evaluation before or after training, as a phase of its own. */
-  async #evaluateAsPhase(name: string): Promise<Omit<Evaluation, "label"> | null> {
+  async #evaluateAsPhase(name: string): Promise<Scored | null> {
     this.#observer.phase(name, 1);
     const { finalEpisodes, tries = 1 } = this.#preset.evaluation;
     const score = await this.#evaluate(finalEpisodes, tries);
@@ -324,14 +321,18 @@ export class Run {
     return score;
   }
 
-  /** Plays held-out tasks and writes a line of metrics; `null` if the run was stopped meanwhile. */
-  async #evaluate(episodes: number, tries = 1): Promise<Omit<Evaluation, "label"> | null> {
+  /**
+   * Plays held-out tasks and writes a line of metrics; `null` if the run was stopped meanwhile.
+   * @param lost is called if they cannot be played; what was trained can be saved then, and --resume begins with them
+   */
+  async #evaluate(episodes: number, tries = 1, lost?: () => Promise<void>): Promise<Scored | null> {
     const player = this.#state.phase === "rl" && this.#preset.rl.method === "random" ? "random" : "model";
     const options = { signal: this.#signal, tries, player, reader: this.#trainingState?.reader } as const;
-    const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
+    const playing = this.#experiment.evaluate(this.#model, this.#template, episodes, options);
+    const saved = playing.catch(() => lost?.());
+    const score = await saved.then(() => playing);
     if (score === null) return null;
-    const step = this.#globalStep(this.#state.done);
-    this.#store.appendMetrics({ step, phase: "eval", ...metricsOfScore(score) });
+    this.#store.appendMetrics({ step: this.#globalStep(this.#state.done), phase: "eval", ...metricsOfScore(score) });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const result = recordOf(score);
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);

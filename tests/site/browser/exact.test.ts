@@ -146,9 +146,9 @@ test.each([
 
 test("a wrong address is one line", async () => {
   const { page, problems } = await open("?methd=grpo", 800);
-  expect(await page.locator("#status").innerText()).toBe(
-    'unknown setting "methd" in the address; did you mean "method"?',
-  );
+  await expect
+    .poll(() => page.locator("#status").innerText(), { timeout: 20_000 })
+    .toBe('unknown setting "methd" in the address; did you mean "method"?');
   expect(problems).toEqual([]);
   await page.close();
 });

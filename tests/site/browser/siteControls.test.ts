@@ -68,7 +68,7 @@ test("a wrong value is one line by its field; Apply writes the address, and back
   });
   await page.goBack();
   expect(new URL(page.url()).search).toBe(IDLE);
-  expect(await page.locator("#status").innerText()).toContain('unknown name "nowhere"');
+  await expect.poll(() => status.innerText(), { timeout: 20_000 }).toContain('unknown name "nowhere"');
   await page.goForward();
   await expect.poll(() => page.getByLabel("group size").inputValue()).toBe("4");
   await page.close();
