@@ -34,7 +34,8 @@ export function checkMeasured(episodes: readonly Trajectory[]): void {
 
 /** The steps in a row in which every episode failed. */
 export class FailedSteps {
-  #count = 0;
+  /** How many there are now. While there are some nothing is saved: --resume goes back to the first of them. */
+  count = 0;
   readonly #pause: number;
 
   constructor(pause = PAUSE) {
@@ -43,23 +44,23 @@ export class FailedSteps {
 
   /**
    * To be called with the episodes of each step.
-   * @returns how many of them there are now; at the first the run has to be saved, as it is continued with this step
+   * @returns whether this is the first of them; the run has to be saved, as it is continued with this step
    * @throws WorldgradError if there are too many
    */
-  after(rows: readonly { readonly trajectory: Trajectory }[]): number {
+  isFirst(rows: readonly { readonly trajectory: Trajectory }[]): boolean {
     const error = failureOf(rows.map(({ trajectory }) => trajectory));
-    this.#count = error === undefined ? 0 : this.#count + 1;
-    const count = this.#count;
+    this.count = error === undefined ? 0 : this.count + 1;
+    const { count } = this;
     check(
       count < MOST_FAILED_STEPS,
       () => `every episode of ${count} steps failed; --resume continues before them. The first error: ${error}`,
     );
-    return count;
+    return count === 1;
   }
 
   /** Resolves when the next step may begin: after a pause if this one failed, or when the run is stopped. */
   async pause({ observer, signal }: Pick<Watch, "observer" | "signal">): Promise<void> {
-    if (this.#count === 0 || signal.aborted) return;
+    if (this.count === 0 || signal.aborted) return;
     observer.note(`every episode of this step failed; the next one begins in ${this.#pause} s`);
     await new Promise<void>((resume) => {
       const end = (): void => {

@@ -291,7 +291,7 @@ export class Run {
     this.#witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();
     for await (const report of loop) {
-      if (failed.after(report.rows) === 1) await this.#save();
+      if (failed.isFirst(report.rows)) await this.#save();
       const metrics = timed(report, clock());
       this.#witness?.ended(report);
       this.#store.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
@@ -300,12 +300,12 @@ export class Run {
       this.#state = { ...this.#state, done: report.step + 1 };
       await this.#eventLoop.turn();
       await failed.pause({ observer: this.#observer, signal: this.#signal });
-      if (due()) await this.#evaluate(episodes, 1, () => this.#save());
-      if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
+      if (due()) await this.#evaluate(episodes, 1, failed.count > 0 ? undefined : () => this.#save());
+      if (failed.count === 0 && this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
       this.#witness?.begins(this.#model, this.#template);
       clock();
     }
-    if (this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
+    if (failed.count > 0 || this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
     if (this.#signal.aborted) return null;
     // Random play takes no steps; its evaluation counts as the one after the last step.
     if (method === "random") this.#state = { ...this.#state, done: steps };

@@ -41,22 +41,30 @@ describe("steps of which nothing was played", () => {
 
   it("the first has to be saved, the third in a row ends the run, and one that was played begins anew", () => {
     const failed = new FailedSteps();
-    expect([rows(lost, gone), rows(gone, late), rows(gone)].map((step) => failed.after(step))).toEqual([0, 1, 2]);
-    expect(failed.after(rows(won))).toBe(0);
-    expect([rows(gone), rows(late)].map((step) => failed.after(step))).toEqual([1, 2]);
-    expect(() => failed.after(rows(late, gone))).toThrow(
+    const told = (...steps: ReturnType<typeof rows>[]) => steps.map((step) => [failed.isFirst(step), failed.count]);
+    expect(told(rows(lost, gone), rows(gone, late), rows(gone))).toEqual([
+      [false, 0],
+      [true, 1],
+      [false, 2],
+    ]);
+    expect(told(rows(won), rows(gone), rows(late))).toEqual([
+      [false, 0],
+      [true, 1],
+      [false, 2],
+    ]);
+    expect(() => failed.isFirst(rows(late, gone))).toThrow(
       /^every episode of 3 steps failed; --resume continues before them. The first error: late$/,
     );
   });
 
   it("the very first step may be the first of them", () => {
     const failed = new FailedSteps();
-    expect([failed.after(rows(gone)), failed.after(rows(gone))]).toEqual([1, 2]);
+    expect([failed.isFirst(rows(gone)), failed.isFirst(rows(gone))]).toEqual([true, false]);
   });
 
   it("a step without episodes has not failed", () => {
     const failed = new FailedSteps();
-    for (let i = 0; i < 5; i++) expect(failed.after([])).toBe(0);
+    for (let i = 0; i < 5; i++) expect(failed.isFirst([])).toBe(false);
   });
 
   it("is followed by a pause, which the end of the run ends; others by none", async () => {
@@ -69,17 +77,17 @@ describe("steps of which nothing was played", () => {
       return performance.now() - start;
     };
     const short = new FailedSteps(0.05);
-    short.after(rows(won));
+    short.isFirst(rows(won));
     expect(await took(short)).toBeLessThan(900);
     expect(notes).toEqual([]);
-    short.after(rows(gone));
+    short.isFirst(rows(gone));
     const pause = await took(short);
     expect(pause).toBeGreaterThan(48);
     expect(pause).toBeLessThan(900);
     expect(notes).toEqual(["every episode of this step failed; the next one begins in 0.05 s"]);
 
     const long = new FailedSteps();
-    long.after(rows(gone));
+    long.isFirst(rows(gone));
     setTimeout(() => stop.abort(), 50);
     expect(await took(long)).toBeLessThan(5000);
     expect(notes[1]).toBe("every episode of this step failed; the next one begins in 10 s");

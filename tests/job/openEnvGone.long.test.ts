@@ -41,7 +41,7 @@ function runOn(
   server: Pick<OpenEnvServer, "url" | "close">,
   steps: number,
   until: number,
-  { every = 20, timeout = 10_000, act = (): void => void server.close() } = {},
+  { every = 20, checkpointEvery = 20, timeout = 10_000, act = (): void => void server.close() } = {},
 ): { run: Run; store: MemoryStore; preset: Preset } {
   const set = [`env.url=${server.url}`, "env.demonstration=answer 3", "env.sessions=8", `env.timeout=${timeout}`];
   const plain = smokePreset("--env", "openenv", ...set.flatMap((setting) => ["--set", setting]));
@@ -51,6 +51,7 @@ function runOn(
     rl: { ...rl, steps },
     sft: { ...sft, noviceShare: 0 },
     evaluation: { ...evaluation, every },
+    checkpointEvery,
   };
   const store = new MemoryStore("gone", { preset });
   let isRl = false;
@@ -84,22 +85,31 @@ async function gateTo(server: OpenEnvServer): Promise<{ url: string; hold: (ms: 
   return { url: `http://127.0.0.1:${(gate.address() as AddressInfo).port}`, hold };
 }
 
-it("stops after three steps without an episode, and continues with the first of them", async () => {
-  const server = await serve();
-  const { run, store, preset } = runOn(server, 6, 2);
-  await expect(run.run(false)).rejects.toThrow(
-    /^every episode of 3 steps failed; --resume continues before them. The first error: openenv: .*ECONNREFUSED/,
-  );
-  run.dispose();
+it.each([
+  ["", {}],
+  [", also where each step is saved and an evaluation cannot be played between them", { checkpointEvery: 1, every: 4 }],
+])(
+  "stops after three steps without an episode, and continues with the first of them%s",
+  async (_, how) => {
+    const server = await serve();
+    const { run, store, preset } = runOn(server, 6, 2, how);
+    await expect(run.run(false)).rejects.toThrow(
+      "every" in how
+        ? /^the evaluation could play only 0 of its 4 episodes/
+        : /^every episode of 3 steps failed; --resume continues before them. The first error: openenv: .*ECONNREFUSED/,
+    );
+    run.dispose();
 
-  await serve(Number(new URL(server.url).port));
-  const second = new Run(store, preset, device, QUIET, new AbortController().signal);
-  expect(await second.run(true)).not.toBeNull();
-  second.dispose();
-  const steps = store.metrics.filter(({ phase }) => phase === "rl");
-  expect(steps.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5].map((step) => preset.sft.steps + step));
-  expect(steps.map(({ masked }) => masked)).toEqual([0, 0, 0, 0, 0, 0]);
-}, 120_000);
+    await serve(Number(new URL(server.url).port));
+    const second = new Run(store, preset, device, QUIET, new AbortController().signal);
+    expect(await second.run(true)).not.toBeNull();
+    second.dispose();
+    const steps = store.metrics.filter(({ phase }) => phase === "rl");
+    expect(steps.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5].map((step) => preset.sft.steps + step));
+    expect(steps.map(({ masked }) => masked)).toEqual([0, 0, 0, 0, 0, 0]);
+  },
+  120_000,
+);
 
 it("measures nothing where every episode of an evaluation failed", async () => {
   const { run, store } = runOn(await serve(), 1, 1);
