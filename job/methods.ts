@@ -25,7 +25,7 @@ import { once } from "./settings.ts";
 import type { Settings } from "./shownSettings.ts";
 
 /** The method of a run that names none. */
-export const DEFAULT_METHOD = "grpo_token+echo";
+const DEFAULT_METHOD = "grpo_token+echo";
 
 /** The modes of `--importance-correction`. */
 const IMPORTANCE_CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;

@@ -59,13 +59,11 @@ export interface RunParts extends Helpers {
 export class Run {
   readonly #store: RunStore;
   readonly #preset: Preset;
-  readonly #helpers: Helpers;
+  readonly #parts: RunParts;
   #experiment!: Experiment;
   readonly #device: Device;
   readonly #observer: Observer;
   readonly #signal: AbortSignal;
-  readonly #witness: StepWitness | undefined;
-  readonly #source: LoadSource | undefined;
   /** Lets signals, timers and messages through: on the CPU training only awaits settled promises, which run earlier. */
   readonly #eventLoop = new EventLoop();
   #model!: Model;
@@ -85,18 +83,16 @@ export class Run {
     device: Device,
     observer: Observer,
     signal: AbortSignal,
-    { witness, source, ...helpers }: RunParts = {},
+    parts: RunParts = {},
   ) {
     this.#store = store;
     this.#preset = preset;
-    this.#helpers = helpers;
+    this.#parts = parts;
     this.#device = device;
     this.#observer = observer;
     this.#signal = signal;
-    this.#witness = witness;
-    this.#source = source;
     const { path: needed } = preset.pretrained ?? {};
-    check(!needed || source !== undefined, () => `run: the model in ${needed} that it begins with is not given`);
+    check(!needed || parts.source !== undefined, () => `run: the model in ${needed} that it begins with is not given`);
   }
 
   /**
@@ -142,7 +138,7 @@ export class Run {
   }
 
   async #prepare(resume: boolean): Promise<void> {
-    this.#experiment = await Experiment.of(this.#preset, this.#helpers);
+    this.#experiment = await Experiment.of(this.#preset, this.#parts);
     const checkpoint = resume ? this.#store.loadLatestCheckpoint() : null;
     await this.#load(checkpoint);
     // Only now, after all checks: a run that cannot be continued keeps all of its files.
@@ -157,17 +153,16 @@ export class Run {
   /** Makes the model, optimiser and state that a run begins or continues with. Changes nothing in the store. */
   async #load(checkpoint: Checkpoint | null): Promise<void> {
     if (checkpoint === null) {
-      const source = await this.#source?.(this.#device);
+      const source = await this.#parts.source?.(this.#device);
       const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer());
       this.#template = templateFor(this.#preset, tokenizer);
       this.#model = source?.model ?? this.#experiment.newModel(tokenizer, this.#device);
       return;
     }
-    const { model, tokenizer } = await modelFromCheckpoint(checkpoint, this.#device, this.#source);
+    const { model, tokenizer } = await modelFromCheckpoint(checkpoint, this.#device, this.#parts.source);
     this.#model = model;
     this.#template = templateFor(this.#preset, tokenizer);
-    const saved = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as Omit<State, "seconds">;
-    this.#state = { seconds: 0, ...saved }; // checkpoints of earlier versions have no seconds
+    this.#state = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as State;
     this.#earlierSeconds = this.#state.seconds;
     const isWarmStart = this.#state.phase === "rl" && this.#state.done === 0;
     if (isWarmStart) await this.#adapt();
@@ -288,12 +283,12 @@ export class Run {
       startStep: this.#state.done,
       signal: this.#signal,
     });
-    this.#witness?.begins(this.#model, this.#template);
+    this.#parts.witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();
     for await (const report of loop) {
       if (failed.isFirst(report.rows)) await this.#save();
       const metrics = timed(report, clock());
-      this.#witness?.ended(report);
+      this.#parts.witness?.ended(report);
       this.#store.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
       if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
       this.#observer.update(report.step + 1, metrics);
@@ -302,7 +297,7 @@ export class Run {
       await failed.pause({ observer: this.#observer, signal: this.#signal });
       if (due()) await this.#evaluate(episodes, 1, failed.count > 0 ? undefined : () => this.#save());
       if (failed.count === 0 && this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
-      this.#witness?.begins(this.#model, this.#template);
+      this.#parts.witness?.begins(this.#model, this.#template);
       clock();
     }
     if (failed.count > 0 || this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
@@ -329,8 +324,10 @@ export class Run {
     const player = this.#state.phase === "rl" && this.#preset.rl.method === "random" ? "random" : "model";
     const options = { signal: this.#signal, tries, player, reader: this.#trainingState?.reader } as const;
     const playing = this.#experiment.evaluate(this.#model, this.#template, episodes, options);
-    const saved = playing.catch(() => lost?.());
-    const score = await saved.then(() => playing);
+    const score = await playing.catch(async (error: unknown) => {
+      await lost?.();
+      throw error;
+    });
     if (score === null) return null;
     this.#store.appendMetrics({ step: this.#globalStep(this.#state.done), phase: "eval", ...metricsOfScore(score) });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };

@@ -4,7 +4,6 @@
  */
 import { number, options, REQUIRED, text } from "../engine/optionTable.ts";
 import type { Preset } from "./preset.ts";
-import { DEFAULT_METHOD } from "./methods.ts";
 import { COUNT, type Fields, only, WHOLE } from "./parts.ts";
 import { isRecord } from "./records.ts";
 import { usage, UsageError } from "./usage.ts";
@@ -42,12 +41,10 @@ export function savedSettings(path: string, given: unknown): Preset {
     if (!isRecord(value)) throw new UsageError(`${file} has no settings "${name}" of the main job`);
     return value;
   };
-  const [model, sft, saved] = [part("model"), part("sft"), part("rl")];
+  const [model, sft, rl] = [part("model"), part("sft"), part("rl")];
   for (const name of ["tokenizer", "rollout", "evaluation"]) part(name);
   const others = ["data", "async", "lora", "pretrained", "tasks", "trainTasks", "demoTasks", "environmentFile"];
   for (const name of others) if (preset[name] !== undefined) part(name);
-  // Runs of earlier versions have no name of a method.
-  const rl = { method: DEFAULT_METHOD, ...saved };
   const read = (where: string, fields: Fields, values: object): void =>
     void options(where, fields).read(only(values, fields) as never);
   usage(() => {
@@ -56,5 +53,5 @@ export function savedSettings(path: string, given: unknown): Preset {
     read(`${file}: sft`, STEPS, sft);
     read(`${file}: rl`, { ...STEPS, method: text(REQUIRED, "name of the method") }, rl);
   });
-  return { ...preset, rl } as unknown as Preset;
+  return preset as unknown as Preset;
 }

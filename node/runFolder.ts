@@ -62,8 +62,8 @@ const TEMPORARY = /\.\d+\.(tmp|old)$/;
 
 interface Manifest {
   readonly step: number;
-  /** Of the run's settings; checkpoints of earlier versions have none. */
-  readonly configSha256?: string;
+  /** Of the run's settings. */
+  readonly configSha256: string;
   readonly metricsBytes: number;
   readonly metricsSha256: string;
   readonly transcriptsBytes: number;
@@ -232,9 +232,8 @@ export class RunFolder implements RunStore {
     const path = join(this.checkpointsPath, `step-${String(step).padStart(6, "0")}`);
     const manifest = readManifest(join(path, MANIFEST));
     check(manifest.step === step, () => `checkpoint ${path}: its ${MANIFEST} is of step ${manifest.step}`);
-    const { configSha256 } = manifest;
     check(
-      configSha256 === undefined || configSha256 === sha256(JSON.stringify(this.config)),
+      manifest.configSha256 === sha256(JSON.stringify(this.config)),
       () => `${join(this.path, "config.json")}: these are not the settings that ${path} was taken with`,
     );
     checkLog(this.metricsPath, manifest.metricsBytes, manifest.metricsSha256);
@@ -356,7 +355,7 @@ function readManifest(path: string): Manifest {
   const isWhole =
     isRecord(manifest.files) &&
     [manifest.step, manifest.metricsBytes, manifest.transcriptsBytes].every(isCount) &&
-    [manifest.metricsSha256, manifest.transcriptsSha256, manifest.configSha256 ?? ""].every(isText) &&
+    [manifest.metricsSha256, manifest.transcriptsSha256, manifest.configSha256].every(isText) &&
     Object.entries(manifest.files).every(
       ([name, file]) => FILE_NAME.test(name) && isRecord(file) && isCount(file.bytes) && isText(file.sha256),
     );
