@@ -122,15 +122,15 @@ describe("settings", () => {
     });
   });
 
-  test("config.json records the names, and is enough to make the method again; older ones are GRPO and ECHO", () => {
+  test("config.json records the names, and is enough to make the method again; without one it is refused", () => {
     const preset = presetOfFlags("--method", "paw+actfocus", "--loss", "sapo", "--env", "shop");
     const saved = JSON.parse(JSON.stringify(preset)) as Preset;
     expect(saved.rl).toMatchObject({ method: "paw+actfocus", loss: "sapo" });
     const again = presetOf(createRun(join(folder, "names"), { preset: saved }));
     expect(again).toEqual(preset);
-    const { method: _, ...older } = presetOfFlags().rl;
-    const old = presetOf(createRun(join(folder, "older"), { preset: { ...presetOfFlags(), rl: older } }));
-    expect(old).toEqual(presetOfFlags());
+    const { method: _, ...nameless } = preset.rl;
+    const without = createRun(join(folder, "nameless"), { preset: { ...preset, rl: nameless } });
+    expect(() => presetOf(without)).toThrow(/nameless: its config\.json: rl: method must be text, got missing/);
     const broken = createRun(join(folder, "broken"), { preset: { ...preset, rl: { ...preset.rl, method: "ecko" } } });
     expect(() => presetOf(broken)).toThrow(UsageError);
   });
