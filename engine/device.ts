@@ -21,13 +21,17 @@ interface Operand extends TensorType {
 
 /** An executor with its memory: what `device(…)` makes. Tensors of one device cannot meet those of another. */
 export class Device {
-  readonly backend: Backend;
+  #backend: Backend;
   /** Element type of float tensors made without saying one. */
   readonly float: FloatType;
 
   constructor(backend: Backend, float: FloatType = "f32") {
-    this.backend = backend;
+    this.#backend = backend;
     this.float = float;
+  }
+
+  get backend(): Backend {
+    return this.#backend;
   }
 
   get kind(): BackendKind {
@@ -64,6 +68,17 @@ export class Device {
         op.reference(views.slice(0, inputs.length), views.slice(inputs.length), call);
       };
       backend.run(program, buffers, label);
+    }
+  }
+
+  /** Runs `body`, which is synchronous, with `backend` in the place of the executor (capture.ts). */
+  withBackend<R>(backend: Backend, body: () => R): R {
+    const own = this.#backend;
+    this.#backend = backend;
+    try {
+      return body();
+    } finally {
+      this.#backend = own;
     }
   }
 

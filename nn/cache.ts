@@ -29,16 +29,8 @@ export interface CachePart {
 export interface Places {
   readonly rows: Int32Array;
   readonly positions: Int32Array;
-}
-
-export const emptyPlaces = (width: number): Places => ({
-  rows: new Int32Array(width).fill(-1),
-  positions: new Int32Array(width),
-});
-
-export function setPlace({ rows, positions }: Places, n: number, row: number, position: number): void {
-  rows[n] = row;
-  positions[n] = position;
+  /** [N · Hkv]: where the keys and values of its heads go, among the R · Hkv · S places of a layer; −1 for padding. */
+  readonly slots: Int32Array;
 }
 
 /** The first `length` tokens of a row, for another. */
@@ -46,13 +38,6 @@ export interface CacheCopy {
   readonly from: number;
   readonly to: number;
   readonly length: number;
-}
-
-function placesOf(entries: readonly CacheCopy[], side: "from" | "to"): Places {
-  const places = emptyPlaces(entries.reduce((n, { length }) => n + length, 0));
-  let n = 0;
-  for (const entry of entries) for (let t = 0; t < entry.length; t++) setPlace(places, n++, entry[side], t);
-  return places;
 }
 
 /** Keys and values of the texts being written, one row each; lives outside all scopes, until it is disposed. */
@@ -97,7 +82,7 @@ export class KvCache {
    * @throws if a row has no room for them
    */
   append(parts: readonly CachePart[]): Places {
-    const places = emptyPlaces(parts.reduce((n, { count }) => n + count, 0));
+    const places = this.noPlaces(parts.reduce((n, { count }) => n + count, 0));
     let n = 0;
     for (const { row, count } of parts) {
       const length = this.#lengths[this.#checkRow("append", row)]!;
@@ -105,7 +90,7 @@ export class KvCache {
         length + count <= this.capacity,
         () => `KvCache: row ${row} has ${length} tokens, ${count} more do not fit into ${this.capacity}`,
       );
-      for (let t = length; t < length + count; t++) setPlace(places, n++, row, t);
+      for (let t = length; t < length + count; t++) this.setPlace(places, n++, row, t);
       this.#lengths[row] = length + count;
     }
     return places;
@@ -116,23 +101,29 @@ export class KvCache {
    * lost.
    */
   appendWhereRoom(rows: readonly number[], width: number): Places {
-    const places = emptyPlaces(width);
+    const places = this.noPlaces(width);
     rows.forEach((row, n) => {
       if (row < 0 || this.#lengths[row]! >= this.capacity) return;
-      setPlace(places, n, row, this.#lengths[row]!++);
+      this.setPlace(places, n, row, this.#lengths[row]!++);
     });
     return places;
   }
 
-  /** Where the keys and values of each token's heads go, among the R · Hkv · S places of a layer; −1 for padding. */
-  slots({ rows, positions }: Places): Int32Array {
+  /** For `width` tokens, all of them padding. */
+  noPlaces(width: number): Places {
+    return {
+      rows: new Int32Array(width).fill(-1),
+      positions: new Int32Array(width),
+      slots: new Int32Array(width * this.#heads).fill(-1),
+    };
+  }
+
+  /** Gives token `n` its place. */
+  setPlace({ rows, positions, slots }: Places, n: number, row: number, position: number): void {
     const heads = this.#heads;
-    const slots = new Int32Array(rows.length * heads).fill(-1);
-    for (let n = 0; n < rows.length; n++) {
-      if (rows[n]! < 0) continue;
-      for (let h = 0; h < heads; h++) slots[n * heads + h] = (rows[n]! * heads + h) * this.capacity + positions[n]!;
-    }
-    return slots;
+    rows[n] = row;
+    positions[n] = position;
+    for (let h = 0; h < heads; h++) slots[n * heads + h] = (row * heads + h) * this.capacity + position;
   }
 
   #checkRow(where: string, row: number): number {
@@ -160,7 +151,7 @@ export class KvCache {
     if (entries.every(({ length }) => length === 0)) return;
     scope(() => {
       const { device } = this.#layers[0]!.k;
-      const slotsOf = (side: "from" | "to"): Tensor => tensor(this.slots(placesOf(entries, side)), { device });
+      const slotsOf = (side: "from" | "to"): Tensor => tensor(this.#slotsOf(entries, side), { device });
       const [from, to] = [slotsOf("from"), slotsOf("to")];
       for (const { k, v } of this.#layers) {
         for (const x of [k, v]) {
@@ -172,6 +163,13 @@ export class KvCache {
       }
     }, "copy cache rows");
     for (const { to, length } of entries) this.#lengths[to] = length;
+  }
+
+  #slotsOf(entries: readonly CacheCopy[], side: "from" | "to"): Int32Array {
+    const places = this.noPlaces(entries.reduce((n, { length }) => n + length, 0));
+    let n = 0;
+    for (const entry of entries) for (let t = 0; t < entry.length; t++) this.setPlace(places, n++, entry[side], t);
+    return places.slots;
   }
 
   /**

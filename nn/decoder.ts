@@ -7,6 +7,8 @@
  * a token is a function of the row's stream and the token's position. On WebGPU the matrix product is chosen by its
  * shape, so there `width` keeps the shape the same.
  */
+import { type Captured, capture } from "../engine/capture.ts";
+import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf } from "../engine/optionTable.ts";
 import { full, tensor } from "../engine/ops/create.ts";
@@ -15,29 +17,24 @@ import { concat, reshape } from "../engine/ops/movement.ts";
 import { sampleTokens } from "../engine/ops/sample.ts";
 import { Rng } from "../engine/random.ts";
 import { scope } from "../engine/scope.ts";
+import { recordingOutside } from "../engine/tape.ts";
 import type { Tensor } from "../engine/tensor.ts";
-import { type CacheCopy, emptyPlaces, KvCache, setPlace } from "./cache.ts";
+import { treeLeaves } from "../engine/tree.ts";
+import { type CacheCopy, KvCache } from "./cache.ts";
+import { type Part, type Plan, planStep, refill, type Widths } from "./decodingPlan.ts";
+import { sharedRows } from "./rope.ts";
 import { isFiltering, type SampledToken, sampleToken, SAMPLING } from "./sampler.ts";
 import { forward, logits, type Model, pickHidden } from "./transformer.ts";
+
+export type { Part } from "./decodingPlan.ts";
 
 /** Options of a `Decoder`. */
 export interface DecoderOptions {
   /**
    * Tokens in every forward pass, filled up with padding; at least as many as rows. Unless given: as many as there are,
-   * on WebGPU the rows rounded up to a power of two, so that few shapes occur.
+   * on WebGPU rounded up to a power of two and no fewer than rows, so that few shapes occur.
    */
   readonly width?: number;
-}
-
-/**
- * What a row reads next, and, if it is to draw, from which stream: the token at position p takes the stream's p-th
- * number.
- */
-export interface Part {
-  readonly row: number;
-  /** At least one. */
-  readonly tokens: readonly number[];
-  readonly rng?: Rng;
 }
 
 const DRAW = options("Decoder.draw", {
@@ -54,6 +51,31 @@ export type DrawOptions = OptionsOf<typeof DRAW>;
 /** Tokens of one forward pass at most: more gain nothing, and cost memory. */
 const MOST_TOKENS = 1024;
 
+/** The widths that a decoder chooses by itself. */
+function widthsOn({ kind }: Device, rows: number): Widths {
+  if (kind !== "webgpu") return { most: MOST_TOKENS, ofPass: (tokens) => tokens, ofDraw: (drawing) => drawing };
+  const rounded = (n: number): number => 2 ** Math.ceil(Math.log2(n));
+  const least = rounded(rows);
+  return { most: MOST_TOKENS, ofPass: (tokens) => Math.max(least, rounded(tokens)), ofDraw: () => least };
+}
+
+/** How often each drawing row draws, and 1/temperature; 0: logits are wanted. */
+interface Draws {
+  readonly draws: number;
+  readonly invTemperature?: number;
+}
+
+/** A step that was captured, with the arrays that it reads. */
+interface CapturedStep {
+  readonly plan: Plan;
+  readonly captured: Captured;
+}
+
+/** By model, so that a decoder goes on with what an earlier one of the same sizes has captured. */
+const captures = new WeakMap<Model, Map<string, CapturedStep>>();
+/** How many steps of a model are kept; the one that came first is forgotten first. */
+const MOST_CAPTURES = 256;
+
 /**
  * Writes many texts at once with one cache: `draw` reads what is new to each row and samples what follows. To be
  * disposed.
@@ -61,14 +83,17 @@ const MOST_TOKENS = 1024;
 export class Decoder {
   readonly #model: Model;
   readonly #cache: KvCache;
-  readonly #width: number | undefined;
+  readonly #widths: Widths;
+  readonly #params: readonly Tensor[];
 
   /** @param rows texts at once @param capacity tokens of a text at most */
   constructor(model: Model, rows: number, capacity: number, { width }: DecoderOptions = {}) {
     const { device } = model.params.embedding;
     this.#model = model;
+    this.#params = treeLeaves(model.params);
     this.#cache = new KvCache(model.config, rows, capacity, device);
-    this.#width = width ?? (device.kind === "webgpu" ? 2 ** Math.ceil(Math.log2(rows)) : undefined);
+    this.#widths =
+      width === undefined ? widthsOn(device, rows) : { most: width, ofPass: () => width, ofDraw: () => width };
     check(
       width === undefined || (Number.isInteger(width) && width >= rows),
       () => `Decoder: width must be an integer ≥ ${rows}, the number of rows, got ${width}`,
@@ -91,7 +116,7 @@ export class Decoder {
     check(tokens.length === rows, () => `Decoder.feed: expected ${rows} rows, got ${tokens.length}`);
     const parts = tokens.flatMap((list, row) => (list.length > 0 ? [{ row, tokens: list }] : []));
     check(parts.length > 0, () => "Decoder.feed: every row is empty");
-    const result = this.#keepingLengths(() => scope(() => this.#read(parts, parts), "decode"));
+    const result = this.#step(parts, parts, { draws: 0 })!;
     const values = (await result.read()) as Float32Array | Float64Array;
     result.dispose();
     const all = values instanceof Float32Array ? new Float32Array(rows * V) : new Float64Array(rows * V);
@@ -121,12 +146,7 @@ export class Decoder {
     const drawing = parts.filter((part) => part.rng !== undefined);
     const filters = isFiltering(sampling);
     const invTemperature = sampling.temperature === 0 ? 0 : 1 / sampling.temperature;
-    const result = this.#keepingLengths(() =>
-      scope(() => {
-        if (drawing.length === 0) return void this.#read(parts, drawing);
-        return filters ? this.#read(parts, drawing) : this.#burst(parts, drawing, invTemperature, burst);
-      }, "decode"),
-    );
+    const result = this.#step(parts, drawing, filters ? { draws: 0 } : { draws: burst, invTemperature });
     if (result === undefined) return () => Promise.resolve(parts.map(() => []));
     const counters = drawing.map(({ row }) => this.lengths[row]!);
     const choose = (values: Float32Array | Float64Array, i: number): SampledToken[] => {
@@ -146,81 +166,84 @@ export class Decoder {
     };
   }
 
-  /** What is drawn by each drawing part: ids, log-probabilities, plain ones, [3 · burst, width]. */
-  #burst(parts: readonly Part[], drawing: readonly Part[], invTemperature: number, burst: number): Tensor {
-    const { config, params } = this.#model;
-    const { device } = params.embedding;
-    const width = this.#width ?? drawing.length;
-    const scale = full([width], invTemperature, { device });
-    const keys = new Int32Array(2 * width);
-    drawing.forEach(({ rng }, i) => keys.set([rng!.key[0] | 0, rng!.key[1] | 0], 2 * i));
-    const keyTensor = tensor(keys, { device, shape: [width, 2] });
-    const results: Tensor[] = [];
-    const rows = drawing.map(({ row }) => row);
-    let scores = this.#read(parts, drawing);
-    for (let n = 0; ; n++) {
-      const counters = new Int32Array(width);
-      rows.forEach((row, i) => (counters[i] = this.lengths[row]!));
-      const { ids, logProbs, plainLogProbs } = sampleTokens(scores, scale, keyTensor, tensor(counters, { device }));
-      results.push(cast(ids, device.float), logProbs, plainLogProbs);
-      if (n === burst - 1) return reshape(concat(results), [3 * burst, width]);
-      const places = this.#cache.appendWhereRoom(rows, width);
-      const hidden = forward(params, config, reshape(ids, [1, width]), { cache: { store: this.#cache, places } });
-      scores = logits(params, reshape(hidden, [width, config.hiddenSize]));
-    }
+  /**
+   * Reads what the parts have to read.
+   * @returns what is drawn behind it (`#draw`), with no draws the logits [W, V]; undefined if nobody draws
+   */
+  #step(parts: readonly Part[], drawing: readonly Part[], draws: Draws): Tensor | undefined {
+    return this.#keepingLengths(() => {
+      const { vocabSize } = this.#model.config;
+      const plan = planStep(this.#cache, parts, drawing, { vocabSize, widths: this.#widths, draws: draws.draws });
+      if (drawing.length === 0) return void scope(() => this.#read(plan), "decode");
+      const run = (own: Plan): Tensor =>
+        scope(() => {
+          const scores_WV = logits(this.#model.params, pickHidden(this.#read(own), own.last));
+          return draws.draws === 0 ? scores_WV : this.#draw(own, scores_WV, draws);
+        }, "decode");
+      return this.#again(plan, draws, run);
+    });
   }
 
   /**
-   * Reads all tokens of the parts.
-   * @returns logits [drawing, V] after the last token of each drawing part, with `width` given [width, V]
+   * Runs a step, or, if it is one token for each drawing row as most are, does one of the same sizes again that was
+   * captured before.
    */
-  #read(parts: readonly Part[], drawing: readonly Part[]): Tensor {
+  #again(plan: Plan, { draws, invTemperature }: Draws, run: (plan: Plan) => Tensor): Tensor {
+    const { config } = this.#model;
+    const { rows, capacity, layers } = this.#cache;
+    const width = plan.last.length;
+    const tables = [...plan.passes.map((pass) => pass.places), ...plan.drawn].map(({ positions }) =>
+      config.positions === "rotary" ? sharedRows(config, positions) : 0,
+    );
+    const isPlain = plan.passes.length === 1 && plan.passes[0]!.ids.length === width && !tables.includes(undefined);
+    if (!isPlain || recordingOutside()) return run(plan);
+    const steps = captures.get(this.#model) ?? new Map<string, CapturedStep>();
+    captures.set(this.#model, steps);
+    const key = [width, draws, invTemperature, rows, capacity, ...tables].join();
+    const inputs = [...this.#params, ...layers.flatMap(({ k, v }) => [k, v])];
+    const known = steps.get(key);
+    if (known !== undefined) {
+      refill(known.plan, plan);
+      return known.captured.replay(inputs);
+    }
+    const { result, captured } = capture(inputs, () => run(plan));
+    if (captured === undefined) return result;
+    steps.set(key, { plan, captured });
+    if (steps.size > MOST_CAPTURES) steps.delete(steps.keys().next().value!);
+    return result;
+  }
+
+  /** Draws for each row of logits. @returns ids, log-probabilities, plain ones for each draw, [3 · draws, W] */
+  #draw({ last, keys, counters, drawn }: Plan, logits_WV: Tensor, { draws, invTemperature = 0 }: Draws): Tensor {
     const { config, params } = this.#model;
     const { device } = params.embedding;
-    const places = this.#cache.append(
-      parts.map(({ row, tokens }) => {
-        check(tokens.length > 0, () => `Decoder: row ${row} has no tokens to read`);
-        return { row, count: tokens.length };
-      }),
-    );
-    // What is read, as indices into `places`: first all but the last tokens of drawing parts, then those, so that one
-    // pass has them all. Any order will do in which a row's tokens are not read before those in front of them.
-    const order = new Int32Array(places.rows.length);
-    const ids = new Int32Array(order.length);
-    const isDrawing = new Set(drawing);
-    let [at, front, back] = [0, 0, order.length - drawing.length];
-    for (const part of parts) {
-      const { tokens } = part;
-      const lead = isDrawing.has(part) ? tokens.length - 1 : tokens.length;
-      for (let t = 0; t < tokens.length; t++, at++) {
-        ids[at] = tokens[t]!;
-        order[t < lead ? front++ : back++] = at;
-      }
+    const width = last.length;
+    const scale = full([width], invTemperature, { device });
+    const keyTensor = tensor(keys, { device, shape: [width, 2] });
+    const results: Tensor[] = [];
+    let scores = logits_WV;
+    for (let n = 0; n < draws; n++) {
+      const { ids, logProbs, plainLogProbs } = sampleTokens(scores, scale, keyTensor, tensor(counters[n]!, { device }));
+      results.push(cast(ids, device.float), logProbs, plainLogProbs);
+      if (n === draws - 1) break;
+      const cache = { store: this.#cache, places: drawn[n]! };
+      const hidden = forward(params, config, reshape(ids, [1, width]), { cache });
+      scores = logits(params, reshape(hidden, [width, config.hiddenSize]));
     }
-    // The first pass is the short one; the last has a token of every drawing part at its end.
-    const most = Math.max(this.#width ?? MOST_TOKENS, drawing.length);
-    const passes = Math.ceil(order.length / most);
-    const read = (pass: number): Tensor => {
-      const end = order.length - most * (passes - 1 - pass);
-      const chosen = order.subarray(Math.max(0, end - most), end);
-      const width = this.#width ?? chosen.length;
-      const chosenPlaces = emptyPlaces(width);
-      const chosenIds = new Int32Array(width);
-      chosen.forEach((n, i) => {
-        chosenIds[i] = ids[n]!;
-        setPlace(chosenPlaces, i, places.rows[n]!, places.positions[n]!);
-      });
-      return forward(params, config, tensor(chosenIds, { device, shape: [1, width] }), {
-        cache: { store: this.#cache, places: chosenPlaces },
-      });
-    };
-    for (let pass = 0; pass < passes - 1; pass++) read(pass).dispose();
-    const hidden = read(passes - 1);
-    if (drawing.length === 0) return hidden;
-    const last = Math.min(order.length, most) - drawing.length;
-    const index = new Int32Array(this.#width ?? drawing.length);
-    for (let i = 0; i < drawing.length; i++) index[i] = last + i;
-    return logits(params, pickHidden(hidden, index));
+    return reshape(concat(results), [3 * draws, width]);
+  }
+
+  /** Reads all tokens. @returns hidden states [1, N, C] of the last pass */
+  #read({ passes }: Plan): Tensor {
+    const { config, params } = this.#model;
+    const { device } = params.embedding;
+    let hidden: Tensor | undefined;
+    for (const { ids, places } of passes) {
+      hidden?.dispose();
+      const shape = [1, ids.length];
+      hidden = forward(params, config, tensor(ids, { device, shape }), { cache: { store: this.#cache, places } });
+    }
+    return hidden!;
   }
 
   /** Runs `body`; if it throws, the rows are as long as they were. */

@@ -95,9 +95,8 @@ export function rotationOf(
   texts?: Int32Array,
 ): Rotation {
   const { device } = positions_BT;
-  const longest = positions.reduce((most, position) => Math.max(most, position + 1), 1);
-  const usesLength = config.ropeScaling?.type === "dynamic" && longest > config.maxPositions;
-  if (!usesLength) return { ...sharedTables(config, longest, device), rows_BT: positions_BT };
+  const rows = sharedRows(config, positions);
+  if (rows !== undefined) return { ...sharedTables(config, rows, device), rows_BT: positions_BT };
   // As Transformers does, which looks at the largest position of a call. It looks at that of all texts of a batch, and
   // remembers it until a shorter batch comes; here a text's angles are its own.
   const lengths = lengthsOf(positions, positions_BT.shape[1]!, texts);
@@ -108,8 +107,8 @@ export function rotationOf(
     known.set(length, own);
     return { position: positions[n]!, ...own };
   });
-  const rows = Int32Array.from(positions, (_, n) => n);
-  return { cos, sin, rows_BT: tensor(rows, { device, shape: positions_BT.shape }) };
+  const own = Int32Array.from(positions, (_, n) => n);
+  return { cos, sin, rows_BT: tensor(own, { device, shape: positions_BT.shape }) };
 }
 
 /** For each token how long its text is by then: its largest position in this call, plus one. */
@@ -152,9 +151,15 @@ const FEWEST_ROWS = 1024;
 /** Tables by device and what they depend on. A longer one comes beside a shorter one, which a tape may still need. */
 const shared = new WeakMap<Device, Map<string, Tables>>();
 
-function sharedTables(config: ModelConfig, longest: number, device: Device): Tables {
+/** The rows of the shared table that has these positions; undefined where a call gets a table of its own. */
+export function sharedRows(config: ModelConfig, positions: Int32Array): number | undefined {
+  const longest = positions.reduce((most, position) => Math.max(most, position + 1), 1);
+  if (config.ropeScaling?.type === "dynamic" && longest > config.maxPositions) return undefined;
+  return Math.min(longestText(config), Math.max(FEWEST_ROWS, 2 ** Math.ceil(Math.log2(longest))));
+}
+
+function sharedTables(config: ModelConfig, rows: number, device: Device): Tables {
   const { headDim, ropeTheta, ropeScaling, maxPositions } = config;
-  const rows = Math.min(longestText(config), Math.max(FEWEST_ROWS, 2 ** Math.ceil(Math.log2(longest))));
   const ofDevice = shared.get(device) ?? new Map<string, Tables>();
   shared.set(device, ofDevice);
   const scaling = ropeScaling ? `${JSON.stringify(ropeScaling)} ${maxPositions}` : "";

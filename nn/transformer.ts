@@ -137,7 +137,7 @@ export function forward(
       config.positions === "rotary"
         ? rotationOf(config, positions, positions_BT, options.cache?.places.rows)
         : undefined,
-    ...(options.cache ? { decoding: decodingOf(options.cache, reshape(positions_BT, [B * T])) } : {}),
+    ...(options.cache ? { decoding: decodingOf(options.cache.places, reshape(positions_BT, [B * T])) } : {}),
   };
   let x_BTC = rowsOf(params.embedding, ids);
   if (params.positions) {
@@ -213,13 +213,10 @@ export interface BlockContext extends ForwardOptions {
   readonly decoding?: { readonly rows_N: Tensor; readonly positions_N: Tensor; readonly slots: Tensor };
 }
 
-const decodingOf = (
-  { store, places }: NonNullable<ForwardOptions["cache"]>,
-  positions_N: Tensor,
-): BlockContext["decoding"] => ({
-  rows_N: tensor(places.rows, { device: positions_N.device }),
+const decodingOf = ({ rows, slots }: Places, positions_N: Tensor): BlockContext["decoding"] => ({
+  rows_N: tensor(rows, { device: positions_N.device }),
   positions_N,
-  slots: tensor(store.slots(places), { device: positions_N.device }),
+  slots: tensor(slots, { device: positions_N.device }),
 });
 
 function countUp(B: number, T: number): Int32Array {

@@ -36,32 +36,32 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 271 * 1024,
+    budget: 272 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 91 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
   { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"], budget: 91 * 1024 },
-  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 81 * 1024 },
+  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 83 * 1024 },
   {
     name: "worldgrad/environments",
     file: "environments/index.js",
     folders: ["kernels", "engine", "environments"],
     budget: 61 * 1024,
   },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 182 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 184 * 1024 },
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
     file: "rl/worker/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 68 * 1024,
+    budget: 70 * 1024,
   },
   // A run goes through every part, and its settings name any method and any world.
   {
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 214 * 1024,
+    budget: 216 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
@@ -113,12 +113,12 @@ const PAGES: readonly Page[] = [
   {
     name: "train and generate",
     text: `${TENSORS} export { logProbs, mean } from "./engine/index.js"; ${NN}`,
-    budget: 66 * 1024,
+    budget: 67 * 1024,
   },
   {
     name: "… and GRPO + ECHO",
     text: `${TENSORS} ${NN} export { echo, grpo, ppoClip, trainRl } from "./rl/index.js";`,
-    budget: 102 * 1024,
+    budget: 103 * 1024,
   },
 ];
 

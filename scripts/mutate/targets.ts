@@ -5,9 +5,12 @@ import { packageFolder } from "../packageFolder.ts";
 import { type Mutant, mutantsOf } from "./mutants.ts";
 
 /**
- * Losses, estimators, and all that is between them and the gradient. A folder stands for its files without index.ts.
+ * Losses, estimators, and all that is between them and the gradient; what a decoder reads where, and what is done again
+ * of it. A folder stands for its files without index.ts.
  */
 const TARGETS = [
+  "engine/capture.ts",
+  "nn/decodingPlan.ts",
   "rl/evaluate.ts",
   "rl/methods/losses",
   "rl/methods/advantages",
@@ -110,6 +113,9 @@ const FAST = [
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];
 /** Tests of what is edited outside of rl/. They run after the fast ones. */
 const ELSEWHERE = [
+  "tests/engine/capture.test.ts",
+  "tests/nn/decodingPlan.test.ts",
+  "tests/nn/decoder.test.ts",
   "tests/environments/achieved.test.ts",
   "tests/environments/screen.test.ts",
   "tests/environments/program.test.ts",

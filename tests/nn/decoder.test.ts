@@ -2,7 +2,7 @@
  * The decoder: what a row draws and the bits of its log-probabilities depend on that row alone, however the work is
  * cut.
  */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { Decoder, type Part } from "../../nn/decoder.ts";
@@ -128,6 +128,19 @@ describe.each(gpuEnabled ? [reference, wasm, webgpu] : [reference, wasm])("on $n
     decoder.dispose();
   });
 
+  it("a long prompt takes one pass, however few rows there are", async () => {
+    const decoder = new Decoder(models[0]!, 1, 40);
+    const run = vi.spyOn(device.backend, "run");
+    const calls = async (count: number): Promise<number> => {
+      run.mockClear();
+      await decoder.draw([{ row: 0, tokens: Array<number>(count).fill(3), rng: streamOf(0) }]);
+      return run.mock.calls.length;
+    };
+    expect(await calls(33)).toBe(await calls(1));
+    run.mockRestore();
+    decoder.dispose();
+  });
+
   it("in two halves: what other rows do in between changes nothing", async () => {
     const model = models[0]!;
     for (const sampling of [{ temperature: 0.8 }, { temperature: 0.8, topK: 5 }]) {
@@ -155,7 +168,10 @@ describe.each(gpuEnabled ? [reference, wasm, webgpu] : [reference, wasm])("on $n
       "row 0 has 6 tokens, 1 more do not fit into 6",
     );
     await expect(full.draw([{ row: 1, tokens: [] }])).rejects.toThrow("row 1 has no tokens to read");
-    await expect(full.draw([{ row: 1, tokens: [V] }])).rejects.toThrow(`id ${V} at position 0 is outside`);
+    await expect(full.draw([{ row: 1, tokens: [V] }])).rejects.toThrow(
+      `row 1 is to read the id ${V}, which is outside of the vocabulary of ${V}`,
+    );
+    await expect(full.draw([{ row: 1, tokens: [-1] }])).rejects.toThrow("row 1 is to read the id -1");
     await expect(full.draw([])).rejects.toThrow("the list of parts is empty");
     await expect(full.draw([0, 1].map(() => ({ row: 1, tokens: [1] })))).rejects.toThrow("a row occurs twice");
     await expect(full.draw([{ row: 2, tokens: [1] }])).rejects.toThrow("row 2 of 2 does not exist");

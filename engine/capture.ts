@@ -1,0 +1,182 @@
+/**
+ * Work that is done many times with other numbers, such as a step of decoding. `capture` runs it and notes what it asks
+ * of the executor: memory taken, arrays of the host written, programs run, memory given back. `replay` asks for the
+ * same again, in the same order, and so gets the same bits. What it leaves out is everything between the work and the
+ * executor: type rules, tensors, scopes, the making of programs. On a small model that takes longer than the kernels.
+ *
+ * It is what CUDA graphs are for (`torch.cuda.graph`), with one difference: memory is taken and given back anew in each
+ * replay, so that a captured piece of work holds none.
+ *
+ * What may differ from one replay to the next: the elements of the inputs, the tensors themselves (of the same types),
+ * and the elements of the arrays that the work makes tensors of, which are read again. All else is as it was captured:
+ * shapes, parameters of ops, whatever the work decided on the host. Checks of values are not made again, and nothing is
+ * recorded for a gradient: inputs that the work overwrites must be none that a backward pass needs.
+ */
+import type { Backend, Buffer, TypedArray } from "./backends/backend.ts";
+import { check } from "./errors.ts";
+import { Storage, Tensor, namingScopes } from "./tensor.ts";
+import { type DType, type Shape, showType } from "./types.ts";
+
+/** A call of the executor. Buffers are named by their place in a table, which each replay fills anew. */
+type Step =
+  | { readonly call: "alloc"; readonly place: number; readonly bytes: number }
+  | { readonly call: "write"; readonly place: number; readonly data: TypedArray }
+  | { readonly call: "run"; readonly program: never; readonly places: readonly number[]; readonly label: () => string }
+  | { readonly call: "free"; readonly place: number };
+
+/** Captured work; see `capture`. */
+export class Captured {
+  readonly #steps: readonly Step[];
+  /** The buffers that are neither inputs nor taken by the work, at their places. */
+  readonly #constants: readonly (Buffer | undefined)[];
+  /** Of each input. */
+  readonly #bytes: readonly number[];
+  readonly #result: { readonly place: number; readonly shape: Shape; readonly dtype: DType };
+
+  constructor(notes: Notes, result: Tensor) {
+    this.#steps = notes.steps;
+    this.#constants = notes.constants;
+    this.#bytes = notes.bytes;
+    this.#result = { place: notes.placeOf(result.storage.buffer), shape: result.shape, dtype: result.dtype };
+  }
+
+  /**
+   * Does the work again. @param inputs of the types of those that it was captured with
+   * @returns what the work returned, in the current scope
+   * @throws if inputs are not as many or as large as then
+   */
+  replay(inputs: readonly Tensor[]): Tensor {
+    const { device } = inputs[0]!;
+    const buffers = [...this.#constants];
+    inputs.forEach((x, i) => (buffers[i] = x.storage.buffer));
+    check(
+      inputs.length === this.#bytes.length && this.#bytes.every((bytes, i) => buffers[i]!.bytes === bytes),
+      () => `replay: captured with inputs of ${this.#bytes.join(", ")} bytes, got ${inputs.map(showType).join(", ")}`,
+    );
+    let done = 0;
+    try {
+      for (; done < this.#steps.length; done++) perform(this.#steps[done]!, device.backend, buffers);
+    } catch (error) {
+      freeWhatIsLeft(this.#steps.slice(0, done), device.backend, buffers);
+      throw namingScopes(error);
+    }
+    const { place, shape, dtype } = this.#result;
+    return new Tensor(new Storage(device, buffers[place]!), shape, dtype);
+  }
+}
+
+function perform(step: Step, backend: Backend, buffers: (Buffer | undefined)[]): void {
+  switch (step.call) {
+    case "alloc":
+      buffers[step.place] = backend.alloc(step.bytes);
+      break;
+    case "write":
+      backend.write(buffers[step.place]!, step.data);
+      break;
+    case "run":
+      backend.run(
+        step.program,
+        step.places.map((place) => buffers[place]!),
+        step.label,
+      );
+      break;
+    case "free":
+      backend.free(buffers[step.place]!);
+  }
+}
+
+function freeWhatIsLeft(done: readonly Step[], backend: Backend, buffers: readonly (Buffer | undefined)[]): void {
+  const left = new Set<number>();
+  for (const step of done) {
+    if (step.call === "alloc") left.add(step.place);
+    else if (step.call === "free") left.delete(step.place);
+  }
+  for (const place of left) backend.free(buffers[place]!);
+}
+
+/** What no replay could do: cut up memory that outlives it, wait for a result. */
+const ONLY_ONCE: ReadonlySet<string | symbol> = new Set(["part", "read", "readSync", "synchronize"]);
+
+/** What is noted of some work while it runs. */
+class Notes {
+  readonly steps: Step[] = [];
+  readonly constants: (Buffer | undefined)[];
+  readonly bytes: readonly number[];
+  /** Whether it asked for what cannot be asked for again: a result on the host, or the end of memory of others. */
+  isOnce = false;
+  readonly #places = new Map<Buffer, number>();
+  /** What it has taken and not given back. */
+  readonly #own = new Set<Buffer>();
+
+  constructor(inputs: readonly Buffer[]) {
+    inputs.forEach((buffer, place) => this.#places.set(buffer, place));
+    this.constants = inputs.map(() => undefined);
+    this.bytes = inputs.map(({ bytes }) => bytes);
+  }
+
+  placeOf(buffer: Buffer): number {
+    return this.#places.get(buffer) ?? this.#newPlace(buffer, buffer);
+  }
+
+  /** Whether nothing but `result` is left of it, so that a replay leaves nothing either. */
+  leavesOnly(result: Buffer): boolean {
+    return this.#own.size === 1 && this.#own.has(result);
+  }
+
+  /** The executor, which notes what it is asked. */
+  of(backend: Backend): Backend {
+    const noted: Partial<Record<keyof Backend, unknown>> = {
+      alloc: (bytes: number): Buffer => {
+        const buffer = backend.alloc(bytes);
+        this.#own.add(buffer);
+        this.steps.push({ call: "alloc", place: this.#newPlace(buffer, undefined), bytes });
+        return buffer;
+      },
+      write: (buffer: Buffer, data: TypedArray): void => {
+        backend.write(buffer, data);
+        this.steps.push({ call: "write", place: this.placeOf(buffer), data });
+      },
+      run: (program: never, buffers: readonly Buffer[], label: () => string): void => {
+        backend.run(program, buffers, label);
+        this.steps.push({ call: "run", program, places: buffers.map((buffer) => this.placeOf(buffer)), label });
+      },
+      free: (buffer: Buffer): void => {
+        backend.free(buffer);
+        if (!this.#own.delete(buffer)) this.isOnce = true;
+        this.steps.push({ call: "free", place: this.placeOf(buffer) });
+      },
+    };
+    return new Proxy(backend, {
+      get: (target, name) => {
+        if (ONLY_ONCE.has(name)) this.isOnce = true;
+        const value: unknown = noted[name as keyof Backend] ?? Reflect.get(target, name, target);
+        return typeof value === "function" ? (value.bind(target) as unknown) : value;
+      },
+    });
+  }
+
+  #newPlace(buffer: Buffer, constant: Buffer | undefined): number {
+    const place = this.constants.length;
+    this.#places.set(buffer, place);
+    this.constants.push(constant);
+    return place;
+  }
+}
+
+/**
+ * Runs `body` and notes what it asks of the executor.
+ * @param inputs what it reads or overwrites that may be another tensor in a replay. Whatever else it reads that was
+ *   made before must stay
+ * @returns its result, and the captured work; that is absent if it cannot be replayed, because `body` read a result,
+ *   freed what it had not made, or made something that outlives it
+ */
+export function capture(
+  inputs: readonly Tensor[],
+  body: () => Tensor,
+): { readonly result: Tensor; readonly captured: Captured | undefined } {
+  const notes = new Notes(inputs.map((x) => x.storage.buffer));
+  const { device } = inputs[0]!;
+  const result = device.withBackend(notes.of(device.backend), body);
+  const canReplay = !notes.isOnce && notes.leavesOnly(result.storage.buffer);
+  return { result, captured: canReplay ? new Captured(notes, result) : undefined };
+}
