@@ -96,12 +96,12 @@ export class Experiment {
     return new Experiment(preset, helpers, objective, preset.data ? await dataOf(preset, preset.data) : NO_DATA);
   }
 
-  trainTokenizer(): Promise<Tokenizer> {
-    return this.#scripts.trainTokenizer();
+  trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
+    return this.#scripts.trainTokenizer(signal);
   }
 
-  demonstrations(template: Template): Promise<Trajectory[]> {
-    return this.#scripts.demonstrations(template);
+  demonstrations(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
+    return this.#scripts.demonstrations(template, signal);
   }
 
   longestLesson(template: Template, count: number): Promise<number> {
@@ -172,7 +172,9 @@ export class Experiment {
     const { rl, sft } = this.preset;
     const { steps, groups, groupSize, lr, warmup, expertsOnly = false } = rl;
     const { observationWeight, loss = "sft" } = sft;
-    const all = method === "expert" ? this.#scripts.lessons(learner.template) : this.demonstrations(learner.template);
+    const { template } = learner;
+    const all =
+      method === "expert" ? this.#scripts.lessons(template, signal) : this.#scripts.demonstrations(template, signal);
     const demonstrations = (await all).filter((episode) => !expertsOnly || !this.#scripts.isNovice(episode));
     const loop = trainSft({
       ...learner,
@@ -293,7 +295,7 @@ export class Experiment {
   /**
    * Evaluates on the first `episodes` of a fixed list of held-out tasks, sampled as in training: success and
    * world-model losses.
-   * @returns null if the signal was aborted meanwhile
+   * @returns null if the signal was aborted meanwhile, unless it rejects with the signal's reason
    */
   async evaluate(
     model: Model,
@@ -308,7 +310,7 @@ export class Experiment {
     // All numbers but pass@k come from the first try, as if there were no others.
     const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
     let fixed = this.#fixed.get(template);
-    if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template)));
+    if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template, signal)));
     const judged = (await fixed).slice(0, episodes);
     const fixedEpisodes = judged.map(({ episode }) => episode);
     const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);

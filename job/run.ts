@@ -100,10 +100,14 @@ export class Run {
    * start.
    * @returns the score of the warm start, or `null` if the run was stopped
    */
-  async warmUp(resume: boolean): Promise<Evaluation | null> {
+  warmUp(resume: boolean): Promise<Evaluation | null> {
+    return this.#unlessStopped(this.#warmUp(resume));
+  }
+
+  async #warmUp(resume: boolean): Promise<Evaluation | null> {
     this.#started = performance.now();
     await this.#prepare(resume);
-    const parameters = this.#parameters().toLocaleString("en");
+    const parameters = estimateParameters(this.#model.config).toLocaleString("en");
     const { vocabSize } = this.#template.tokenizer;
     this.#observer.note(`model: ${parameters} parameters, ${vocabSize} tokens in the vocabulary`);
     await this.#warmStart();
@@ -117,7 +121,7 @@ export class Run {
   async run(resume: boolean): Promise<Summary | null> {
     const before = await this.warmUp(resume);
     if (before === null) return null;
-    const final = await this.#reinforce();
+    const final = await this.#unlessStopped(this.#reinforce());
     if (final === null) return null;
     const { lora } = this.#preset;
     const settings = showSettings(this.#preset.rl, { ...this.#preset.data, ...(lora ? { lora } : {}) });
@@ -126,7 +130,7 @@ export class Run {
       after: { ...final, label: phaseOf(this.#preset.rl.method).after },
       facts: {
         executor: this.#device.description,
-        parameters: this.#parameters(),
+        parameters: estimateParameters(this.#model.config),
         ...(this.#model.trainable ? { "trained parameters": countParameters(this.#model).trainable } : {}),
         seed: this.#preset.seed,
         method: this.#preset.rl.method,
@@ -154,7 +158,7 @@ export class Run {
   async #load(checkpoint: Checkpoint | null): Promise<void> {
     if (checkpoint === null) {
       const source = await this.#parts.source?.(this.#device);
-      const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer());
+      const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer(this.#signal));
       this.#template = templateFor(this.#preset, tokenizer);
       this.#model = source?.model ?? this.#experiment.newModel(tokenizer, this.#device);
       return;
@@ -196,14 +200,19 @@ export class Run {
       : this.#experiment.rlOptimizer(this.#model);
   }
 
-  /** What the method needs beside the model; undefined if the run was stopped while a model that judges was trained. */
-  async #newTrainingState(): Promise<TrainingState | undefined> {
+  /** What the method needs beside the model. */
+  async #newTrainingState(): Promise<TrainingState> {
+    const state = await TrainingState.ofWarmStart(this.#experiment, this.#model, this.#template, this.#watch());
+    if (state.note !== undefined) this.#observer.note(state.note);
+    return state;
+  }
+
+  /** What `work` gives, or `null` if it rejects because the run was stopped. */
+  async #unlessStopped<T>(work: Promise<T>): Promise<T | null> {
     try {
-      const state = await TrainingState.ofWarmStart(this.#experiment, this.#model, this.#template, this.#watch());
-      if (state.note !== undefined) this.#observer.note(state.note);
-      return state;
+      return await work;
     } catch (error) {
-      if (this.#signal.aborted) return undefined;
+      if (this.#signal.aborted && error === this.#signal.reason) return null;
       throw error;
     }
   }
@@ -215,9 +224,8 @@ export class Run {
   async #warmStart(): Promise<void> {
     const { steps } = this.#preset.sft;
     if (this.#state.phase !== "sft" || this.#state.done >= steps) return;
-    const all = await this.#experiment.demonstrations(this.#template);
-    const own = { experiment: this.#experiment, template: this.#template, device: this.#device };
-    const parts = { ...own, ...this.#watch() };
+    const all = await this.#experiment.demonstrations(this.#template, this.#signal);
+    const parts = { experiment: this.#experiment, template: this.#template, device: this.#device, ...this.#watch() };
     const lessons = !this.#preset.sft.labelled
       ? { demonstrations: all, metrics: {} }
       : await (await import("./inverse.ts")).label(parts, all);
@@ -254,8 +262,7 @@ export class Run {
     this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label } };
     await this.#adapt();
     this.#optimizer = this.#newOptimizer();
-    this.#trainingState = await this.#newTrainingState();
-    if (this.#trainingState === undefined) return null; // what was saved last is the end of the warm start
+    this.#trainingState = await this.#newTrainingState(); // stopped in here: the end of the warm start was saved last
     await this.#save();
     return this.#state.before;
   }
@@ -377,10 +384,6 @@ export class Run {
   /** The wall time of the run so far, including earlier sessions. */
   #seconds(): number {
     return this.#earlierSeconds + (performance.now() - this.#started) / 1000;
-  }
-
-  #parameters(): number {
-    return estimateParameters(this.#model.config);
   }
 
   /** The number of steps since the start of the run. */

@@ -64,14 +64,16 @@ export class Scripts {
   /**
    * A byte-level BPE tokenizer, trained on demonstrations of training tasks by the expert and, if the preset says so,
    * by a novice.
+   * @throws the reason of the signal once it is aborted, as all do here that play many episodes
    */
-  async trainTokenizer(): Promise<Tokenizer> {
+  async trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
     const { vocabSize, corpusEpisodes, novices = false } = this.#preset.tokenizer;
     const texts: string[] = [];
     const most = mostLetters(this.#preset.model.maxPositions);
     const seeds = this.#rng.split("corpus");
     const riddles = await this.#riddles();
     for (let i = 0; i < corpusEpisodes; i++) {
+      signal?.throwIfAborted();
       const rng = seeds.split(i);
       const spec = isRiddle(i) ? (riddles ?? this.#env) : this.#env;
       const env = spec.make(spec === riddles ? {} : this.#demo);
@@ -94,12 +96,13 @@ export class Scripts {
   }
 
   /** The demonstrations of the warm start, by the expert and, on a share of the tasks, by a novice. */
-  async demonstrations(template: Template): Promise<Trajectory[]> {
+  async demonstrations(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
     const { demonstrations, noviceShare } = this.#preset.sft;
     const draw = this.#rng.split("demonstrations");
     const episodes: Trajectory[] = [];
     const riddles = await this.#riddles();
     for (let i = 0; i < demonstrations; i++) {
+      signal?.throwIfAborted();
       const rng = draw.split(i);
       const seed = rng.int(2 ** 31);
       if (riddles && isRiddle(i)) {
@@ -119,11 +122,12 @@ export class Scripts {
   }
 
   /** The expert's episodes on all tasks that RL would train on. */
-  async lessons(template: Template): Promise<Trajectory[]> {
+  async lessons(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
     const { steps, groups } = this.#preset.rl;
     const draw = this.#rng.split("rl");
     const lessons: Trajectory[] = [];
     for (let i = 0; i < steps * groups; i++) {
+      signal?.throwIfAborted();
       lessons.push(await this.#expert(template, this.#train, taskSeed(draw.split(Math.floor(i / groups)), i % groups)));
     }
     return this.#readable(lessons);
@@ -172,9 +176,10 @@ export class Scripts {
    * are mostly mistakes. The episodes are fixed, so that losses before and after training can be compared. No model can
    * predict everything in them, for example names in files that it has not read.
    */
-  async fixedEpisodes(template: Template): Promise<FixedEpisode[]> {
+  async fixedEpisodes(template: Template, signal?: AbortSignal): Promise<FixedEpisode[]> {
     const mixed: FixedEpisode[] = [];
     for (let i = 0; i < Math.ceil(this.#preset.evaluation.finalEpisodes / 2); i++) {
+      signal?.throwIfAborted();
       const rng = this.#rng.split("random play").split(i);
       const seed = HELD_OUT_SEEDS + i;
       mixed.push({ episode: await this.#expert(template, this.#heldOut, seed), isRandom: false });

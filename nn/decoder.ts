@@ -59,9 +59,11 @@ function widthsOn({ kind }: Device, rows: number): Widths {
   return { most: MOST_TOKENS, ofPass: (tokens) => Math.max(least, rounded(tokens)), ofDraw: () => least };
 }
 
-/** How often each drawing row draws, and 1/temperature; 0: logits are wanted. */
+/** What a step draws. */
 interface Draws {
-  readonly draws: number;
+  /** How often each drawing row draws; 0: its logits are wanted. */
+  readonly count: number;
+  /** 1/temperature; 0 is greedy. */
   readonly invTemperature?: number;
 }
 
@@ -89,15 +91,15 @@ export class Decoder {
   /** @param rows texts at once @param capacity tokens of a text at most */
   constructor(model: Model, rows: number, capacity: number, { width }: DecoderOptions = {}) {
     const { device } = model.params.embedding;
+    check(
+      width === undefined || (Number.isInteger(width) && width >= rows),
+      () => `Decoder: width must be an integer ≥ ${rows}, the number of rows, got ${width}`,
+    );
     this.#model = model;
     this.#params = treeLeaves(model.params);
     this.#cache = new KvCache(model.config, rows, capacity, device);
     this.#widths =
       width === undefined ? widthsOn(device, rows) : { most: width, ofPass: () => width, ofDraw: () => width };
-    check(
-      width === undefined || (Number.isInteger(width) && width >= rows),
-      () => `Decoder: width must be an integer ≥ ${rows}, the number of rows, got ${width}`,
-    );
   }
 
   /** Tokens in each row. */
@@ -116,7 +118,7 @@ export class Decoder {
     check(tokens.length === rows, () => `Decoder.feed: expected ${rows} rows, got ${tokens.length}`);
     const parts = tokens.flatMap((list, row) => (list.length > 0 ? [{ row, tokens: list }] : []));
     check(parts.length > 0, () => "Decoder.feed: every row is empty");
-    const result = this.#step(parts, parts, { draws: 0 })!;
+    const result = this.#step(parts, parts, { count: 0 })!;
     const values = (await result.read()) as Float32Array | Float64Array;
     result.dispose();
     const all = values instanceof Float32Array ? new Float32Array(rows * V) : new Float64Array(rows * V);
@@ -146,7 +148,7 @@ export class Decoder {
     const drawing = parts.filter((part) => part.rng !== undefined);
     const filters = isFiltering(sampling);
     const invTemperature = sampling.temperature === 0 ? 0 : 1 / sampling.temperature;
-    const result = this.#step(parts, drawing, filters ? { draws: 0 } : { draws: burst, invTemperature });
+    const result = this.#step(parts, drawing, filters ? { count: 0 } : { count: burst, invTemperature });
     if (result === undefined) return () => Promise.resolve(parts.map(() => []));
     const counters = drawing.map(({ row }) => this.lengths[row]!);
     const choose = (values: Float32Array | Float64Array, i: number): SampledToken[] => {
@@ -173,12 +175,12 @@ export class Decoder {
   #step(parts: readonly Part[], drawing: readonly Part[], draws: Draws): Tensor | undefined {
     return this.#keepingLengths(() => {
       const { vocabSize } = this.#model.config;
-      const plan = planStep(this.#cache, parts, drawing, { vocabSize, widths: this.#widths, draws: draws.draws });
+      const plan = planStep(this.#cache, parts, drawing, { vocabSize, widths: this.#widths, draws: draws.count });
       if (drawing.length === 0) return void scope(() => this.#read(plan), "decode");
       const run = (own: Plan): Tensor =>
         scope(() => {
           const scores_WV = logits(this.#model.params, pickHidden(this.#read(own), own.last));
-          return draws.draws === 0 ? scores_WV : this.#draw(own, scores_WV, draws);
+          return draws.count === 0 ? scores_WV : this.#draw(own, scores_WV, draws);
         }, "decode");
       return this.#again(plan, draws, run);
     });
@@ -188,7 +190,7 @@ export class Decoder {
    * Runs a step, or, if it is one token for each drawing row as most are, does one of the same sizes again that was
    * captured before.
    */
-  #again(plan: Plan, { draws, invTemperature }: Draws, run: (plan: Plan) => Tensor): Tensor {
+  #again(plan: Plan, { count, invTemperature }: Draws, run: (plan: Plan) => Tensor): Tensor {
     const { config } = this.#model;
     const { rows, capacity, layers } = this.#cache;
     const width = plan.last.length;
@@ -199,7 +201,7 @@ export class Decoder {
     if (!isPlain || recordingOutside()) return run(plan);
     const steps = captures.get(this.#model) ?? new Map<string, CapturedStep>();
     captures.set(this.#model, steps);
-    const key = [width, draws, invTemperature, rows, capacity, ...tables].join();
+    const key = [width, count, invTemperature, rows, capacity, ...tables].join();
     const inputs = [...this.#params, ...layers.flatMap(({ k, v }) => [k, v])];
     const known = steps.get(key);
     if (known !== undefined) {
@@ -213,8 +215,8 @@ export class Decoder {
     return result;
   }
 
-  /** Draws for each row of logits. @returns ids, log-probabilities, plain ones for each draw, [3 · draws, W] */
-  #draw({ last, keys, counters, drawn }: Plan, logits_WV: Tensor, { draws, invTemperature = 0 }: Draws): Tensor {
+  /** Draws for each row of logits. @returns ids, log-probabilities, plain ones for each draw, [3 · count, W] */
+  #draw({ last, keys, counters, drawn }: Plan, logits_WV: Tensor, { count, invTemperature = 0 }: Draws): Tensor {
     const { config, params } = this.#model;
     const { device } = params.embedding;
     const width = last.length;
@@ -222,15 +224,15 @@ export class Decoder {
     const keyTensor = tensor(keys, { device, shape: [width, 2] });
     const results: Tensor[] = [];
     let scores = logits_WV;
-    for (let n = 0; n < draws; n++) {
+    for (let n = 0; n < count; n++) {
       const { ids, logProbs, plainLogProbs } = sampleTokens(scores, scale, keyTensor, tensor(counters[n]!, { device }));
       results.push(cast(ids, device.float), logProbs, plainLogProbs);
-      if (n === draws - 1) break;
+      if (n === count - 1) break;
       const cache = { store: this.#cache, places: drawn[n]! };
       const hidden = forward(params, config, reshape(ids, [1, width]), { cache });
       scores = logits(params, reshape(hidden, [width, config.hiddenSize]));
     }
-    return reshape(concat(results), [3 * draws, width]);
+    return reshape(concat(results), [3 * count, width]);
   }
 
   /** Reads all tokens. @returns hidden states [1, N, C] of the last pass */
