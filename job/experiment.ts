@@ -172,10 +172,9 @@ export class Experiment {
     const { rl, sft } = this.preset;
     const { steps, groups, groupSize, lr, warmup, expertsOnly = false } = rl;
     const { observationWeight, loss = "sft" } = sft;
-    const { template } = learner;
-    const all =
-      method === "expert" ? this.#scripts.lessons(template, signal) : this.#scripts.demonstrations(template, signal);
-    const demonstrations = (await all).filter((episode) => !expertsOnly || !this.#scripts.isNovice(episode));
+    const play = method === "expert" ? "lessons" : "demonstrations";
+    const all = await this.#scripts[play](learner.template, signal);
+    const demonstrations = all.filter((episode) => !expertsOnly || !this.#scripts.isNovice(episode));
     const loop = trainSft({
       ...learner,
       demonstrations,
