@@ -5,15 +5,16 @@
  * executor: type rules, tensors, scopes, the making of programs. On a small model that takes longer than the kernels.
  *
  * It is what CUDA graphs are for (`torch.cuda.graph`), with one difference: memory is taken and given back anew in each
- * replay, so that a captured piece of work holds none.
+ * replay, so that captured work holds no memory of the device; of the host about a kilobyte per call.
  *
  * What may differ from one replay to the next: the elements of the inputs, the tensors themselves (of the same types),
- * and the elements of the arrays that the work makes tensors of, which are read again. All else is as it was captured:
- * shapes, parameters of ops, whatever the work decided on the host. Checks of values are not made again, and nothing is
- * recorded for a gradient: inputs that the work overwrites must be none that a backward pass needs.
+ * and the elements of the typed arrays that the work makes tensors of, which are read again if they have the tensor's
+ * own type (others are converted once). All else is as it was captured: shapes, parameters of ops, whatever the work
+ * decided on the host. Checks of values are not made again, and nothing is recorded for a gradient.
  */
 import type { Backend, Buffer, TypedArray } from "./backends/backend.ts";
 import { check } from "./errors.ts";
+import { recordingOutside } from "./tape.ts";
 import { Storage, Tensor, namingScopes } from "./tensor.ts";
 import { type DType, type Shape, showType } from "./types.ts";
 
@@ -21,7 +22,9 @@ import { type DType, type Shape, showType } from "./types.ts";
 type Step =
   | { readonly call: "alloc"; readonly place: number; readonly bytes: number }
   | { readonly call: "write"; readonly place: number; readonly data: TypedArray }
+  // The program is one of this executor's, which is all that it is given to again.
   | { readonly call: "run"; readonly program: never; readonly places: readonly number[]; readonly label: () => string }
+  | { readonly call: "readOnly"; readonly place: number; readonly is: boolean }
   | { readonly call: "free"; readonly place: number };
 
 /** Captured work; see `capture`. */
@@ -40,12 +43,18 @@ export class Captured {
     this.#result = { place: notes.placeOf(result.storage.buffer), shape: result.shape, dtype: result.dtype };
   }
 
+  /** How many calls it makes. */
+  get calls(): number {
+    return this.#steps.length;
+  }
+
   /**
    * Does the work again. @param inputs of the types of those that it was captured with
    * @returns what the work returned, in the current scope
-   * @throws if inputs are not as many or as large as then
+   * @throws if inputs are not as many or as large as then, or if a gradient is being recorded
    */
   replay(inputs: readonly Tensor[]): Tensor {
+    check(!recordingOutside(), () => "replay: what is done again is not recorded, and a gradient is being recorded");
     const { device } = inputs[0]!;
     const buffers = [...this.#constants];
     inputs.forEach((x, i) => (buffers[i] = x.storage.buffer));
@@ -80,6 +89,9 @@ function perform(step: Step, backend: Backend, buffers: (Buffer | undefined)[]):
         step.label,
       );
       break;
+    case "readOnly":
+      backend.readOnly?.(buffers[step.place]!, step.is);
+      break;
     case "free":
       backend.free(buffers[step.place]!);
   }
@@ -102,8 +114,8 @@ class Notes {
   readonly steps: Step[] = [];
   readonly constants: (Buffer | undefined)[];
   readonly bytes: readonly number[];
-  /** Whether it asked for what cannot be asked for again: a result on the host, or the end of memory of others. */
-  isOnce = false;
+  /** False once it has asked for what cannot be asked for again: a result on the host, the end of memory of others. */
+  canRepeat = true;
   readonly #places = new Map<Buffer, number>();
   /** What it has taken and not given back. */
   readonly #own = new Set<Buffer>();
@@ -138,17 +150,25 @@ class Notes {
       },
       run: (program: never, buffers: readonly Buffer[], label: () => string): void => {
         backend.run(program, buffers, label);
-        this.steps.push({ call: "run", program, places: buffers.map((buffer) => this.placeOf(buffer)), label });
+        const text = label(); // now, because `label` keeps the op's tensors
+        const places = buffers.map((buffer) => this.placeOf(buffer));
+        this.steps.push({ call: "run", program, places, label: () => text });
       },
+      ...(backend.readOnly && {
+        readOnly: (buffer: Buffer, is: boolean): void => {
+          backend.readOnly!(buffer, is);
+          this.steps.push({ call: "readOnly", place: this.placeOf(buffer), is });
+        },
+      }),
       free: (buffer: Buffer): void => {
         backend.free(buffer);
-        if (!this.#own.delete(buffer)) this.isOnce = true;
+        if (!this.#own.delete(buffer)) this.canRepeat = false;
         this.steps.push({ call: "free", place: this.placeOf(buffer) });
       },
     };
     return new Proxy(backend, {
       get: (target, name) => {
-        if (ONLY_ONCE.has(name)) this.isOnce = true;
+        if (ONLY_ONCE.has(name)) this.canRepeat = false;
         const value: unknown = noted[name as keyof Backend] ?? Reflect.get(target, name, target);
         return typeof value === "function" ? (value.bind(target) as unknown) : value;
       },
@@ -165,8 +185,8 @@ class Notes {
 
 /**
  * Runs `body` and notes what it asks of the executor.
- * @param inputs what it reads or overwrites that may be another tensor in a replay. Whatever else it reads that was
- *   made before must stay
+ * @param inputs what it reads or overwrites that may be another tensor in a replay, at least one. Whatever else it
+ *   reads that was made before must stay. All is on one device
  * @returns its result, and the captured work; that is absent if it cannot be replayed, because `body` read a result,
  *   freed what it had not made, or made something that outlives it
  */
@@ -177,6 +197,6 @@ export function capture(
   const notes = new Notes(inputs.map((x) => x.storage.buffer));
   const { device } = inputs[0]!;
   const result = device.withBackend(notes.of(device.backend), body);
-  const canReplay = !notes.isOnce && notes.leavesOnly(result.storage.buffer);
+  const canReplay = notes.canRepeat && notes.leavesOnly(result.storage.buffer);
   return { result, captured: canReplay ? new Captured(notes, result) : undefined };
 }

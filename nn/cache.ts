@@ -78,27 +78,25 @@ export class KvCache {
   }
 
   /**
-   * Where the next tokens of each part's row go, in the order of the parts; the rows' lengths grow by them.
+   * Makes room for the next tokens of each part's row; the rows' lengths grow by them.
+   * @returns the position of the first of them, for each part
    * @throws if a row has no room for them
    */
-  append(parts: readonly CachePart[]): Places {
-    const places = this.noPlaces(parts.reduce((n, { count }) => n + count, 0));
-    let n = 0;
-    for (const { row, count } of parts) {
+  append(parts: readonly CachePart[]): number[] {
+    return parts.map(({ row, count }) => {
       const length = this.#lengths[this.#checkRow("append", row)]!;
       check(
         length + count <= this.capacity,
         () => `KvCache: row ${row} has ${length} tokens, ${count} more do not fit into ${this.capacity}`,
       );
-      for (let t = length; t < length + count; t++) this.setPlace(places, n++, row, t);
       this.#lengths[row] = length + count;
-    }
-    return places;
+      return length;
+    });
   }
 
   /**
-   * As `append` for one token each of `width` rows, but a row that is full, or −1, gets no place: what is read there is
-   * lost.
+   * Places for one token in each row, which grow by it, `width` in all; a row that is full, or −1, gets no place: what
+   * is read there is lost.
    */
   appendWhereRoom(rows: readonly number[], width: number): Places {
     const places = this.noPlaces(width);

@@ -5,13 +5,12 @@
  *
  * What a row reads and draws depends on that row only: every kernel here works token by token, and the random number of
  * a token is a function of the row's stream and the token's position. On WebGPU the matrix product is chosen by its
- * shape, so there `width` keeps the shape the same.
+ * shape, so that there the last bits depend on what else is read, unless a `width` keeps the shape the same.
  */
-import { type Captured, capture } from "../engine/capture.ts";
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf } from "../engine/optionTable.ts";
-import { full, tensor } from "../engine/ops/create.ts";
+import { tensor } from "../engine/ops/create.ts";
 import { cast } from "../engine/ops/indexing.ts";
 import { concat, reshape } from "../engine/ops/movement.ts";
 import { sampleTokens } from "../engine/ops/sample.ts";
@@ -21,7 +20,8 @@ import { recordingOutside } from "../engine/tape.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import { treeLeaves } from "../engine/tree.ts";
 import { type CacheCopy, KvCache } from "./cache.ts";
-import { type Part, type Plan, planStep, refill, type Widths } from "./decodingPlan.ts";
+import { CapturedSteps } from "./capturedSteps.ts";
+import { type Part, type Plan, planStep, type Widths } from "./decodingPlan.ts";
 import { sharedRows } from "./rope.ts";
 import { isFiltering, type SampledToken, sampleToken, SAMPLING } from "./sampler.ts";
 import { forward, logits, type Model, pickHidden } from "./transformer.ts";
@@ -32,7 +32,8 @@ export type { Part } from "./decodingPlan.ts";
 export interface DecoderOptions {
   /**
    * Tokens in every forward pass, filled up with padding; at least as many as rows. Unless given: as many as there are,
-   * on WebGPU rounded up to a power of two and no fewer than rows, so that few shapes occur.
+   * on WebGPU rounded up to a power of two and no fewer than rows, so that few shapes occur. There a row has the same
+   * bits whatever other rows read only if it is given.
    */
   readonly width?: number;
 }
@@ -56,27 +57,12 @@ function widthsOn({ kind }: Device, rows: number): Widths {
   if (kind !== "webgpu") return { most: MOST_TOKENS, ofPass: (tokens) => tokens, ofDraw: (drawing) => drawing };
   const rounded = (n: number): number => 2 ** Math.ceil(Math.log2(n));
   const least = rounded(rows);
-  return { most: MOST_TOKENS, ofPass: (tokens) => Math.max(least, rounded(tokens)), ofDraw: () => least };
+  return {
+    most: MOST_TOKENS,
+    ofPass: (tokens) => Math.max(least, rounded(tokens)),
+    ofDraw: (drawing) => Math.max(least, rounded(drawing)),
+  };
 }
-
-/** What a step draws. */
-interface Draws {
-  /** How often each drawing row draws; 0: its logits are wanted. */
-  readonly count: number;
-  /** 1/temperature; 0 is greedy. */
-  readonly invTemperature?: number;
-}
-
-/** A step that was captured, with the arrays that it reads. */
-interface CapturedStep {
-  readonly plan: Plan;
-  readonly captured: Captured;
-}
-
-/** By model, so that a decoder goes on with what an earlier one of the same sizes has captured. */
-const captures = new WeakMap<Model, Map<string, CapturedStep>>();
-/** How many steps of a model are kept; the one that came first is forgotten first. */
-const MOST_CAPTURES = 256;
 
 /**
  * Writes many texts at once with one cache: `draw` reads what is new to each row and samples what follows. To be
@@ -118,7 +104,7 @@ export class Decoder {
     check(tokens.length === rows, () => `Decoder.feed: expected ${rows} rows, got ${tokens.length}`);
     const parts = tokens.flatMap((list, row) => (list.length > 0 ? [{ row, tokens: list }] : []));
     check(parts.length > 0, () => "Decoder.feed: every row is empty");
-    const result = this.#step(parts, parts, { count: 0 })!;
+    const result = this.#step(parts, parts, 0)!;
     const values = (await result.read()) as Float32Array | Float64Array;
     result.dispose();
     const all = values instanceof Float32Array ? new Float32Array(rows * V) : new Float64Array(rows * V);
@@ -148,7 +134,7 @@ export class Decoder {
     const drawing = parts.filter((part) => part.rng !== undefined);
     const filters = isFiltering(sampling);
     const invTemperature = sampling.temperature === 0 ? 0 : 1 / sampling.temperature;
-    const result = this.#step(parts, drawing, filters ? { count: 0 } : { count: burst, invTemperature });
+    const result = this.#step(parts, drawing, filters ? 0 : burst, invTemperature);
     if (result === undefined) return () => Promise.resolve(parts.map(() => []));
     const counters = drawing.map(({ row }) => this.lengths[row]!);
     const choose = (values: Float32Array | Float64Array, i: number): SampledToken[] => {
@@ -172,67 +158,58 @@ export class Decoder {
    * Reads what the parts have to read.
    * @returns what is drawn behind it (`#draw`), with no draws the logits [W, V]; undefined if nobody draws
    */
-  #step(parts: readonly Part[], drawing: readonly Part[], draws: Draws): Tensor | undefined {
+  #step(parts: readonly Part[], drawing: readonly Part[], draws: number, invTemperature = 0): Tensor | undefined {
     return this.#keepingLengths(() => {
-      const { vocabSize } = this.#model.config;
-      const plan = planStep(this.#cache, parts, drawing, { vocabSize, widths: this.#widths, draws: draws.count });
-      if (drawing.length === 0) return void scope(() => this.#read(plan), "decode");
-      const run = (own: Plan): Tensor =>
+      const { config, params } = this.#model;
+      const { float } = params.embedding.device;
+      const how = { vocabSize: config.vocabSize, float, widths: this.#widths, draws, invTemperature };
+      const plan = planStep(this.#cache, parts, drawing, how);
+      if (drawing.length === 0) return void scope(() => void this.#read(plan), "decode");
+      const work = (current: Plan): Tensor =>
         scope(() => {
-          const scores_WV = logits(this.#model.params, pickHidden(this.#read(own), own.last));
-          return draws.count === 0 ? scores_WV : this.#draw(own, scores_WV, draws);
+          const scores_WV = logits(params, pickHidden(this.#read(current), current.last));
+          return draws === 0 ? scores_WV : this.#draw(current, scores_WV);
         }, "decode");
-      return this.#again(plan, draws, run);
+      const sizes = this.#sizesOf(plan);
+      if (sizes === undefined || recordingOutside()) return work(plan);
+      const inputs = [...this.#params, ...this.#cache.layers.flatMap(({ k, v }) => [k, v])];
+      return CapturedSteps.of(this.#model).run(sizes, plan, inputs, work);
     });
   }
 
   /**
-   * Runs a step, or, if it is one token for each drawing row as most are, does one of the same sizes again that was
-   * captured before.
+   * What the work of a step depends on beside the model, its inputs and the plan's numbers: the width of the pass,
+   * which is that of the draw, how often it draws, the shape of the cache, and which tables of angles it reads.
+   * Undefined for steps that are not worth capturing, as hardly another one will have their sizes: those that read more
+   * than a token for each drawing row, unless padding makes them as wide as others; and those with a table of their own.
    */
-  #again(plan: Plan, { count, invTemperature }: Draws, run: (plan: Plan) => Tensor): Tensor {
+  #sizesOf({ passes: [first, ...others], last, counters, drawn }: Plan): string | undefined {
+    if (others.length > 0 || first!.ids.length !== last.length) return undefined;
     const { config } = this.#model;
-    const { rows, capacity, layers } = this.#cache;
-    const width = plan.last.length;
-    const tables = [...plan.passes.map((pass) => pass.places), ...plan.drawn].map(({ positions }) =>
+    const tables = [first!.places, ...drawn].map(({ positions }) =>
       config.positions === "rotary" ? sharedRows(config, positions) : 0,
     );
-    const isPlain = plan.passes.length === 1 && plan.passes[0]!.ids.length === width && !tables.includes(undefined);
-    if (!isPlain || recordingOutside()) return run(plan);
-    const steps = captures.get(this.#model) ?? new Map<string, CapturedStep>();
-    captures.set(this.#model, steps);
-    const key = [width, count, invTemperature, rows, capacity, ...tables].join();
-    const inputs = [...this.#params, ...layers.flatMap(({ k, v }) => [k, v])];
-    const known = steps.get(key);
-    if (known !== undefined) {
-      refill(known.plan, plan);
-      return known.captured.replay(inputs);
-    }
-    const { result, captured } = capture(inputs, () => run(plan));
-    if (captured === undefined) return result;
-    steps.set(key, { plan, captured });
-    if (steps.size > MOST_CAPTURES) steps.delete(steps.keys().next().value!);
-    return result;
+    if (tables.includes(undefined)) return undefined;
+    return [last.length, counters.length, this.#cache.rows, this.#cache.capacity, ...tables].join();
   }
 
-  /** Draws for each row of logits. @returns ids, log-probabilities, plain ones for each draw, [3 · count, W] */
-  #draw({ last, keys, counters, drawn }: Plan, logits_WV: Tensor, { count, invTemperature = 0 }: Draws): Tensor {
+  /** Draws for each row of logits. @returns ids, log-probabilities, plain ones for each draw, [3 · draws, W] */
+  #draw({ last, scale, keys, counters, drawn }: Plan, logits_WV: Tensor): Tensor {
     const { config, params } = this.#model;
     const { device } = params.embedding;
     const width = last.length;
-    const scale = full([width], invTemperature, { device });
-    const keyTensor = tensor(keys, { device, shape: [width, 2] });
+    const [scale_W, keys_W2] = [tensor(scale, { device }), tensor(keys, { device, shape: [width, 2] })];
     const results: Tensor[] = [];
     let scores = logits_WV;
-    for (let n = 0; n < count; n++) {
-      const { ids, logProbs, plainLogProbs } = sampleTokens(scores, scale, keyTensor, tensor(counters[n]!, { device }));
+    for (let n = 0; n < counters.length; n++) {
+      const { ids, logProbs, plainLogProbs } = sampleTokens(scores, scale_W, keys_W2, tensor(counters[n]!, { device }));
       results.push(cast(ids, device.float), logProbs, plainLogProbs);
-      if (n === count - 1) break;
+      if (n === drawn.length) break;
       const cache = { store: this.#cache, places: drawn[n]! };
       const hidden = forward(params, config, reshape(ids, [1, width]), { cache });
       scores = logits(params, reshape(hidden, [width, config.hiddenSize]));
     }
-    return reshape(concat(results), [3 * count, width]);
+    return reshape(concat(results), [3 * counters.length, width]);
   }
 
   /** Reads all tokens. @returns hidden states [1, N, C] of the last pass */

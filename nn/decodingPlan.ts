@@ -5,6 +5,7 @@
  */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/random.ts";
+import type { FloatType } from "../engine/types.ts";
 import type { KvCache, Places } from "./cache.ts";
 
 /**
@@ -30,6 +31,8 @@ export interface Plan {
   readonly passes: readonly Pass[];
   /** [W] for W drawing rows, padding included: behind which token of the last pass each draws. */
   readonly last: Int32Array;
+  /** [W], 1/temperature; 0 is greedy. Of the device's float type, so that it is uploaded as it is. */
+  readonly scale: Float32Array | Float64Array;
   /** [2 · W], the keys of their streams. */
   readonly keys: Int32Array;
   /** For each draw, [W]: which number of its stream each row takes. */
@@ -49,19 +52,26 @@ export interface Widths {
 /** How a step is planned. */
 export interface Planning {
   readonly vocabSize: number;
+  readonly float: FloatType;
   readonly widths: Widths;
-  /** How often each drawing row draws. */
+  /** How often each drawing row draws; 0: its logits are wanted. */
   readonly draws: number;
+  /** 1/temperature; 0 is greedy. */
+  readonly invTemperature: number;
 }
 
 /**
  * Plans a step and makes room for it: the rows of the cache grow by what is read.
  * @param drawing those of the parts that draw, or are asked for logits
- * @throws if a row has no room, a part is empty or a token is none of the vocabulary
+ * @throws if a row has no room, a part is empty, a token is none of the vocabulary, or more rows draw than there are in
+ *   the width
  */
 export function planStep(cache: KvCache, parts: readonly Part[], drawing: readonly Part[], how: Planning): Plan {
-  const { passes, last } = passesOf(cache, parts, drawing, how);
-  const width = last.length;
+  const { widths, draws, float, invTemperature } = how;
+  const width = widths.ofDraw(drawing.length);
+  check(drawing.length <= width, () => `Decoder: ${drawing.length} rows are to be read at once, the width is ${width}`);
+  const { passes, last } = passesOf(cache, parts, drawing, width, how);
+  const scale = float === "f64" ? new Float64Array(width) : new Float32Array(width);
   const keys = new Int32Array(2 * width);
   const rows = drawing.map(({ row, rng }, i) => {
     if (rng) keys.set([rng.key[0] | 0, rng.key[1] | 0], 2 * i);
@@ -69,62 +79,63 @@ export function planStep(cache: KvCache, parts: readonly Part[], drawing: readon
   });
   const counters: Int32Array[] = [];
   const drawn: Places[] = [];
-  for (let n = 0; n < how.draws; n++) {
+  for (let n = 0; n < draws; n++) {
     if (n > 0) drawn.push(cache.appendWhereRoom(rows, width));
     const own = new Int32Array(width);
     rows.forEach((row, i) => (own[i] = cache.lengths[row]!));
     counters.push(own);
   }
-  return { passes, last, keys, counters, drawn };
+  return { passes, last, scale: scale.fill(invTemperature), keys, counters, drawn };
 }
 
 function passesOf(
   cache: KvCache,
   parts: readonly Part[],
   drawing: readonly Part[],
+  width: number,
   { vocabSize, widths }: Planning,
 ): Pick<Plan, "passes" | "last"> {
-  const places = cache.append(
+  const starts = cache.append(
     parts.map(({ row, tokens }) => {
       check(tokens.length > 0, () => `Decoder: row ${row} has no tokens to read`);
-      const wrong = tokens.find((id) => !(id >= 0 && id < vocabSize));
+      const wrong = tokens.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
       check(
-        wrong === undefined,
-        () => `Decoder: row ${row} is to read the id ${wrong}, which is outside of the vocabulary of ${vocabSize}`,
+        wrong < 0,
+        () => `Decoder: row ${row} is to read the id ${tokens[wrong]}, which is none of the vocabulary of ${vocabSize}`,
       );
       return { row, count: tokens.length };
     }),
   );
-  // What is read, as indices into `places`: first all but the last tokens of drawing parts, then those, so that one
-  // pass has them all. Any order will do in which a row's tokens are not read before those in front of them.
-  const order = new Int32Array(places.rows.length);
-  const ids = new Int32Array(order.length);
+  // What is read in which order: first all but the last tokens of drawing parts, then those, so that one pass has them
+  // all. Any order will do in which a row's tokens are not read before those in front of them.
+  const total = parts.reduce((sum, { tokens }) => sum + tokens.length, 0);
+  const [ids, rows, positions] = [new Int32Array(total), new Int32Array(total), new Int32Array(total)];
   const isDrawing = new Set(drawing);
-  let [at, front, back] = [0, 0, order.length - drawing.length];
-  for (const part of parts) {
-    const { tokens } = part;
+  let [front, back] = [0, total - drawing.length];
+  parts.forEach((part, p) => {
+    const { tokens, row } = part;
     const lead = isDrawing.has(part) ? tokens.length - 1 : tokens.length;
-    for (let t = 0; t < tokens.length; t++, at++) {
+    for (let t = 0; t < tokens.length; t++) {
+      const at = t < lead ? front++ : back++;
       ids[at] = tokens[t]!;
-      order[t < lead ? front++ : back++] = at;
+      rows[at] = row;
+      positions[at] = starts[p]! + t;
     }
-  }
+  });
   // The first pass is the short one; the last has a token of every drawing part at its end.
   const most = Math.max(widths.most, drawing.length);
-  const count = Math.ceil(order.length / most);
+  const count = Math.ceil(total / most);
   const passes = Array.from({ length: count }, (_, pass): Pass => {
-    const end = order.length - most * (count - 1 - pass);
-    const chosen = order.subarray(Math.max(0, end - most), end);
-    const width = widths.ofPass(chosen.length);
-    const own: Pass = { ids: new Int32Array(width), places: cache.noPlaces(width) };
-    chosen.forEach((n, i) => {
-      own.ids[i] = ids[n]!;
-      cache.setPlace(own.places, i, places.rows[n]!, places.positions[n]!);
-    });
+    const end = total - most * (count - 1 - pass);
+    const begin = Math.max(0, end - most);
+    const padded = widths.ofPass(end - begin);
+    const own: Pass = { ids: new Int32Array(padded), places: cache.noPlaces(padded) };
+    own.ids.set(ids.subarray(begin, end));
+    for (let n = begin; n < end; n++) cache.setPlace(own.places, n - begin, rows[n]!, positions[n]!);
     return own;
   });
-  const last = new Int32Array(widths.ofDraw(drawing.length));
-  for (let i = 0; i < drawing.length; i++) last[i] = Math.min(order.length, most) - drawing.length + i;
+  const last = new Int32Array(width);
+  for (let i = 0; i < drawing.length; i++) last[i] = Math.min(total, most) - drawing.length + i;
   return { passes, last };
 }
 
@@ -134,7 +145,7 @@ export function refill(into: Plan, from: Plan): void {
   old.forEach((array, i) => array.set(fresh[i]!));
 }
 
-function arraysOf({ passes, last, keys, counters, drawn }: Plan): Int32Array[] {
+function arraysOf({ passes, last, scale, keys, counters, drawn }: Plan): (Int32Array | Plan["scale"])[] {
   const places = [...passes.map((pass) => pass.places), ...drawn].flatMap((p) => [p.rows, p.positions, p.slots]);
-  return [...passes.map(({ ids }) => ids), ...places, last, keys, ...counters];
+  return [...passes.map(({ ids }) => ids), ...places, last, scale, keys, ...counters];
 }

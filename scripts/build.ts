@@ -36,7 +36,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 272 * 1024,
+    budget: 273 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 91 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 216 * 1024,
+    budget: 217 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
@@ -118,7 +118,7 @@ const PAGES: readonly Page[] = [
   {
     name: "… and GRPO + ECHO",
     text: `${TENSORS} ${NN} export { echo, grpo, ppoClip, trainRl } from "./rl/index.js";`,
-    budget: 103 * 1024,
+    budget: 104 * 1024,
   },
 ];
 

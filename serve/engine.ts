@@ -83,6 +83,9 @@ const ENGINE = options("GenerationEngine", {
     (f) => typeof f === "function",
   ),
 });
+/** Tokens of a pass on WebGPU, unless there are more rows: a prompt of 500 tokens takes eight. */
+const GPU_WIDTH = 64;
+
 /** Options of `GenerationEngine`. */
 export type EngineOptions = OptionsOf<typeof ENGINE>;
 
@@ -119,7 +122,9 @@ export class GenerationEngine {
     this.#maxWaiting = maxWaiting;
     this.#version = version;
     this.#onFailure = onFailure ?? (() => undefined);
-    this.#decoder = new Decoder(model, rows, capacity);
+    // On WebGPU bits depend on how wide a pass is; with one width an answer does not depend on other requests.
+    const isGpu = model.params.embedding.device.kind === "webgpu";
+    this.#decoder = new Decoder(model, rows, capacity, isGpu ? { width: Math.max(rows, GPU_WIDTH) } : {});
     this.#rows = Array.from({ length: rows }, () => ({ ids: [], epoch: 0, seat: undefined, used: 0 }));
   }
 

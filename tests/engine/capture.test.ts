@@ -1,12 +1,15 @@
 /** Work that is captured and done again: the bits of work that is done anew, whatever has changed that may change. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Captured, capture } from "../../engine/capture.ts";
+import type { WasmStats } from "../../engine/backends/wasm.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { tensor, zeros } from "../../engine/ops/create.ts";
+import { grad } from "../../engine/grad.ts";
+import { full, tensor, zeros } from "../../engine/ops/create.ts";
 import { gather, writeRows } from "../../engine/ops/indexing.ts";
 import { matmul } from "../../engine/ops/matmul.ts";
 import { reshape } from "../../engine/ops/movement.ts";
 import { add, mul } from "../../engine/ops/pointwise.ts";
+import { sum } from "../../engine/ops/reduce.ts";
 import { softmax } from "../../engine/ops/softmax.ts";
 import { Rng } from "../../engine/random.ts";
 import { outsideScopes, scope } from "../../engine/scope.ts";
@@ -116,6 +119,15 @@ describe.each([...everyExecutor, threaded])("on $name", ({ open }) => {
     for (const y of [x, ...left]) y.dispose();
   });
 
+  it("is refused while a gradient is recorded, as it would not be recorded", async () => {
+    const x = tensor([1, 2], { device });
+    const { result, captured } = capture([x], () => scope(() => mul(x, 3)));
+    expect(() => grad((y: Tensor) => sum(mul(captured!.replay([y]), y)))(x)).toThrow("a gradient is being recorded");
+    const again = captured!.replay([x]);
+    expect([...(await again.read())]).toEqual([3, 6]);
+    for (const y of [x, result, again]) y.dispose();
+  });
+
   it("an error leaves the executor as it was", () => {
     const x = zeros([4], { device });
     const { backend } = device;
@@ -130,6 +142,25 @@ describe.each([...everyExecutor, threaded])("on $name", ({ open }) => {
     expect(() => captured!.replay([x])).toThrow("was used after its scope ended");
     expect(live()).toBeLessThan(before);
   });
+});
+
+it("a frozen input that it overwrites comes back into the memory first", async () => {
+  const device = await makeDevice("wasm", { threads: 1, maxBytes: 2 ** 22 });
+  const x = zeros([2 ** 18], { device });
+  const body = (): Tensor =>
+    scope(() => {
+      assign(x, add(x, 1));
+      return sum(x);
+    });
+  const { result, captured } = capture([x], body);
+  expect(result.readSync()[0]).toBe(2 ** 18);
+  result.dispose();
+  x.storage.freeze();
+  full([3 * 2 ** 18 + 16384], 0, { device }).dispose(); // needs the room, so that x is moved out
+  expect((device.backend.stats() as WasmStats).outsideBytes).toBe(2 ** 20);
+  const again = captured!.replay([x]);
+  expect([again.readSync()[0], x.readSync()[5]]).toEqual([2 ** 19, 2]);
+  device.dispose();
 });
 
 it("memory that runs out at any point of a replay leaves nothing, and the next one is right", async () => {

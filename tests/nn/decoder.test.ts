@@ -141,6 +141,25 @@ describe.each(gpuEnabled ? [reference, wasm, webgpu] : [reference, wasm])("on $n
     decoder.dispose();
   });
 
+  it("reading alone leaves nothing on the device, and rows that were multiplied need a width", async () => {
+    const decoder = new Decoder(models[0]!, 1, 40);
+    const read = { row: 0, tokens: [1, 2, 3] };
+    await decoder.draw([read]);
+    const { liveBuffers } = device.backend.stats();
+    for (let n = 0; n < 3; n++) await decoder.draw([read]);
+    expect(device.backend.stats().liveBuffers).toBe(liveBuffers);
+    decoder.select([0, 0, 0]);
+    const again = await decoder.feed([[4], [4], [4]]);
+    expect([...again.subarray(V, 2 * V)]).toEqual([...again.subarray(0, V)]);
+    decoder.dispose();
+    const narrow = new Decoder(models[0]!, 1, 40, { width: 1 });
+    await narrow.draw([read]);
+    narrow.select([0, 0]);
+    await expect(narrow.feed([[4], [4]])).rejects.toThrow("Decoder: 2 rows are to be read at once, the width is 1");
+    expect([...narrow.lengths]).toEqual([3, 3]);
+    narrow.dispose();
+  });
+
   it("in two halves: what other rows do in between changes nothing", async () => {
     const model = models[0]!;
     for (const sampling of [{ temperature: 0.8 }, { temperature: 0.8, topK: 5 }]) {
@@ -169,9 +188,11 @@ describe.each(gpuEnabled ? [reference, wasm, webgpu] : [reference, wasm])("on $n
     );
     await expect(full.draw([{ row: 1, tokens: [] }])).rejects.toThrow("row 1 has no tokens to read");
     await expect(full.draw([{ row: 1, tokens: [V] }])).rejects.toThrow(
-      `row 1 is to read the id ${V}, which is outside of the vocabulary of ${V}`,
+      `row 1 is to read the id ${V}, which is none of the vocabulary of ${V}`,
     );
-    await expect(full.draw([{ row: 1, tokens: [-1] }])).rejects.toThrow("row 1 is to read the id -1");
+    for (const id of [-1, 1.5, NaN, undefined as never]) {
+      await expect(full.draw([{ row: 1, tokens: [2, id] }])).rejects.toThrow(`row 1 is to read the id ${id}, which`);
+    }
     await expect(full.draw([])).rejects.toThrow("the list of parts is empty");
     await expect(full.draw([0, 1].map(() => ({ row: 1, tokens: [1] })))).rejects.toThrow("a row occurs twice");
     await expect(full.draw([{ row: 2, tokens: [1] }])).rejects.toThrow("row 2 of 2 does not exist");

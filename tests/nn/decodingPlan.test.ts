@@ -19,6 +19,7 @@ interface Given {
   readonly parts: readonly Part[];
   readonly drawing: readonly Part[];
   readonly draws: number;
+  readonly invTemperature: number;
   readonly widths: Widths;
   readonly width: number | undefined;
 }
@@ -29,30 +30,25 @@ const given: fc.Arbitrary<Given> = fc
     texts: fc.array(fc.array(fc.nat(VOCAB - 1), { minLength: 1, maxLength: 6 }), { minLength: ROWS, maxLength: ROWS }),
     draw: fc.array(fc.boolean(), { minLength: ROWS, maxLength: ROWS }),
     draws: fc.nat(3),
+    invTemperature: fc.constantFrom(0, 0.5, 1),
     most: fc.integer({ min: 1, max: 20 }),
     isFixed: fc.boolean(),
   })
-  .map(({ rows, lengths, texts, draw, draws, most, isFixed }) => {
+  .map(({ rows, lengths, texts, draw, most, isFixed, ...rest }) => {
     const parts = rows.map((row): Part => {
       const part = { row, tokens: texts[row]! };
       return draw[row] ? { ...part, rng: new Rng(7).split(row) } : part;
     });
     const width = isFixed ? most + ROWS : undefined;
     const drawing = parts.filter(({ rng }) => rng !== undefined);
-    return {
-      lengths,
-      parts,
-      drawing,
-      draws,
-      width,
-      widths: width === undefined ? asManyAsThereAre(most) : fixed(width),
-    };
+    const widths = width === undefined ? asManyAsThereAre(most) : fixed(width);
+    return { ...rest, lengths, parts, drawing, width, widths };
   });
 
-function planned({ lengths, parts, drawing, draws, widths }: Given): { cache: KvCache; plan: Plan } {
+function planned({ lengths, parts, drawing, draws, invTemperature, widths }: Given): { cache: KvCache; plan: Plan } {
   const cache = new KvCache(config, ROWS, CAPACITY, device);
   cache.append(lengths.map((count, row) => ({ row, count })));
-  const plan = planStep(cache, parts, drawing, { vocabSize: VOCAB, widths, draws });
+  const plan = planStep(cache, parts, drawing, { vocabSize: VOCAB, float: "f32", widths, draws, invTemperature });
   cache.dispose();
   return { cache, plan };
 }
@@ -79,6 +75,7 @@ it("every token is read once, at its place, behind those in front of it; each dr
       expect(next).toEqual(read);
       const { ids, places } = plan.passes.at(-1)!;
       expect(plan.last.length).toBe(width ?? drawing.length);
+      expect(plan.scale).toEqual(new Float32Array(plan.last.length).fill(g.invTemperature));
       plan.last.forEach((at, i) => {
         const part = drawing[i];
         if (part === undefined) expect([at, plan.keys[2 * i], plan.keys[2 * i + 1]]).toEqual([0, 0, 0]);
@@ -118,6 +115,7 @@ it("refilled, a plan is the other one", () => {
       const parts = g.parts.map(other);
       const { plan: target } = planned({
         ...g,
+        invTemperature: 2,
         lengths: g.lengths.toReversed(),
         parts,
         drawing: parts.filter(({ rng }) => rng !== undefined),
