@@ -181,7 +181,8 @@ export class Decoder {
    * What the work of a step depends on beside the model, its inputs and the plan's numbers: the width of the pass,
    * which is that of the draw, how often it draws, the shape of the cache, and which tables of angles it reads.
    * Undefined for steps that are not worth capturing, as hardly another one will have their sizes: those that read more
-   * than a token for each drawing row, unless padding makes them as wide as others; and those with a table of their own.
+   * than a token for each drawing row, unless padding makes them as wide as others, and those with a table of their
+   * own.
    */
   #sizesOf({ passes: [first, ...others], last, counters, drawn }: Plan): string | undefined {
     if (others.length > 0 || first!.ids.length !== last.length) return undefined;
