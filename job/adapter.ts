@@ -1,11 +1,16 @@
-/** The adapter that RL trains, from a run's settings. Runs that train all weights need none of it. */
-import { addLora, type LoraOptions, type Model } from "../nn/index.ts";
+/** The adapter that RL trains: from a run's settings, and its files. Runs that train all weights need none of it. */
+import { addLora, type Files, isLora, type LoraOptions, loraToFiles, type Model } from "../nn/index.ts";
 import type { Rng } from "../engine/index.ts";
 import type { AdapterSettings } from "./parts.ts";
+
+export { loraFromFiles } from "../nn/index.ts";
 
 /** The model with an adapter of these settings; RL trains the adapter alone. */
 export const adapted = (model: Model, settings: AdapterSettings, rng: Rng): Model =>
   addLora(model, loraOptionsOf(settings), rng);
+
+/** The files of a model's adapter; none without one. */
+export const adapterFiles = async (model: Model): Promise<Files> => (isLora(model) ? loraToFiles(model) : {});
 
 /** The adapter that these settings describe. */
 export function loraOptionsOf({ targetModules, excludeModules, ...rest }: AdapterSettings): LoraOptions {

@@ -4,9 +4,6 @@ import { fail } from "../engine/errors.ts";
 import {
   ADAPTER_FILES,
   type Files,
-  isLora,
-  loraFromFiles,
-  loraToFiles,
   type Model,
   modelFromFiles,
   modelToFiles,
@@ -45,6 +42,7 @@ export async function modelFromCheckpoint(
     const tokenizer = from?.tokenizer ?? tokenizerFromJSON(JSON.parse(text("tokenizer.json")));
     if (!(ADAPTER_FILES.config in checkpoint.files)) return { model, tokenizer };
     const weights = fileOf(checkpoint, ADAPTER_FILES.weights);
+    const { loraFromFiles } = await import("./adapter.ts");
     return { model: loraFromFiles(model, text(ADAPTER_FILES.config), weights), tokenizer };
   } catch (error) {
     for (const x of treeLeaves(model.params)) x.dispose();
@@ -82,6 +80,6 @@ export async function filesOfModel(
   return {
     ...(parts.weights ? await modelToFiles(model.trainable?.base ?? model) : {}),
     ...(parts.weights ? { "tokenizer.json": JSON.stringify(tokenizer.toJSON()) } : {}),
-    ...(parts.adapter && isLora(model) ? await loraToFiles(model) : {}),
+    ...(parts.adapter && model.trainable ? await (await import("./adapter.ts")).adapterFiles(model) : {}),
   };
 }

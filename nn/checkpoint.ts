@@ -37,6 +37,8 @@ export const WEIGHT_STORAGES: readonly WeightStorage[] = ["f32", "bf16", "f16", 
 
 /** File contents by name. */
 export type Files = Readonly<Record<string, Uint8Array | string>>;
+/** The names of an adapter's files (loraFiles.ts). Here, so that looking for them does not load what reads them. */
+export const ADAPTER_FILES = { config: "adapter_config.json", weights: "adapter_model.safetensors" } as const;
 
 type Named = Map<string, SafeTensor>;
 

@@ -14,7 +14,7 @@ export {
 } from "./config.ts";
 export type { Family, ModelConfig, ModelOptions, RopeScaling } from "./config.ts";
 export { type Frequencies, ropeFrequencies } from "./rope.ts";
-export { huggingFaceName, initParams, replaceWeights } from "./parameters.ts";
+export { countParameters, huggingFaceName, initParams, replaceWeights } from "./parameters.ts";
 export type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 export { forward, type ForwardOptions, linear, logits, type Model, outputMatrix, pickHidden } from "./transformer.ts";
 export { rowsOf, type Trainable, trainableOf, type TrainingOptions } from "./transformer.ts";
@@ -28,18 +28,10 @@ export type { AdamWOptions, AdamWSettings, AdamWState } from "./optimizer.ts";
 export { type Schedule, schedule, type ScheduleOptions } from "./optimizer.ts";
 
 // Adapters
-export {
-  addLora,
-  countParameters,
-  disposeLora,
-  isLora,
-  LORA,
-  type LoraAdapter,
-  type LoraModel,
-  mergeLora,
-} from "./lora.ts";
-export type { LoraOptions, LoraPair, LoraParams, LoraSettings } from "./lora.ts";
-export { ADAPTER_FILES, loraFromFiles, loraToFiles } from "./loraFiles.ts";
+export { addLora, disposeLora, isLora, type LoraAdapter, type LoraModel, mergeLora } from "./lora.ts";
+export type { LoraPair, LoraParams } from "./lora.ts";
+export { LORA, type LoraOptions, type LoraSettings } from "./loraOptions.ts";
+export { loraFromFiles, loraToFiles } from "./loraFiles.ts";
 
 // Text in, text out
 export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
@@ -54,6 +46,7 @@ export { KvCache } from "./cache.ts";
 
 // Files
 export {
+  ADAPTER_FILES,
   type Files,
   modelFromFiles,
   modelFromTensors,

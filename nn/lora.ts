@@ -15,7 +15,7 @@
 import { check, fail } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
 import type { Weight } from "../engine/matrixForm.ts";
-import { flag, inCode, number, options, type OptionsOf, type Settled } from "../engine/optionTable.ts";
+import type { Settled } from "../engine/optionTable.ts";
 import { tensor, zeros } from "../engine/ops/create.ts";
 import { sqrt } from "../engine/ops/pointwise.ts";
 import { Rng } from "../engine/random.ts";
@@ -26,38 +26,9 @@ import { treeLeaves } from "../engine/tree.ts";
 import type { FloatType } from "../engine/types.ts";
 import type { ModelConfig } from "./config.ts";
 import { LoraMatrix, squaresOf } from "./loraMatrix.ts";
-import { freezeWeight, huggingFaceName, replaceWeights, type TransformerParams } from "./parameters.ts";
+import { LORA, type LoraOptions, type LoraSettings } from "./loraOptions.ts";
+import { freezeWeight, huggingFaceName, replaceWeights } from "./parameters.ts";
 import type { Model, Trainable, TrainingOptions } from "./transformer.ts";
-
-const isModules = (value: unknown): boolean =>
-  typeof value === "string" ||
-  value instanceof RegExp ||
-  (Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === "string"));
-
-const MODULES = 'names, as in ["q_proj", "v_proj"], or one regular expression of whole names';
-
-/** The options of an adapter as a table, for programs that offer some of them to their users. */
-export const LORA = options("lora", {
-  r: number(8, "rank: columns of B", { integer: true, min: 1 }),
-  loraAlpha: number(8, "α: the adapter is scaled by α/r, with `useRslora` by α/√r", { above: 0 }),
-  loraDropout: number(0, "share of an adapter's inputs that are left out in training", { min: 0, below: 1 }),
-  targetModules: inCode<string | RegExp | readonly string[]>(
-    'layers that get one, by their names in the checkpoint; "all-linear": all but the head. Default: as PEFT has it, ' +
-      "q_proj and v_proj, in GPT-2 c_attn",
-    `"all-linear", ${MODULES}`,
-    isModules,
-  ),
-  excludeModules: inCode<string | RegExp | readonly string[]>("layers that get none", MODULES, isModules),
-  useRslora: flag(false, "whether the scale is α/√r (Kalajdzievski 2023, arXiv 2312.03732)"),
-  useDora: flag(false, "whether the lengths of rows are trained, too (Liu et al. 2024, arXiv 2402.09353)"),
-});
-/** Options of `addLora`, with PEFT's meaning and defaults. */
-export type LoraOptions = OptionsOf<typeof LORA>;
-/** The settings of an adapter, as plain data: names are lists or the text of a regular expression. */
-export type LoraSettings = Omit<Settled<typeof LORA.fields>, "targetModules" | "excludeModules"> & {
-  readonly targetModules: string | readonly string[];
-  readonly excludeModules?: string | readonly string[];
-};
 
 /**
  * The trained tensors of one layer: A [r, in], B [out, r], in DoRA also the lengths m [out]. Named as in PEFT's files.
@@ -196,26 +167,6 @@ export function mergeLora({ config, params }: LoraModel): Model {
     return whole;
   };
   return { config, params: outsideScopes(() => replaceWeights(params, merged)) };
-}
-
-/** PEFT's `get_nb_trainable_parameters`: how many parameters are trained, and how many there are in all. */
-export function countParameters(model: Model): { readonly trainable: number; readonly all: number } {
-  const count = (leaves: readonly Tensor[]): number => leaves.reduce((n, x) => n + x.size, 0);
-  const { trainable, params } = model;
-  const own = count(treeLeaves(trainable?.params ?? params));
-  return { trainable: own, all: own + (trainable?.base ? matrixSizes(trainable.base.params) : 0) };
-}
-
-/** The number of parameters in a tree; a packed matrix counts as many as the matrix that it stands for. */
-function matrixSizes(params: TransformerParams): number {
-  let total = 0;
-  const packed = new Set<Tensor>();
-  replaceWeights(params, (weight) => {
-    total += weight.shape[0]! * weight.shape[1]!;
-    for (const x of treeLeaves(weight)) packed.add(x);
-    return weight;
-  });
-  return treeLeaves(params).reduce((n, x) => (packed.has(x) ? n : n + x.size), total);
 }
 
 const scaleOf = ({ loraAlpha, r, useRslora }: LoraSettings): number => loraAlpha / (useRslora ? Math.sqrt(r) : r);

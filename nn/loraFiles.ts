@@ -9,14 +9,12 @@ import { tensor } from "../engine/ops/create.ts";
 import { outsideScopes } from "../engine/scope.ts";
 import { mapTree, treeEntries } from "../engine/tree.ts";
 import { sameShape, showShape } from "../engine/types.ts";
-import type { Files } from "./checkpoint.ts";
-import { adapted, disposeLora, LORA, type LoraModel, type LoraOptions, type LoraParams, zeroLora } from "./lora.ts";
+import { ADAPTER_FILES, type Files } from "./checkpoint.ts";
+import { adapted, disposeLora, type LoraModel, type LoraParams, zeroLora } from "./lora.ts";
+import { LORA, type LoraOptions } from "./loraOptions.ts";
 import { compilePattern } from "./tokenizers/pattern.ts";
 import { readSafetensors, type SafeTensorInput, writeSafetensors } from "./safetensors.ts";
 import type { Model } from "./transformer.ts";
-
-/** The names of an adapter's files. */
-export const ADAPTER_FILES = { config: "adapter_config.json", weights: "adapter_model.safetensors" } as const;
 
 /** PEFT's name of each of our settings. */
 const NAMES = {

@@ -10,7 +10,7 @@ import type { Rng } from "../engine/random.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import { Tensor } from "../engine/tensor.ts";
-import { treeLeaves } from "../engine/tree.ts";
+import { type Tree, treeLeaves } from "../engine/tree.ts";
 import type { Shape } from "../engine/types.ts";
 import type { ModelConfig } from "./config.ts";
 
@@ -196,4 +196,29 @@ export function huggingFaceName(config: ModelConfig, path: string): string {
     if (pattern.test(path)) return path.replace(pattern, replacement);
   }
   return fail(`parameters: no Hugging Face name for "${path}" in family ${config.family}`);
+}
+
+/** What of a model (`Model`) matters to the number of its parameters. */
+interface Counted {
+  readonly params: TransformerParams;
+  readonly trainable?: { readonly params: Tree; readonly base?: { readonly params: TransformerParams } } | undefined;
+}
+
+/** PEFT's `get_nb_trainable_parameters`: how many parameters are trained, and how many there are in all. */
+export function countParameters({ params, trainable }: Counted): { readonly trainable: number; readonly all: number } {
+  const count = (leaves: readonly Tensor[]): number => leaves.reduce((n, x) => n + x.size, 0);
+  const own = count(treeLeaves(trainable?.params ?? params));
+  return { trainable: own, all: own + (trainable?.base ? matrixSizes(trainable.base.params) : 0) };
+}
+
+/** The number of parameters in a tree; a packed matrix counts as many as the matrix that it stands for. */
+function matrixSizes(params: TransformerParams): number {
+  let total = 0;
+  const packed = new Set<Tensor>();
+  replaceWeights(params, (weight) => {
+    total += weight.shape[0]! * weight.shape[1]!;
+    for (const x of treeLeaves(weight)) packed.add(x);
+    return weight;
+  });
+  return treeLeaves(params).reduce((n, x) => (packed.has(x) ? n : n + x.size), total);
 }

@@ -26,7 +26,7 @@ export interface PageSize {
 
 /** The limits of what the pages weigh. Only a commit of its own with the reason may raise one; docs/decisions.md. */
 export const BUDGETS = {
-  live: { first: 165 * 1024, itself: 200 * 1024, all: 349 * 1024 },
+  live: { first: 162 * 1024, itself: 200 * 1024, all: 349 * 1024 },
   exact: { first: 122 * 1024, all: 150 * 1024 },
 } as const;
 

@@ -75,12 +75,15 @@ test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and
   const one = page.getByRole("button", { name: "One step", exact: true });
   await expect.poll(() => one.isEnabled(), WAIT).toBe(true);
 
-  // One step, and again without another Tab: the button that could not act for a moment has kept the focus.
-  const before = Number(/step (\d)/.exec(await status(page))![1]);
+  // One step, and again without another Tab: the button that could not act for a moment has kept the focus. Before the
+  // pauses one agent may have got ahead; then the other one catches up.
+  const stepsOf = async (): Promise<number[]> =>
+    Array.from((await status(page)).matchAll(/step (\d)/g), ([, step]) => Number(step));
+  const before = await stepsOf();
   await tabTo(page, "#controls button:nth-child(2)");
-  for (const step of [before + 1, before + 2].filter((step) => step <= 6)) {
+  for (const step of [1, 2].map((n) => Math.min(...before) + n).filter((step) => step <= 6)) {
     await page.keyboard.press("Enter");
-    await expect.poll(() => status(page), WAIT).toMatch(new RegExp(`step ${step}, .*step ${step}, `));
+    await expect.poll(stepsOf, WAIT).toEqual(before.map((own) => Math.max(own, step)));
     expect(await here(page)).toBe("One step");
     if (step < 6) await expect.poll(() => one.isEnabled(), WAIT).toBe(true);
   }
