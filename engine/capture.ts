@@ -170,7 +170,8 @@ class Notes {
       get: (target, name) => {
         if (ONLY_ONCE.has(name)) this.canRepeat = false;
         const value: unknown = noted[name as keyof Backend] ?? Reflect.get(target, name, target);
-        return typeof value === "function" ? (value.bind(target) as unknown) : value;
+        if (typeof value !== "function") return value;
+        return value.bind(target) as unknown; // its private fields are the executor's, not the proxy's
       },
     });
   }

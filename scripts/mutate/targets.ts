@@ -10,7 +10,6 @@ import { type Mutant, mutantsOf } from "./mutants.ts";
  */
 const TARGETS = [
   "engine/capture.ts",
-  "nn/capturedSteps.ts",
   "nn/decodingPlan.ts",
   "rl/evaluate.ts",
   "rl/methods/losses",
@@ -115,7 +114,6 @@ const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients",
 /** Tests of what is edited outside of rl/. They run after the fast ones. */
 const ELSEWHERE = [
   "tests/engine/capture.test.ts",
-  "tests/nn/capturedSteps.test.ts",
   "tests/nn/decodingPlan.test.ts",
   "tests/nn/decoder.test.ts",
   "tests/environments/achieved.test.ts",
