@@ -78,20 +78,22 @@ export class KvCache {
   }
 
   /**
-   * Makes room for the next tokens of each part's row; the rows' lengths grow by them.
-   * @returns the position of the first of them, for each part
+   * Where the next tokens of each part's row go, in the order of the parts; the rows' lengths grow by them.
    * @throws if a row has no room for them
    */
-  append(parts: readonly CachePart[]): number[] {
-    return parts.map(({ row, count }) => {
+  append(parts: readonly CachePart[]): Places {
+    const places = this.noPlaces(parts.reduce((n, { count }) => n + count, 0));
+    let n = 0;
+    for (const { row, count } of parts) {
       const length = this.#lengths[this.#checkRow("append", row)]!;
       check(
         length + count <= this.capacity,
         () => `KvCache: row ${row} has ${length} tokens, ${count} more do not fit into ${this.capacity}`,
       );
+      for (let t = length; t < length + count; t++) this.setPlace(places, n++, row, t);
       this.#lengths[row] = length + count;
-      return length;
-    });
+    }
+    return places;
   }
 
   /**

@@ -95,7 +95,7 @@ function passesOf(
   width: number,
   { vocabSize, widths }: Planning,
 ): Pick<Plan, "passes" | "last"> {
-  const starts = cache.append(
+  const places = cache.append(
     parts.map(({ row, tokens }) => {
       check(tokens.length > 0, () => `Decoder: row ${row} has no tokens to read`);
       const wrong = tokens.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
@@ -111,17 +111,17 @@ function passesOf(
   const total = parts.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const [ids, rows, positions] = [new Int32Array(total), new Int32Array(total), new Int32Array(total)];
   const isDrawing = new Set(drawing);
-  let [front, back] = [0, total - drawing.length];
-  parts.forEach((part, p) => {
-    const { tokens, row } = part;
+  let [n, front, back] = [0, 0, total - drawing.length];
+  for (const part of parts) {
+    const { tokens } = part;
     const lead = isDrawing.has(part) ? tokens.length - 1 : tokens.length;
-    for (let t = 0; t < tokens.length; t++) {
+    for (let t = 0; t < tokens.length; t++, n++) {
       const at = t < lead ? front++ : back++;
       ids[at] = tokens[t]!;
-      rows[at] = row;
-      positions[at] = starts[p]! + t;
+      rows[at] = places.rows[n]!;
+      positions[at] = places.positions[n]!;
     }
-  });
+  }
   // The first pass is the short one; the last has a token of every drawing part at its end.
   const most = Math.max(widths.most, drawing.length);
   const count = Math.ceil(total / most);

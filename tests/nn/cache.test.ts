@@ -95,6 +95,30 @@ describe.each([
     expect(device.backend.stats().liveBytes).toBe(before);
   });
 
+  it("read by hand: the places of `append` and `forward`, some tokens at a time", async () => {
+    const model = models[2]!;
+    const text = randomIds(new Rng(8), 7);
+    const store = new KvCache(model.config, 2, 12, device);
+    const pieces = [
+      [0, 4],
+      [4, 5],
+      [5, 7],
+    ] as const;
+    for (const [from, to] of pieces) {
+      const places = store.append([{ row: 1, count: to - from }]);
+      const ids = tensor([text.slice(from, to)], { device, dtype: "i32" });
+      const all = scope(() =>
+        logits(model.params, forward(model.params, model.config, ids, { cache: { store, places } })),
+      );
+      if (to === 7)
+        expect(relativeError((await all.read()).slice(-V), await lastLogits(model, text))).toBeLessThanOrEqual(exact);
+      all.dispose();
+      ids.dispose();
+    }
+    expect([...store.lengths]).toEqual([0, 7]);
+    store.dispose();
+  });
+
   it("bad input is named", async () => {
     const { config } = models[0]!;
     expect(() => new KvCache(config, 0, 4, device)).toThrow("rows must be an integer ≥ 1, got 0");
