@@ -10,11 +10,11 @@
  *     −A · (mean of log p over the agent's words)   GRPO, arXiv 2402.03300; A = (reward − mean) / (std + 1e-4) by group
  *     −λ · (mean of log p over the world's words)   ECHO, arXiv 2605.24517; with λ = 0 only rewards teach
  *
- * The first has a scaled policy gradient, ∇E[reward] = E[reward · ∇ log p(the agent's words)]: a try becomes likelier
- * if its reward is above the group's mean, less likely if below it. If all eight fail, A is 0 and it teaches nothing.
- * The second still does: a model that predicts which code follows the safe's name in answers can write it after a task.
- * Opened at first try at the end, seeds 0 to 9: 57 % with λ = 0, 97 % with λ = 0.5, 36 % if answers name random codes.
- * Left out: PPO's clip (no effect if each episode is used once), warm start, KL penalty, learnt scales in the norms.
+ * The first is near the policy gradient, ∇E[reward] = E[reward · ∇ log p(the agent's words)]: a try above the group's
+ * mean becomes likelier, one below it less likely. If all eight fail, A is 0, nothing is taught. The second still does:
+ * who predicts which code follows the safe's name can write it after a task. Answers also help by being read, at second
+ * tries; so two controls are told random codes. Opened at first try at the end, seeds 0 to 9: λ = 0 57 %, λ = 0.5 97 %;
+ * told lies 45 and 36 %. Left out: PPO's clip (each episode is used once), warm start, KL penalty, scales in the norms.
  */
 // 1. Derivatives. A Value is a vector that knows the Values it was computed from, its parents. Its `grad` becomes
 // ∂L/∂this for the loss L; `pull(grad)` adds grad · ∂this/∂parent to each parent's grad. A Matrix is a list of rows.
@@ -186,14 +186,14 @@ export function train(lambda: number, lies: boolean, seed: number, steps: number
   }
   return tenths;
 }
-/** Trains three agents. A line: how often one opened the safe at once, by tenths of its run; mean −log p of answers. */
+/** Trains four agents. A line: how often one opened the safe at once, by tenths of its run; mean −log p of answers. */
 export function run(seed = 0, steps = 60): string[] {
-  return [{ lambda: 0 }, { lambda: 0.5 }, { lambda: 0.5, lies: true }].map(({ lambda, lies = false }) => {
-    const tenths = train(lambda, lies, seed, steps);
+  return [0, 0.5, 0, 0.5].map((lambda, i) => {
+    const tenths = train(lambda, i > 1, seed, steps);
     const shares = tenths.map((tenth) => tenth.filter(({ reward }) => reward === 1).length / tenth.length);
     const percent = shares.map((share) => (100 * share).toFixed(0).padStart(3)).join(" ");
     const loss = sum(tenths[9]!.map(({ worldLoss }) => worldLoss)) / tenths[9]!.length;
-    const name = `λ = ${lambda}${lies ? ", told lies" : ""}`;
+    const name = `λ = ${lambda}${i > 1 ? ", told lies" : ""}`;
     return `${name.padEnd(18)} opened at once: ${percent} %; world loss at the end ${loss.toFixed(2)}`;
   });
 }

@@ -62,18 +62,19 @@ const guess = defineGame({
  * p. Nobody chose the tags (`scaffold`), but an action's `<|end|>` is the agent's: it decided to stop.
  */
 const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS })); // a token is a byte or a tag
+const SEED = 0;
 const on = await device("wasm");
 const size = { hiddenSize: 32, layers: 1, heads: 4, maxPositions: 16, initializerRange: 0.2 };
 const config = modelConfig({ vocabSize: template.tokenizer.vocabSize, ...size });
 type Agent = { readonly params: TransformerParams; readonly optimizer: AdamW<TransformerParams> };
 async function warmStart(): Promise<Agent> {
-  const params = initParams(config, new Rng(0).split("init"), on);
+  const params = initParams(config, new Rng(SEED).split("init"), on);
   const optimizer = new AdamW(params, { clipNorm: 1 });
   const listen = (i: number): Promise<Trajectory> =>
     playScripted(guess, {}, i, template, (env, turn) => guess.novice!(env, new Rng(i).split(turn), turn, "").action);
   const demonstrations = await Promise.all(Array.from({ length: 128 }, (_, i) => listen(i)));
   const learner = { model: { config, params }, template, optimizer, lr: () => 0.01 };
-  for await (const _ of trainSft({ ...learner, demonstrations, batchSize: 32, steps: 30, rng: new Rng(1) }));
+  for await (const _ of trainSft({ ...learner, demonstrations, batchSize: 32, steps: 30, rng: new Rng(SEED + 1) }));
   return { params, optimizer };
 }
 function play({ params }: Agent, rng: Rng): Promise<Trajectory[]> {
@@ -85,7 +86,7 @@ function play({ params }: Agent, rng: Rng): Promise<Trajectory[]> {
 }
 const row = (cells: readonly (string | number)[]): string => cells.map((x) => `${x}`.padEnd(13)).join("");
 const line = (...cells: (string | number)[]): void => console.log(row(cells).trimEnd());
-const batch = await play(await warmStart(), new Rng(2));
+const batch = await play(await warmStart(), new Rng(SEED + 2));
 const shown = batch.find(({ reward, stepRewards }) => reward === 1 && stepRewards.length === 2)!;
 line("token", "role", "turn", "policy mask", "log p");
 const { ids, roles, turns, oldLogProbs } = shown.stream;
@@ -114,8 +115,7 @@ const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.
 const squares = (x: readonly number[]): number => x.reduce((a, b) => a + b * b, 0);
 const centre = (R: readonly number[]): number[] => R.map((r) => r - mean(R));
 const ADVANTAGES: Readonly<Record<string, (R: readonly number[]) => readonly number[]>> = {
-  "A = R": (R) => R,
-  "A = R + 1": (R) => R.map((r) => r + 1),
+  none: (R) => R, // no baseline: A = R
   rloo: (R) => R.map((r, i) => r - mean(R.filter((_, j) => j !== i))),
   centred: centre,
   grpo: (R) => centre(R).map((a) => a / (Math.sqrt(squares(centre(R)) / (R.length - 1)) + 1e-4)),
@@ -200,24 +200,42 @@ for (const name of ["seq-mean-token-mean", "token-mean"] as const) {
 /**
  * ## Training
  *
- * First the variance of the gradient, the mean of ‖g − ḡ‖² over 16 batches, where ḡ is their mean. Then training:
- * agents begin alike, play equally many episodes and use each batch once. With one point more for every episode,
- * A = R + 1, the game is the same, but the variance is not, and training fails. With a baseline it could not matter.
+ * What is a group's own baseline for? Let each task pay a *tip* of −2, 0 or 2, whatever the agent does. It says nothing
+ * of a try. First the variance of the gradient, the mean of ‖g − ḡ‖² over 16 batches, where ḡ is their mean: for R, one
+ * point more for every episode, and the tip. A mean of the batch takes off what all have alike; only a mean of the
+ * group takes off what one task pays. Then training with tips: agents begin alike, play equally many episodes and use
+ * each batch once. This is one seed. Over seeds 0 to 9 (`SEED`) the last fifth is on average 70 % without a baseline
+ * (31 to 96), 85 % with the mean of the batch (55 to 97), 95 % with `rloo` (82 to 99), 97 % with `grpo` (90 to 99).
  */
-const fresh = await warmStart();
-const batches = await Promise.all(Array.from({ length: 16 }, (_, k) => play(fresh, new Rng(3).split(k))));
-for (const name of ["A = R", "A = R + 1", "rloo"]) {
-  const all = await Promise.all(batches.map((b) => read(gradientOf(fresh, b, advantagesOf(name, b)).grads)));
-  const middle = all[0]!.map((_, i) => mean(all.map((g) => g[i]!)));
-  line(name, `variance of the gradient: ${mean(all.map((g) => squares(g.map((x, i) => x - middle[i]!)))).toFixed(3)}`);
+const REWARDS: Readonly<Record<string, (episode: Trajectory) => number>> = {
+  R: ({ reward }) => reward,
+  "R + 1": ({ reward }) => reward + 1,
+  "R + tip": ({ reward, seed }) => reward + 2 * new Rng(seed).split("tip").int(3) - 2,
+};
+/** Advantages of a batch with rewards of a name: the batch's mean as the baseline, or what `advantagesOf` knows. */
+function estimate(baseline: string, rewards: string, episodes: readonly Trajectory[]): number[] {
+  const paid = episodes.map((episode) => ({ ...episode, reward: REWARDS[rewards]!(episode) }));
+  return baseline === "batch" ? centre(paid.map(({ reward }) => reward)) : advantagesOf(baseline, paid);
 }
-for (const name of ["A = R", "A = R + 1", "centred", "grpo"]) {
+const fresh = await warmStart();
+const batches = await Promise.all(Array.from({ length: 16 }, (_, k) => play(fresh, new Rng(SEED + 3).split(k))));
+async function varianceOf(baseline: string, rewards: string): Promise<string> {
+  const gradients = batches.map((b) => read(gradientOf(fresh, b, estimate(baseline, rewards, b)).grads));
+  const all = await Promise.all(gradients);
+  const middle = all[0]!.map((_, i) => mean(all.map((g) => g[i]!)));
+  return mean(all.map((g) => squares(g.map((x, i) => x - middle[i]!)))).toFixed(3);
+}
+line("baseline", ...Object.keys(REWARDS).map((name) => `Var, ${name}`));
+for (const baseline of ["none", "batch", "rloo"])
+  line(baseline, ...(await Promise.all(Object.keys(REWARDS).map((rewards) => varianceOf(baseline, rewards)))));
+for (const name of ["none", "batch", "rloo", "grpo"]) {
   const agent = await warmStart();
   const found: number[] = [];
   for (let step = 0; step < 40; step++) {
-    const episodes = await play(agent, new Rng(4).split(step));
+    const episodes = await play(agent, new Rng(SEED + 4).split(step));
     found.push(100 * mean(episodes.map(({ reward }) => reward)));
-    scope(() => void agent.optimizer.step(gradientOf(agent, episodes, advantagesOf(name, episodes)).grads, 4e-3));
+    const A = estimate(name, "R + tip", episodes);
+    scope(() => void agent.optimizer.step(gradientOf(agent, episodes, A).grads, 4e-3));
   }
   const fifths = [0, 1, 2, 3, 4].map((k) => mean(found.slice(8 * k, 8 * k + 8)).toFixed(0));
   line(name, `found, in %, by fifths of the run: ${fifths.join(" ")}`);
@@ -226,8 +244,9 @@ for (const name of ["A = R", "A = R + 1", "centred", "grpo"]) {
 /**
  * ## Break it
  *
- * Add the baseline where it should be subtracted. The mean of the centred gradient keeps its direction (E[b ∇log P]
- * is 0, whatever its sign), but its variance grows: the agent ends at 80 % instead of 99 %. `grpo` learns more slowly.
+ * Add the mean where it should be subtracted. The mean of the gradient keeps its direction (E[b ∇log P] is 0, whatever
+ * its sign), but its variance grows: for R + 1 and the mean of the batch it is 2.0 instead of 0.19, and `grpo` ends at
+ * 70 % instead of 96 %. (`rloo` has its own formula above.)
  *
  * ```diff
  * -const centre = (R: readonly number[]): number[] => R.map((r) => r - mean(R));

@@ -1,5 +1,5 @@
 /** Exercises of chapter 1: a vjp that is made of ops, and a numeric derivative without the error of order h². */
-import { device, grad, mul, softmax, sub, sum, type Tensor, tensor } from "../../index.ts";
+import { device, grad, mul, softmax, stopGradient, sub, sum, type Tensor, tensor } from "../../index.ts";
 import { expectClose, expectEqual } from "./expect.ts";
 
 /**
@@ -26,6 +26,10 @@ export async function check1(answer: typeof exercise1): Promise<void> {
   const byG = grad((g: Tensor) => sum(mul(answer(g, softmax(x)), g)))(g);
   const twice = grad((g: Tensor) => sum(mul(vjpByLibrary(g, softmax(x)), g)))(g);
   expectClose(await byG.read(), await twice.read(), "the gradient of Σ g·∂L/∂x by g", 1e-12);
+  // y depends on x, so the gradient by x goes through y as well.
+  const byX = grad((x: Tensor) => sum(mul(answer(g, softmax(x)), g)))(x);
+  const through = grad((x: Tensor) => sum(mul(vjpByLibrary(g, softmax(x)), g)))(x);
+  expectClose(await byX.read(), await through.read(), "the gradient of Σ g·∂L/∂x by x", 1e-12);
 }
 
 /** Σ_j g_j·y_j·([i = j] − y_i) = y_i·(g_i − Σ_j g_j·y_j) */
@@ -43,6 +47,7 @@ export const wrong1: (typeof exercise1)[] = [
   (g, y) => sub(mul(g, y), sum(mul(g, y), { axis: 1, keepdims: true })), // not times y_i
   (g, y) => mul(y, sub(g, sum(g, { axis: 1, keepdims: true }))), // not times y_j
   (g, y) => sum(mul(g, y), { axis: 1, keepdims: true }), // of another shape
+  (g, y) => vjpByLibrary(g, stopGradient(y)), // cuts y out of the graph
 ];
 
 /**

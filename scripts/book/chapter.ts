@@ -52,7 +52,6 @@ export function fail(path: string, line: number, message: string): never {
   throw new FormError(`${path}:${line}: ${message}`);
 }
 
-const MAX_LINES = 250;
 const MAX_COLUMNS = 120;
 /** The headings at the end of each chapter, in this order. */
 export const LAST_HEADINGS: readonly string[] = ["Break it", "Simplifications so far", "In the library", "Exercises"];
@@ -76,8 +75,6 @@ interface Part {
  */
 export function parseChapter(source: string, path: string): Chapter {
   const lines = source.trimEnd().split("\n");
-  if (lines.length > MAX_LINES)
-    fail(path, MAX_LINES + 1, `a chapter has at most ${MAX_LINES} lines, got ${lines.length}`);
   lines.forEach((line, i) => {
     const columns = [...line].length;
     if (columns > MAX_COLUMNS) fail(path, i + 1, `a line has at most ${MAX_COLUMNS} columns, got ${columns}`);
