@@ -9,7 +9,7 @@ import { join } from "node:path";
 import process from "node:process";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { diagnose, type FailureMode } from "../../tools/doctor/diagnose.ts";
+import { DETECTORS, diagnose, type FailureMode } from "../../tools/doctor/diagnose.ts";
 import { callsOf, type RunLog, trend } from "../../tools/doctor/run.ts";
 import type { MetricsRecord, Transcript } from "../../job/records.ts";
 import { createRun } from "../../node/runFolder.ts";
@@ -126,9 +126,87 @@ describe("faults planted in a log", () => {
     expect(modesIn(of(always.map((a, i) => (i % 2 === 0 ? a : -a))))).toEqual([]); // groups
   });
 
-  it("steps on which every episode was masked", () => {
-    const run = log({}, [{ step: 40, phase: "rl", num_tokens: 5, masked: 48 }]);
-    expect(diagnose(run).findings[0]).toMatchObject({ mode: "nonFinite", step: 40 });
+  it("steps on which every episode was masked, unlike steps on which all rewards were equal", () => {
+    const run = log({}, [{ step: 40, phase: "rl", masked: 48 }]);
+    const [finding] = diagnose(run).findings;
+    expect(finding).toMatchObject({ mode: "failingEnvironment", step: 40 });
+    expect(finding!.evidence.join()).toContain("1 RL steps without an update, from step 40: every episode was masked");
+    // Dynamic sampling drops groups whose rewards are all equal, so that such a step has no update either.
+    const equal = Array.from({ length: 4 }, (_, step): MetricsRecord => {
+      const played = { masked: 0, reward: 0.5, success: step / 4, "completions/mean_length": 3 };
+      return { step, phase: "rl", frac_reward_zero_std: 1, ...played };
+    });
+    const constant = diagnose({ config: {}, metrics: equal, transcripts: [] }).findings;
+    expect(constant.map(({ mode }) => mode)).toEqual(["zeroVarianceGroups"]);
+    expect(constant[0]!.evidence.join()).toContain("the reward is the same on every step");
+  });
+
+  /** Settings of 6 groups of 8 episodes. */
+  const SIZED = { preset: { rl: { groups: 6, groupSize: 8, truncatedReward: "zero" } } };
+  const counted = (of: Parameters<typeof log>[0]): RunLog => ({
+    ...log({ "completions/mean_length": () => 5, ...of }),
+    config: SIZED,
+  });
+
+  it("an environment that loses a quarter of the episodes, unlike one that loses one now and then", () => {
+    const [finding] = diagnose(counted({ masked: (p) => (p === 0.5 ? 40 : 12) })).findings;
+    expect(finding).toMatchObject({ mode: "failingEnvironment", kind: "problem" });
+    expect(finding!.evidence[0]).toMatch(
+      / of 1920 episodes \(25 %\), in 40 of 40 steps; most in step \d+: 12\S* of 48$/,
+    );
+    expect(modesIn(counted({ masked: (p) => Number(p > 0.5) }))).toEqual([]); // one of 96
+    expect(modesIn(counted({ masked: () => 0 }))).toEqual([]);
+  });
+
+  it("rewards that are NaN, unlike rewards of 0", () => {
+    const [finding] = diagnose(counted({ unscored: () => 24, reward: () => 1 })).findings;
+    expect(finding).toMatchObject({ mode: "unscoredEpisodes", kind: "problem" });
+    expect(finding!.evidence[0]).toMatch(/^reward NaN: \S+ of 1920 episodes \(50 %\)/);
+    expect(modesIn(counted({ unscored: () => 0, reward: () => 0 }))).toEqual([]);
+  });
+
+  it("episodes that are cut off more and more, and paid for it; unlike a task that is too hard", () => {
+    const flat = { frac_reward_zero_std: () => 1, success: () => 0.001 };
+    const babble = { ...flat, "completions/clipped_ratio": (p: number) => 0.1 + 0.9 * p, reward: (p: number) => p - 1 };
+    const { findings } = diagnose(counted(babble));
+    expect(findings.map(({ mode }) => mode)).toEqual(["cutOffEpisodes", "rewardHacking", "zeroVarianceGroups"]);
+    expect(findings[0]!.evidence.join()).toMatch(
+      /share of episodes 0\.2\d* → 0\.8\d*,reward −0\.8\d* → −0\.1\d*: what is cut off may be paid better/,
+    );
+    expect(findings[0]!.change[0]).toContain("(rl.truncatedReward is zero)");
+    const hard = { ...flat, "completions/clipped_ratio": () => 0.05, reward: () => 0.001 };
+    expect(modesIn(counted(hard))).toEqual(["zeroVarianceGroups"]);
+    expect(diagnose(counted(hard)).findings[0]!.evidence.join()).toContain("too hard for this policy");
+    const always = { ...hard, "completions/clipped_ratio": () => 0.95 };
+    const [cut, none] = diagnose(counted(always)).findings;
+    expect([cut!.mode, none!.mode]).toEqual(["cutOffEpisodes", "zeroVarianceGroups"]);
+    expect(none!.evidence.join()).toContain("most tries are cut off before they end");
+    // A warm start that has not learnt how actions end, and does.
+    expect(modesIn(counted({ "completions/clipped_ratio": (p) => 0.6 * (1 - p) }))).toEqual([]);
+  });
+
+  it("flat groups of a run that is short and has learnt from some, or that is learning, are no fault", () => {
+    const rare = { frac_reward_zero_std: () => 0.9, reward: () => 0.02, success: () => 0.02 };
+    const long = (run: RunLog): RunLog => {
+      const metrics = [0, 1, 2].flatMap((k) => run.metrics.map((line) => ({ ...line, step: line.step + 40 * k })));
+      return { ...run, metrics };
+    };
+    expect(modesIn(log(rare))).toEqual([]); // the first steps of a healthy run
+    expect(modesIn(long(log(rare)))).toEqual(["zeroVarianceGroups"]);
+    expect(modesIn(log({ ...rare, frac_reward_zero_std: () => 0.99 }))).toEqual(["zeroVarianceGroups"]);
+    const learning = long(log(rare)).metrics.map((line, i) => ({ ...line, reward: i / 600, success: i / 600 }));
+    const { findings } = diagnose({ config: {}, metrics: learning, transcripts: [] });
+    expect(findings.map(({ mode, kind }) => [mode, kind])).toEqual([["zeroVarianceGroups", "harmless"]]);
+  });
+
+  it("entropy that is low because tries are sampled nearly greedily: the temperature comes first", () => {
+    const low = log({ entropy: () => 0.001, success: () => 0.3 });
+    const at = (temperature: number): string =>
+      diagnose({ ...low, config: { preset: { rollout: { temperature } } } }).findings[0]!.change[0]!;
+    expect(at(0.002)).toBe(
+      "sample at temperature 1 (rollout.temperature is 0.002): nearly greedy tries of a task are the same",
+    );
+    expect(at(1)).toMatch(/^it was low from the start/);
   });
 
   it("a weight in the policy loss on a token whose role is observation", () => {
@@ -223,7 +301,9 @@ describe("what detectors share", () => {
       "completions/mean_length",
       "reward_std",
       "episodes",
-      "num_tokens",
+      "masked",
+      "unscored",
+      "completions/clipped_ratio",
       "sampling/sampling_logp_difference/mean",
     ];
     const line = fc
@@ -236,7 +316,7 @@ describe("what detectors share", () => {
       fc.property(fc.array(line, { maxLength: 60 }), (lines) => {
         const metrics = lines.map(({ phase, values }, step): MetricsRecord => ({ ...values, step, phase }));
         const { looked, notChecked } = diagnose({ config: {}, metrics, transcripts: [] });
-        expect(looked.length + notChecked.length).toBe(16);
+        expect(looked.length + notChecked.length).toBe(Object.keys(DETECTORS).length);
       }),
     );
   });
@@ -272,12 +352,12 @@ describe("npm run doctor", () => {
       written("short", { config: {}, metrics: [{ step: 0, phase: "sft", loss: 1 }], transcripts: [] }),
     );
     expect(short.code).toBe(0);
-    expect(short.out).toContain("Nothing found, but only 2 of 16 things could be looked at.");
+    expect(short.out).toContain("Nothing found, but only 2 of 19 things could be looked at.");
 
-    const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.95 }));
+    const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.98 }));
     const flat = doctor(path);
     expect(flat.code).toBe(1);
-    expect(flat.out).toMatch(/1\. Zero-variance groups\n {3}- 95 %[^]*What to change:\n {3}→ begin with easier tasks/);
+    expect(flat.out).toMatch(/1\. Zero-variance groups\n {3}- 98 %[^]*What to change:\n {3}→ begin with easier tasks/);
     expect(Math.max(...flat.out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
 
     const json = doctor(path, "--json");

@@ -12,11 +12,14 @@ import {
   zeroLoss,
 } from "./numerics.ts";
 import { lengthExplosion, rewardHacking, zeroVarianceGroups } from "./outcomes.ts";
+import { cutOffEpisodes, failingEnvironment, unscoredEpisodes } from "./episodes.ts";
 import { entropyBlowUp, entropyCollapse, klBlowUp, offPolicyDrift } from "./policy.ts";
 import { arrow, type Detector, type Finding, isFresh, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
 import { staleSampler, uncentredAdvantages } from "./updates.ts";
 
 export type FailureMode =
+  | "failingEnvironment"
+  | "unscoredEpisodes"
   | "nonFinite"
   | "observationsInPolicyMask"
   | "logProbMismatch"
@@ -24,6 +27,7 @@ export type FailureMode =
   | "offPolicyDrift"
   | "staleSampler"
   | "uncentredAdvantages"
+  | "cutOffEpisodes"
   | "rewardHacking"
   | "zeroVarianceGroups"
   | "entropyCollapse"
@@ -49,6 +53,8 @@ const ALL_LINES = "all lines";
 
 /** Causes come before their consequences: the first in a report should be repaired first. */
 export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
+  failingEnvironment: { title: "A failing environment", detect: failingEnvironment, reads: ["masked"], steps: 1 },
+  unscoredEpisodes: { title: "Episodes without a score", detect: unscoredEpisodes, reads: ["unscored"], steps: 1 },
   nonFinite: { title: "NaN, or skipped steps", detect: nonFinite, reads: ALL_LINES },
   observationsInPolicyMask: {
     title: "Observation tokens in the policy mask",
@@ -86,12 +92,18 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
     reads: TRANSCRIPTS,
   },
   unknownTools: { title: "Calls to tools that do not exist", detect: unknownTools, reads: TRANSCRIPTS },
-  repeatedCalls: { title: "Repeated calls", detect: repeatedCalls, reads: TRANSCRIPTS },
+  cutOffEpisodes: {
+    title: "Episodes that are cut off",
+    detect: cutOffEpisodes,
+    reads: ["completions/clipped_ratio"],
+    steps: 4,
+  },
   rewardHacking: { title: "Reward hacking", detect: rewardHacking, reads: ["reward", "success"] },
   klBlowUp: { title: "KL blow-up", detect: klBlowUp, reads: ["kl"] },
   entropyBlowUp: { title: "Entropy blow-up", detect: entropyBlowUp, reads: ["entropy"] },
   lengthExplosion: { title: "Length explosion", detect: lengthExplosion, reads: ["completions/mean_length"] },
   entropyCollapse: { title: "Entropy collapse", detect: entropyCollapse, reads: ["entropy"] },
+  repeatedCalls: { title: "Repeated calls", detect: repeatedCalls, reads: TRANSCRIPTS },
   zeroVarianceGroups: {
     title: "Zero-variance groups",
     detect: zeroVarianceGroups,

@@ -98,7 +98,7 @@ export function logProbMismatch(run: RunLog): Finding | null {
 /** Losses of an evaluation that are NaN where nothing was answered, which is no fault of the numbers. */
 const OF_ANSWERS = ["world_loss/on_policy", "world_loss_excess"];
 
-/** A loss, a reward or a gradient is not finite, or a step had no update. */
+/** A loss, a reward or a gradient is not finite. */
 export function nonFinite(run: RunLog): Finding | null {
   const broken = run.metrics.flatMap((line) => {
     const names = Object.entries(line).flatMap(([name, value]) =>
@@ -106,38 +106,23 @@ export function nonFinite(run: RunLog): Finding | null {
     );
     return names.length > 0 ? [{ line, names }] : [];
   });
-  const lines = rlLines(run);
-  // A step whose episodes were all masked reports metrics of play, but no update.
-  const idle = lines.filter((line) => !("grad_norm" in line) && "num_tokens" in line);
-  if (broken.length === 0 && idle.length === 0) return null;
   const first = broken[0];
+  if (first === undefined) return null;
   const names = [...new Set(broken.flatMap((one) => one.names))];
   const skipped = broken.filter((one) => one.names.includes("grad_norm")).length;
   return {
     kind: "problem",
-    step: Math.min(first?.line.step ?? Infinity, idle[0]?.step ?? Infinity),
+    step: first.line.step,
     evidence: [
-      ...(first
-        ? [
-            `${broken.length} of ${run.metrics.length} lines hold NaN or infinity, the first that of step ` +
-              `${first.line.step} (${first.line.phase}): ${first.names.join(", ")}`,
-            `metrics concerned: ${names.join(", ")}`,
-          ]
-        : []),
+      `${broken.length} of ${run.metrics.length} lines hold NaN or infinity, the first that of step ` +
+        `${first.line.step} (${first.line.phase}): ${first.names.join(", ")}`,
+      `metrics concerned: ${names.join(", ")}`,
       ...(skipped > 0 ? [`${skipped} updates were skipped, because their gradient was not finite`] : []),
-      ...(idle.length > 0
-        ? [`${idle.length} RL steps without an update, from step ${idle[0]!.step}: every episode was masked`]
-        : []),
     ],
     change: [
-      ...(first
-        ? [
-            "find the first operation that is not finite, on the step named above: advantages of a group " +
-              "without spread (0/0), exp of a masked token, a log of 0",
-            `a lower learning rate${setting(run, "rl", "lr")} if loss and gradient grew before`,
-          ]
-        : []),
-      ...(idle.length > 0 ? ["see why the environment fails: stop reasons tool_error, timeout, aborted"] : []),
+      "find the first operation that is not finite, on the step named above: advantages of a group without spread " +
+        "(0/0), exp of a masked token, a log of 0",
+      `a lower learning rate${setting(run, "rl", "lr")} if loss and gradient grew before`,
     ],
   };
 }

@@ -1,6 +1,7 @@
 /** Detectors that read rewards and outcomes: reward hacking, groups without spread, length explosion. */
 import { rateDifference } from "../figures/statistics.ts";
 import { formatNumber } from "../figures/format.ts";
+import { cutOffShare } from "./episodes.ts";
 import {
   arrow,
   callsOf,
@@ -96,6 +97,10 @@ const MIXED = 0.2;
 /** A mean reward this close to the mean success is paid for success alone. */
 const SAME = 0.02;
 
+/** With fewer steps a task that is learnt slowly looks like one that is too hard, unless no group at all has a spread. */
+const LONG_ENOUGH = 100;
+const NEARLY_NONE = 0.97;
+
 /** All tries of a task end alike, so every advantage is 0. A solved run ends in this way, too, without any fault. */
 export function zeroVarianceGroups(run: RunLog): Finding | null {
   const points = series(run, "frac_reward_zero_std");
@@ -106,13 +111,14 @@ export function zeroVarianceGroups(run: RunLog): Finding | null {
   const isBlind = constant("reward") && !constant("success");
   if (isSolved(run) && !isBlind) return null;
   const average = later.reduce((sum, { value }) => sum + value, 0) / later.length;
-  if (average < FLAT_GROUPS) return null;
+  if (average < FLAT_GROUPS || (points.length < LONG_ENOUGH && average < NEARLY_NONE)) return null;
   const [reward, success] = ["reward", "success"].map((name) => {
     const values = series(run, name).slice(-later.length);
     return values.reduce((sum, { value }) => sum + value, 0) / values.length; // NaN if there is none
   }) as [number, number];
   const level = Number.isNaN(success) ? reward : success;
   const hasRisen = (trend(series(run, "reward"))?.z ?? 0) >= CLEAR;
+  const isLearning = hasRisen && level < 0.5 && Math.abs(reward - success) < SAME;
   const [reason, remedy] = isBlind
     ? [
         "the reward is the same on every step, whether episodes succeed or not",
@@ -125,20 +131,22 @@ export function zeroVarianceGroups(run: RunLog): Finding | null {
         ]
       : level >= 0.5
         ? ["too easy for this policy", "draw harder tasks; those that are solved every time teach nothing"]
-        : hasRisen && Math.abs(reward - success) < SAME
+        : isLearning
           ? [
               "few tries succeed, though more than at first: most tasks are still too hard",
               "let it train on: as more tries succeed, more groups have a spread",
             ]
           : hasRisen
             ? ["all tries are paid alike, though few succeed", "look at what is paid: the reward may have a hole"]
-            : [
-                "too hard for this policy",
-                "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of " +
-                  "the task",
-              ];
+            : cutOffShare(run) > 0.5
+              ? ["most tries are cut off before they end", "first see to it that actions end"]
+              : [
+                  "too hard for this policy",
+                  "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of " +
+                    "the task",
+                ];
   return {
-    kind: "problem",
+    kind: isLearning ? "harmless" : "problem",
     step: later[0]!.step,
     evidence: [
       `${percent(average)} of the groups have no spread of reward, steps ${later[0]!.step} to ` +

@@ -1,5 +1,6 @@
 /** Detectors that read entropy and KL: collapse and blow-up of entropy, blow-up of KL. */
 import { formatNumber } from "../figures/format.ts";
+import { isRecord } from "../../job/records.ts";
 import {
   arrow,
   CLEAR,
@@ -37,14 +38,26 @@ export function entropyCollapse(run: RunLog): Finding | null {
       ...outcomeLine(run),
     ],
     change: [
-      early <= NO_ENTROPY
-        ? "it was low from the start: shorten the warm start, or take a lower learning rate there"
-        : `a lower learning rate${setting(run, "rl", "lr")}`,
+      isSampledCold(run)
+        ? `sample at temperature 1${setting(run, "rollout", "temperature")}: nearly greedy tries of a task are the same`
+        : early <= NO_ENTROPY
+          ? "it was low from the start: shorten the warm start, or take a lower learning rate there"
+          : `a lower learning rate${setting(run, "rl", "lr")}`,
       `clip-higher${setting(run, "rl", "epsilonHigh")}, or a higher ` +
         `temperature${setting(run, "rollout", "temperature")}: rare tokens keep their chance`,
       "an entropy bonus, or a KL penalty towards the warm start",
     ],
   };
+}
+
+/** Below this temperature a lead of one nat decides nine draws of ten and more. */
+const COLD = 0.4;
+
+function isSampledCold({ config }: RunLog): boolean {
+  const preset = config["preset"];
+  const rollout = isRecord(preset) ? preset["rollout"] : undefined;
+  const temperature = isRecord(rollout) ? rollout["temperature"] : undefined;
+  return typeof temperature === "number" && temperature < COLD;
 }
 
 /** The entropy doubled and rose by this many nats; noise between steps is a tenth of that. */
