@@ -7,14 +7,14 @@
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { checkKeys, checkMethods } from "../../engine/options.ts";
 import { type Model, trainableOf } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { withColumns } from "../methods/columns.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
 import { dft } from "../methods/losses/supervised.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import { checkObjective, checkOffPolicy } from "../methods/objective.ts";
+import { checkObjective, checkOffPolicy, checkPolicyLoss } from "../methods/objective.ts";
 import { rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPredictions } from "../tasks/predictions.ts";
@@ -24,6 +24,7 @@ import { checkGradEvery } from "./gradients.ts";
 import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
 import { checkHead } from "./valuePretraining.ts";
+import { checkCritic, checkEnv, checkModel, checkTrainer } from "./trainerChecks.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
   imitationLoss,
@@ -97,8 +98,9 @@ const PREFERENCE_KEYS = [...TRAINER_KEYS, "pairs", "policyLoss", "reference", "b
 
 /** Supervised fine-tuning on demonstrations: −lp of the agent's tokens, a fresh random batch each step. */
 export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport, void, void> {
-  const { model, optimizer, lr, demonstrations, batchSize, steps, startStep = 0, rng } = options;
   checkKeys("trainSft", options, SFT_KEYS);
+  checkTrainer("trainSft", options);
+  const { model, optimizer, lr, demonstrations, batchSize, steps, startStep = 0, rng } = options;
   checkCount("trainSft", "batchSize", batchSize);
   check(demonstrations.length > 0, () => "trainSft: there are no demonstrations");
   const { observationWeight, loss, imitate, general } = options;
@@ -156,11 +158,13 @@ export interface PreferenceOptions extends TrainerOptions, PreferenceRowOptions 
 
 /** Preference optimisation (DPO and its relatives): a fresh random batch of pairs each step. */
 export async function* trainPreference(options: PreferenceOptions): AsyncGenerator<StepReport, void, void> {
+  checkKeys("trainPreference", options, PREFERENCE_KEYS);
+  checkTrainer("trainPreference", options);
   const { model, optimizer, lr, pairs, policyLoss, batchSize, steps, startStep = 0, rng } = options;
   const { reference = trainableOf(model).base } = options;
-  checkKeys("trainPreference", options, PREFERENCE_KEYS);
   check(pairs.length > 0, () => "trainPreference: there are no pairs");
   checkCount("trainPreference", "batchSize", batchSize);
+  checkPolicyLoss("trainPreference", policyLoss);
   const isOverPairs = policyLoss.name.startsWith("dpo");
   check(isOverPairs, () => `trainPreference: "${policyLoss.name}" is no loss over pairs; use dpo()`);
   check(reference !== undefined, () => "trainPreference: needs a reference model");
@@ -199,8 +203,8 @@ export interface RlOptions extends StepOptions, PlayOptions {
 
 /** Reinforcement learning: what a step does is in step.ts. */
 export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, void, void> {
-  const { model, template, rollout: sampling } = options;
   checkRl(options);
+  const { model, template, rollout: sampling } = options;
   const playEpisodes: PlayEpisodes = (requests, how) => rollout(model, template, requests, how);
   yield* trainFrom(options, {
     async play(step) {
@@ -216,8 +220,13 @@ export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, v
 
 /** @throws one clear line if the options do not fit together */
 export function checkRl(options: RlOptions): void {
-  const { objective, iterations = 1, reference = trainableOf(options.model).base, critic } = options;
   checkKeys("trainRl", options, RL_KEYS);
+  checkTrainer("trainRl", options);
+  checkEnv("trainRl", options.env);
+  if (options.reference !== undefined) checkModel("trainRl", "reference", options.reference);
+  if (options.critic !== undefined) checkCritic("trainRl", options.critic);
+  if (options.learners !== undefined) checkMethods("trainRl", "learners", options.learners, "Learners", ["pass"]);
+  const { objective, iterations = 1, reference = trainableOf(options.model).base, critic } = options;
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   if (options.predictions) checkPredictions(options.predictions, objective);
