@@ -71,10 +71,14 @@ export function showValue(value: unknown): string {
   try {
     text = JSON.stringify(value) ?? typeof value;
   } catch {
-    text = Object.prototype.toString.call(value); // cyclic, or nested beyond the stack
+    // A tensor, which says what it is; or cyclic, or nested beyond the stack.
+    text = hasOwnWords(value) ? String(value) : Object.prototype.toString.call(value);
   }
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
+
+const hasOwnWords = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && "toJSON" in value;
 
 /** Longer words have no near ones: the time goes with the product of two lengths, and others may write them. */
 const LONGEST_WORD = 64;

@@ -15,7 +15,7 @@ import { pack, packedViews, packInPlace, packLayout, type PackParams, sumOfSquar
 import { add, sqrt } from "../engine/ops/pointwise.ts";
 import { checkKeys } from "../engine/options.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
-import { noGrad } from "../engine/tape.ts";
+import { noGrad, recordingOutside } from "../engine/tape.ts";
 import type { Storage, Tensor } from "../engine/tensor.ts";
 import { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves, treeLeavesLike } from "../engine/tree.ts";
 import { bytesPerElement, sameShape, showShape } from "../engine/types.ts";
@@ -56,17 +56,12 @@ const adamw: Pointwise<void> = fuseInPlace(
 
 const addInPlace: Pointwise<void> = fuseInPlace("accumulate", (total, g) => [total.add(g)], [0]);
 
-/** √Σ g² over a whole tree, on the device. */
+/** √Σ g² over a whole tree, on the device. Can be differentiated, as a gradient penalty does. */
 export function globalNorm(grads: Tree): Tensor {
-  return scope(
-    () =>
-      sqrt(
-        treeLeaves(grads)
-          .map(sumOfSquares)
-          .reduce((a, b) => add(a, b)),
-      ),
-    "globalNorm",
-  );
+  const squares = (): Tensor[] => treeLeaves(grads).map(sumOfSquares);
+  const norm = (): Tensor => sqrt(squares().reduce((a, b) => add(a, b)));
+  // A backward pass needs what a scope would free.
+  return recordingOutside() ? norm() : scope(norm, "globalNorm");
 }
 
 /**
