@@ -128,6 +128,7 @@ const tsc = spawnSync("npx", ["tsc", "-p", "tsconfig.build.json"], { cwd: packag
 if (tsc.status !== 0) throw new Error("build: tsc failed");
 for (const file of readdirSync(dist, { recursive: true, encoding: "utf8" })) {
   if (file.endsWith(".d.ts")) rewriteDeclaration(join(dist, file));
+  if (file === "engine/backends/webgpu-api.js") bareImport(join(dist, file));
 }
 
 console.log("entry               modules   minified       gzip     budget");
@@ -167,6 +168,17 @@ function rewriteDeclaration(path: string): void {
   if (/\b(from|import|module) ?\(?\s*"[^"]+\.ts"/.test(rewritten))
     throw new Error(`build: a .ts import is left in ${path}`);
   writeFileSync(path, rewritten);
+}
+
+/**
+ * Takes TypeScript's helper for relative paths out of the import of the optional package, which is no path: Rspack reads
+ * the comment that tells it to leave the import alone only where it is the import's own.
+ */
+function bareImport(path: string): void {
+  const text = readFileSync(path, "utf8");
+  const bare = text.replace(/import\(__rewriteRelativeImportExtension\((.* specifier)\)\)/, "import($1)");
+  if (bare === text) throw new Error(`build: the import of the optional package is not found in ${path}`);
+  writeFileSync(path, bare);
 }
 
 async function bundle(
