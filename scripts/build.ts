@@ -12,6 +12,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build, type Metafile } from "esbuild";
+import { documentOptions } from "./optionDocs.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -130,6 +131,7 @@ for (const file of readdirSync(dist, { recursive: true, encoding: "utf8" })) {
   if (file.endsWith(".d.ts")) rewriteDeclaration(join(dist, file));
   if (file === "engine/backends/webgpu-api.js") bareImport(join(dist, file));
 }
+console.log(`texts of ${await documentOptions(dist)} options`);
 
 console.log("entry               modules   minified       gzip     budget");
 const over: string[] = [];

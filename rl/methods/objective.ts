@@ -58,8 +58,11 @@ export type CriticOptions = OptionsOf<typeof CRITIC>;
 
 /** What is trained, as functions and numbers. */
 export interface Objective {
+  /** How rewards become an advantage for each of the agent's tokens: `grpo()`, `gae()`, …. */
   readonly advantage: AdvantageEstimator;
+  /** The loss of a token of the agent's: `ppoClip()`, `gspo()`, …. */
   readonly policyLoss: PolicyLoss;
+  /** How the tokens' losses become one number; TRL's `loss_type` chooses this. */
   readonly aggregation: Aggregation;
   /** L_max of `seq-mean-token-sum-norm`. */
   readonly maxLength?: number;

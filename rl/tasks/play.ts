@@ -67,15 +67,21 @@ export const DATA_KEYS = [
  * What a step of `trainRl` plays: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`.
  */
 export interface PlayOptions extends DataOptions {
+  /** The policy. */
   readonly model: Model;
+  /** How an episode becomes tokens. */
   readonly template: Template;
+  /** The world: a spec, whose `make` begins an episode. */
   readonly env: EnvironmentSpec;
+  /** What `env.make` is given; {} for the world's defaults. */
   readonly envOptions: EnvironmentOptions;
   /** Tasks per step. */
   readonly groups: number;
-  /** Episodes per task, which are compared with each other; at least 2 for a group baseline. */
+  /** Episodes per task, which are compared with each other; at least 2 for a group baseline. TRL's `num_generations`. */
   readonly groupSize: number;
+  /** Limits of an episode, and how tokens are drawn; {} for their defaults. */
   readonly rollout: RolloutOptions;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 

@@ -44,15 +44,20 @@ import {
  * steps from `startStep` (default 0) up to `steps`.
  */
 export interface SftOptions extends TrainerOptions, SftRowOptions {
+  /** Episodes to imitate, as `demonstrate` makes them. */
   readonly demonstrations: readonly Trajectory[];
   /**
    * Other texts, of which as many are drawn, and their weight in the loss, 1 − η of AgentTuning; the demonstrations
    * have η. Default: there are none.
    */
   readonly general?: MixturePart;
+  /** Demonstrations in a step. */
   readonly batchSize: number;
+  /** Up to which step it trains. */
   readonly steps: number;
+  /** The first step, of a run that goes on. Default 0. */
   readonly startStep?: number;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 
@@ -145,14 +150,19 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
  * and the steps from `startStep` (default 0) up to `steps`.
  */
 export interface PreferenceOptions extends TrainerOptions, PreferenceRowOptions {
+  /** Two answers to the same task each, of which one was preferred. */
   readonly pairs: readonly PreferencePair[];
   /** One of the pair losses: `dpo({ loss: "sigmoid" | "ipo" | "hinge" })`. */
   readonly policyLoss: PolicyLoss;
   /** The policy that the log-ratios refer to, frozen. Default for a model with an adapter: the model without it. */
   readonly reference?: Model;
+  /** Pairs in a step. */
   readonly batchSize: number;
+  /** Up to which step it trains. */
   readonly steps: number;
+  /** The first step, of a run that goes on. Default 0. */
   readonly startStep?: number;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 
@@ -196,8 +206,11 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
 
 /** What is played (`PlayOptions`), and how it is trained on. */
 export interface RlOptions extends StepOptions, PlayOptions {
+  /** Up to which step it trains: TRL's `max_steps`. */
   readonly steps: number;
+  /** The first step, of a run that goes on. Default 0. */
   readonly startStep?: number;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 
