@@ -6,11 +6,11 @@
  * the sum is larger than an undisturbed run. What this is not: a tracer; it knows kernels, not ops, and keeps totals
  * only.
  */
+import { environmentVariable } from "./environmentVariable.ts";
 
 interface Surroundings {
   readonly WORLDGRAD_DEBUG?: unknown;
   readonly process?: {
-    readonly env?: Readonly<Record<string, string | undefined>>;
     once?(event: "exit", listener: () => void): void;
     removeListener?(event: "exit", listener: () => void): void;
   };
@@ -19,7 +19,7 @@ const surroundings = globalThis as Surroundings;
 
 /** Whether executors made from now on measure and report. */
 export function debugging(): boolean {
-  return (surroundings.process?.env?.["WORLDGRAD_DEBUG"] ?? surroundings.WORLDGRAD_DEBUG) === "1";
+  return (environmentVariable("WORLDGRAD_DEBUG") ?? surroundings.WORLDGRAD_DEBUG) === "1";
 }
 
 /** Kernels that make up less than this share of the time are summed up in one line. */

@@ -227,7 +227,8 @@ function pointwiseOp(
 
   /**
    * One kernel for all wanted gradients if the buffers suffice, else several. Gradients have the broadcast shape; the
-   * engine sums them down.
+   * engine sums them down. Each derivative of a derivative reads one tensor more, so that one of high order does not fit
+   * even alone: its slope and what it is multiplied by are two kernels then, and any order works.
    */
   function vjp({ g, x, params, needs }: VjpContext<PointwiseParams>): (Tensor | null)[] {
     const tensorArgs = params.args.flatMap((value, arg) => (value === null ? [arg] : []));
@@ -243,6 +244,15 @@ function pointwiseOp(
       const args = part.uses.map((index) => operands[index]!);
       applyPointwise(part.op, args.length, args).forEach((d, k) => gradients.set(part.wanted[k]!, d));
     }
+    for (const { arg, terms } of derivative.split) {
+      for (const { op, uses, seed } of terms) {
+        const args = uses.map((index) => operands[index]!);
+        const slope = applyPointwise(op, args.length, args)[0]!;
+        const term = seed === undefined ? slope : applyPointwise(PRODUCT, 2, [slope, operands[seed]!])[0]!;
+        const before = gradients.get(arg);
+        gradients.set(arg, before ? applyPointwise(SUM, 2, [before, term])[0]! : term);
+      }
+    }
     for (const [arg, index] of derivative.passThrough) gradients.set(arg, operands[index] as Tensor);
     return tensorArgs.map((arg) => gradients.get(arg) ?? null);
   }
@@ -254,6 +264,8 @@ function pointwiseOp(
     const isTensor = (index: number): boolean => index >= arity || params.args[index] === null;
     const passThrough = new Map<number, number>();
     const parts: DerivativePart[] = [];
+    const split: { arg: number; terms: Term[] }[] = [];
+    const fits = (...exprs: Expr[]): boolean => usedInputs(exprs).filter(isTensor).length + exprs.length <= MAX_BUFFERS;
     const pending = differentiate(outputs, seeds, wanted).map((d, k) => ({ arg: wanted[k]!, d }));
     for (const { arg, d } of pending) {
       if (d.op === "const" && d.value === 0) continue;
@@ -261,20 +273,42 @@ function pointwiseOp(
         passThrough.set(arg, d.value);
         continue;
       }
+      if (!fits(d)) {
+        split.push({ arg, terms: termsOf(arg, seeds, fits) });
+        continue;
+      }
       const last = parts[parts.length - 1];
       const exprs = [...(last?.exprs ?? []), d];
-      const uses = usedInputs(exprs);
-      if (last !== undefined && uses.filter(isTensor).length + exprs.length <= MAX_BUFFERS) {
-        Object.assign(last, { exprs, uses, wanted: [...last.wanted, arg] });
+      if (last !== undefined && fits(...exprs)) {
+        Object.assign(last, { exprs, uses: usedInputs(exprs), wanted: [...last.wanted, arg] });
       } else parts.push({ exprs: [d], uses: usedInputs([d]), wanted: [arg], op });
     }
-    for (const part of parts) {
-      const remap = new Map(part.uses.map((index, position) => [index, input(position)]));
-      part.op = pointwiseOp(`${name}'`, substitute(part.exprs, remap), part.uses.length, {});
-    }
-    return { parts, passThrough };
+    for (const part of parts) part.op = opOf(part.exprs, part.uses);
+    return { parts, split, passThrough };
+  }
+
+  function opOf(exprs: readonly Expr[], uses: readonly number[]): OpDef<PointwiseParams> {
+    const remap = new Map(uses.map((index, position) => [index, input(position)]));
+    return pointwiseOp(`${name}'`, substitute(exprs, remap), uses.length, {});
+  }
+
+  /** Σ_k g_k · ∂y_k/∂arg, a term for each result k that has a gradient. */
+  function termsOf(arg: number, seeds: readonly Expr[], fits: (expr: Expr) => boolean): Term[] {
+    return seeds.flatMap((seed, k): Term[] => {
+      if (seed.op !== "input") return [];
+      const slope = differentiate([outputs[k]!], [constant(1)], [arg])[0]!;
+      if (slope.op === "const" && slope.value === 0) return [];
+      const whole = slope.mul(seed);
+      const uses = usedInputs([fits(whole) ? whole : slope]);
+      return fits(whole)
+        ? [{ op: opOf([whole], uses), uses, seed: undefined }]
+        : [{ op: opOf([slope], uses), uses, seed: seed.value }];
+    });
   }
 }
+
+const PRODUCT = pointwiseOp("product", [input(0).mul(input(1))], 2, {});
+const SUM = pointwiseOp("sum", [input(0).add(input(1))], 2, {});
 
 interface DerivativePart {
   exprs: readonly Expr[];
@@ -282,8 +316,16 @@ interface DerivativePart {
   wanted: readonly number[];
   op: OpDef<PointwiseParams>;
 }
+/** One summand of a gradient that reads too many tensors for one kernel. */
+interface Term {
+  readonly op: OpDef<PointwiseParams>;
+  readonly uses: readonly number[];
+  /** The operand by which the result is multiplied; undefined where the kernel has done it. */
+  readonly seed: number | undefined;
+}
 interface Derivative {
   readonly parts: readonly DerivativePart[];
+  readonly split: readonly { readonly arg: number; readonly terms: readonly Term[] }[];
   /** Arguments whose gradient is an operand as it stands (addition). */
   readonly passThrough: ReadonlyMap<number, number>;
 }

@@ -18,7 +18,7 @@ export { WorldgradError } from "./errors.ts";
 export { type ElementsOf, Tensor } from "./tensor.ts";
 export type { DType, FloatType, Shape, TensorType } from "./types.ts";
 export type { MatrixForm, Weight } from "./matrixForm.ts";
-export { mapTree, type Tree, type TreeNode, treeEntries, treeFromLeaves, treeLeaves } from "./tree.ts";
+export { mapTree, type Tree, type TreeNode, treeEntries, treeFromLeaves, treeLeaves, treeLeavesLike } from "./tree.ts";
 export { Rng, type RngState } from "./random.ts";
 
 // Gradients

@@ -4,9 +4,7 @@ import { Tensor } from "./tensor.ts";
 
 /** Another handle on the same memory, without history. */
 export function handle(x: Tensor): Tensor {
-  const alias = new Tensor(x.storage, x.shape, x.dtype);
-  alias.hostInts = x.hostInts;
-  return alias;
+  return new Tensor(x.storage, x.shape, x.dtype);
 }
 
 /**

@@ -102,9 +102,7 @@ export function apply<P>(op: OpDef<P>, inputs: readonly Tensor[], params: P): Te
 export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor[], params: P): Tensor[] {
   const types = op.infer(inputs, params);
   if (op.view) {
-    const view = new Tensor(inputs[0]!.storage, types[0]!.shape, types[0]!.dtype);
-    view.hostInts = inputs[0]!.hostInts; // the host's copy of integers, for checks of their range
-    return record(op, inputs, [view], params);
+    return record(op, inputs, [new Tensor(inputs[0]!.storage, types[0]!.shape, types[0]!.dtype)], params);
   }
   const overwritten = op.overwrites?.(params) ?? [];
   for (const i of overwritten) {
@@ -131,7 +129,7 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
   }
   for (const i of overwritten) {
     inputs[i]!.storage.version++; // so that a backward pass that needs the old values throws
-    inputs[i]!.hostInts = undefined;
+    inputs[i]!.storage.hostInts = undefined;
   }
   return record(op, inputs, outputs, params);
 }

@@ -69,10 +69,19 @@ export interface OptionTable<F extends Fields = Fields> {
   read(given?: Given<F>): Settled<F>;
 }
 
-/** What a caller gives: the options that have to be given, and those of the others that it wants to set. */
+type RequiredKey<F extends Fields> = {
+  [K in keyof F]: F[K] extends RequiredOption<unknown> ? K : never;
+}[keyof F];
+type Needed<F extends Fields> = Pick<F, RequiredKey<F>>;
+type Others<F extends Fields> = Pick<F, Exclude<keyof F, RequiredKey<F>>>;
+
+/**
+ * What a caller gives: the options that have to be given, and those of the others that it wants to set. The texts of the
+ * table's fields come along, for editors; a mapped type that renames keys (`as`) would drop them.
+ */
 export type Given<F extends Fields> = Shown<
-  { readonly [K in keyof F as F[K] extends RequiredOption<unknown> ? never : K]?: ValueOf<F[K]> } & {
-    readonly [K in keyof F as F[K] extends RequiredOption<unknown> ? K : never]: ValueOf<F[K]>;
+  { readonly [K in keyof Others<F>]?: ValueOf<Others<F>[K]> } & {
+    readonly [K in keyof Needed<F>]: ValueOf<Needed<F>[K]>;
   }
 >;
 /** What `read` returns: every option, with its default where none was given. */

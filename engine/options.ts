@@ -45,6 +45,23 @@ export function checkKeys<T extends object, const K extends readonly (string & k
 }
 
 /**
+ * Throws if an option that is an object with code has not the methods that are called on it.
+ *
+ * @param expected completes "must be …"; says how one is made
+ * @throws WorldgradError `objective: advantage must be an estimator such as grpo(), got "grpo"`
+ */
+export function checkMethods(
+  where: string,
+  name: string,
+  value: unknown,
+  expected: string,
+  methods: readonly string[],
+): void {
+  const has = (method: string): boolean => typeof (value as Record<string, unknown> | null)?.[method] === "function";
+  check(methods.every(has), () => `${where}: ${name} must be ${expected}, got ${showValue(value)}`);
+}
+
+/**
  * `value` as it can stand in an error message: its JSON, at most 60 characters; "missing" for undefined. Never throws.
  */
 export function showValue(value: unknown): string {
@@ -54,10 +71,14 @@ export function showValue(value: unknown): string {
   try {
     text = JSON.stringify(value) ?? typeof value;
   } catch {
-    text = Object.prototype.toString.call(value); // cyclic, or nested beyond the stack
+    // A tensor, which says what it is; or cyclic, or nested beyond the stack.
+    text = hasOwnWords(value) ? String(value) : Object.prototype.toString.call(value);
   }
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
+
+const hasOwnWords = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && "toJSON" in value;
 
 /** Longer words have no near ones: the time goes with the product of two lengths, and others may write them. */
 const LONGEST_WORD = 64;

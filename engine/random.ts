@@ -38,6 +38,8 @@ function hashLabel(label: string): number {
 export interface RngState {
   readonly key: readonly [number, number];
   readonly counter: number;
+  /** Whether the second word of the block before `counter` comes next; absent: it does not. */
+  readonly half?: true;
 }
 
 /**
@@ -62,20 +64,31 @@ export class Rng {
     } else {
       this.key = seed.key;
       this.#counter = seed.counter;
+      if (seed.half) {
+        this.#counter--;
+        this.bits();
+      }
     }
   }
 
-  /** The state to save; `new Rng(state)` continues with the same numbers (a buffered half block is dropped by both). */
+  /** The state to save; `new Rng(state)` continues with the same numbers. To read it changes nothing that is drawn. */
   get state(): RngState {
-    this.#spareWord = undefined;
-    return { key: this.key, counter: this.#counter };
+    return { key: this.key, counter: this.#counter, ...(this.#spareWord === undefined ? {} : { half: true as const }) };
   }
 
-  /** An independent stream named by `label`. Does not advance this one: the same label gives the same stream. */
+  /**
+   * An independent stream named by `label`. Does not advance this one: the same label gives the same stream.
+   * @throws if the label is a number, but no integer in [0, 2⁵³)
+   */
   split(label: string | number): Rng {
-    const word = typeof label === "number" ? label >>> 0 : hashLabel(label);
-    const tag = typeof label === "number" ? 0x6e756d62 : 0x73747274;
-    return new Rng({ key: threefry2x32(this.key[0], this.key[1], word, tag), counter: 0 });
+    check(
+      typeof label === "string" || (Number.isSafeInteger(label) && label >= 0),
+      () => `Rng.split: a label must be a text or an integer in [0, 2^53), got ${String(label)}`,
+    );
+    const [word, tag] = typeof label === "number" ? [label >>> 0, 0x6e756d62] : [hashLabel(label), 0x73747274];
+    const key = threefry2x32(this.key[0], this.key[1], word, tag);
+    const high = typeof label === "number" ? Math.floor(label / 2 ** 32) : 0;
+    return new Rng({ key: high === 0 ? key : threefry2x32(...key, high, 0x68696768), counter: 0 });
   }
 
   /** 32 random bits as an unsigned integer. */

@@ -32,6 +32,8 @@ export class Storage {
   handles = 0;
   /** How often it was written in place. */
   version = 0;
+  /** The elements as they came from the host, where they are i32: index ops check their range without a read-back. */
+  hostInts: Int32Array | undefined;
 
   /** @param memory how many bytes to take, or memory that is to be freed with this */
   constructor(device: Device, memory: number | Buffer) {
@@ -98,8 +100,6 @@ export class Tensor<D extends DType = DType> {
   readonly dtype: D;
   /** What made this tensor, while a gradient is being recorded. */
   node: GraphNode | undefined;
-  /** The elements as they came from the host, for i32 tensors: lets index ops check ranges without a read-back. */
-  hostInts: Int32Array | undefined;
   readonly #storage: Storage;
   #disposed = false;
 
@@ -157,6 +157,11 @@ export class Tensor<D extends DType = DType> {
   async item(): Promise<number> {
     check(this.size === 1, () => `item: expected one element, got ${showType(this)}`);
     return (await this.read())[0]!;
+  }
+
+  /** @throws always: what `JSON.stringify` would write of a tensor has no values in it */
+  toJSON(): never {
+    fail(`${String(this)} has its values on a device: write what await x.read() gives`);
   }
 
   toString(): string {

@@ -66,6 +66,48 @@ function addLeaves(leaves: Tensor[], node: Tree | undefined): void {
   else if (node !== undefined) fail(`tree: expected tensors, arrays and objects, got ${String(node)}`);
 }
 
+/**
+ * The leaves of `tree` in the order of `like`, paired by path: `{ b, a }` beside `{ a, b }` gives `[a, b]`. Several times
+ * in every training step, so paths are made for errors only.
+ * @param where begins the message of an error
+ * @throws if the paths differ: names the leaves that are missing and those that `like` has not
+ */
+export function treeLeavesLike(tree: Tree, like: Tree, where: string): Tensor[] {
+  const leaves: Tensor[] = [];
+  if (!addLeavesLike(leaves, tree, like)) failApart(tree, like, where);
+  return leaves;
+}
+
+/** A node's children by key; undefined for a leaf and for what is no tree. */
+function childrenOf(node: Tree | undefined): Readonly<Record<string, Tree | undefined>> | undefined {
+  if (node instanceof Tensor || typeof node !== "object" || node === null) return undefined;
+  return isTreeNode(node) ? childrenOf(node.tensors) : (node as Readonly<Record<string, Tree | undefined>>);
+}
+
+const keysOf = (children: Readonly<Record<string, Tree | undefined>>): string[] =>
+  Object.keys(children).filter((key) => children[key] !== undefined);
+
+/** @returns whether the two have the same paths so far */
+function addLeavesLike(leaves: Tensor[], node: Tree | undefined, like: Tree | undefined): boolean {
+  if (like instanceof Tensor) return node instanceof Tensor && leaves.push(node) > 0;
+  const [own, others] = [childrenOf(node), childrenOf(like)];
+  if (own === undefined || others === undefined) return false;
+  const keys = keysOf(others);
+  const isLike = (key: string): boolean => Object.hasOwn(own, key) && addLeavesLike(leaves, own[key], others[key]);
+  return keysOf(own).length === keys.length && keys.every(isLike);
+}
+
+function failApart(tree: Tree, like: Tree, where: string): never {
+  const [own, others] = [tree, like].map((x) => treeEntries(x).map(([path]) => path)) as [string[], string[]];
+  const names = (paths: readonly string[]): string => paths.map((path) => `"${path}"`).join(", ");
+  const [missing, unknown] = [others.filter((path) => !own.includes(path)), own.filter((p) => !others.includes(p))];
+  const parts = [
+    ...(missing.length > 0 ? [`missing ${names(missing)}`] : []),
+    ...(unknown.length > 0 ? [`unknown ${names(unknown)}`] : []),
+  ];
+  fail(`${where}: ${parts.join(", ") || "the two are nested differently"}`);
+}
+
 /** The structure of `tree` with its leaves replaced by `leaves` in order. */
 export function treeFromLeaves<T extends Tree>(tree: T, leaves: readonly Tensor[]): T {
   let next = 0;

@@ -15,9 +15,9 @@ import { pack, packedViews, packInPlace, packLayout, type PackParams, sumOfSquar
 import { add, sqrt } from "../engine/ops/pointwise.ts";
 import { checkKeys } from "../engine/options.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
-import { noGrad } from "../engine/tape.ts";
+import { noGrad, recordingOutside } from "../engine/tape.ts";
 import type { Storage, Tensor } from "../engine/tensor.ts";
-import { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves } from "../engine/tree.ts";
+import { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves, treeLeavesLike } from "../engine/tree.ts";
 import { bytesPerElement, sameShape, showShape } from "../engine/types.ts";
 
 /** Options of `AdamW`. */
@@ -56,32 +56,41 @@ const adamw: Pointwise<void> = fuseInPlace(
 
 const addInPlace: Pointwise<void> = fuseInPlace("accumulate", (total, g) => [total.add(g)], [0]);
 
-/** √Σ g² over a whole tree, on the device. */
+/** √Σ g² over a whole tree, on the device. Can be differentiated, as a gradient penalty does. */
 export function globalNorm(grads: Tree): Tensor {
-  return scope(
-    () =>
-      sqrt(
-        treeLeaves(grads)
-          .map(sumOfSquares)
-          .reduce((a, b) => add(a, b)),
-      ),
-    "globalNorm",
-  );
+  const squares = (): Tensor[] => treeLeaves(grads).map(sumOfSquares);
+  const norm = (): Tensor => sqrt(squares().reduce((a, b) => add(a, b)));
+  // A backward pass needs what a scope would free.
+  return recordingOutside() ? norm() : scope(norm, "globalNorm");
 }
 
 /**
- * Sums gradients of several micro-batches: adds `grads` to `total` in place. Go on with the result: it is `grads` if
- * there is no total yet, and where two parameters had one gradient tensor (those of a + b have), each gets memory of
- * its own, to be added to once.
+ * Sums gradients of several micro-batches: adds `grads` to `total` in place, each to the one of its name. Go on with the
+ * result: it is `grads` if there is no total yet, and where two parameters had one gradient tensor (those of a + b
+ * have), each gets memory of its own, to be added to once.
+ * @throws if names or shapes differ from those of `total`; nothing has been added then
  */
 export function accumulateGrads<T extends Tree>(total: T | undefined, grads: T): T {
+  const parts = total === undefined ? [] : treeLeavesLike(grads, total, "accumulateGrads: gradients and their total");
+  checkShapes("accumulateGrads", total ?? [], parts);
   const seen = new Set<Storage>();
   const own = (g: Tensor): Tensor => (seen.size < seen.add(g.storage).size ? g : noGrad(() => add(g, 0)));
   const result = mapTree(total ?? grads, own);
   if (total === undefined) return result;
-  const parts = treeLeaves(grads);
   for (const [i, sumSoFar] of treeLeaves(result).entries()) addInPlace(sumSoFar, parts[i]!);
   return result;
+}
+
+/** @throws if a gradient has not the shape of its parameter */
+function checkShapes(where: string, params: Tree, grads: readonly Tensor[]): void {
+  treeLeaves(params).forEach(({ shape }, i) => {
+    const path = (): string => treeEntries(params)[i]![0];
+    check(
+      sameShape(shape, grads[i]!.shape),
+      () =>
+        `${where}: the gradient of "${path()}" has shape ${showShape(grads[i]!.shape)}, expected ${showShape(shape)}`,
+    );
+  });
 }
 
 /** What has to be saved to continue exactly. */
@@ -234,25 +243,20 @@ export class AdamW<T extends Tree> {
    * One update in place. A gradient norm that is not finite changes nothing but the step count. A step that throws has
    * changed nothing and is not counted; where there are several blocks of memory and it ends between two, the error
    * says which parameters have changed.
+   * @param grads a gradient for each parameter, under its name
+   * @throws if a gradient is missing, has a name that no parameter has, or another shape
    * @returns the norm before clipping, on the device
    */
   step(grads: T, lr: number = this.#options.lr): Tensor {
     const { betas, eps, clipNorm } = this.#options;
-    const gs = treeLeaves(grads);
-    const entries = treeEntries(this.#params);
+    const ps = treeLeaves(this.#params);
     // All checks come before the first change: half an update would be worse than none.
     check(lr >= 0, () => `AdamW: lr must be ≥ 0, got ${lr}`);
-    check(gs.length === entries.length, () => `AdamW: ${entries.length} parameters, but ${gs.length} gradients`);
-    entries.forEach(([path, p], i) => {
-      check(
-        sameShape(p.shape, gs[i]!.shape),
-        () => `AdamW: the gradient of "${path}" has shape ${showShape(gs[i]!.shape)}, expected ${showShape(p.shape)}`,
-      );
-    });
+    const gs = treeLeavesLike(grads, this.#params, "AdamW: gradients and parameters");
+    checkShapes("AdamW", this.#params, gs);
     const t = this.#step + 1;
     const clip = Number.isFinite(clipNorm) ? clipNorm : 1e30;
     const [correction1, correction2] = [1 - betas[0] ** t, 1 - betas[1] ** t];
-    const ps = entries.map(([, p]) => p);
     const blocks = this.#blocks;
     const bytes = blocks.reduce((sum, { m }) => sum + m.storage.buffer.bytes, 0);
     const packed = ({ members, layout, buffers }: Block): Tensor => {
@@ -275,7 +279,7 @@ export class AdamW<T extends Tree> {
           try {
             scope(update, "AdamW");
           } catch (error) {
-            if (k > 0) throw partial(error, t, entries, blocks, k);
+            if (k > 0) throw partial(error, t, treeEntries(this.#params), blocks, k);
             throw error;
           }
           // The kernel wrote through other handles: a backward pass that still needs the old values must notice.

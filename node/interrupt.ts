@@ -1,5 +1,11 @@
-/** Ctrl-C in a terminal: the first press lets the program finish its step and save, a second one ends it at once. */
+/**
+ * Ctrl-C in a terminal: the first press lets the program finish its step and save, a second one ends it at once. A
+ * terminal that is closed, and whoever ends the program from outside, count as a press.
+ */
 import process from "node:process";
+
+/** What ends a program and lets it say something about it: Ctrl-C, `kill`, the end of its terminal. */
+export const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
  * One press may arrive several times, because the terminal signals all processes of the group, and npm and tsx pass the
@@ -22,7 +28,6 @@ export function stopOnInterrupt(note: () => void): AbortSignal {
       stop.abort(new Error("interrupted"));
     } else if (performance.now() - first > SAME_PRESS_MS) process.exit(130);
   };
-  process.on("SIGINT", onInterrupt);
-  process.on("SIGTERM", onInterrupt);
+  for (const signal of STOP_SIGNALS) process.on(signal, onInterrupt);
   return stop.signal;
 }

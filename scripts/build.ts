@@ -12,6 +12,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build, type Metafile } from "esbuild";
+import { documentOptions } from "./optionDocs.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -113,7 +114,9 @@ const tsc = spawnSync("npx", ["tsc", "-p", "tsconfig.build.json"], { cwd: packag
 if (tsc.status !== 0) throw new Error("build: tsc failed");
 for (const file of readdirSync(dist, { recursive: true, encoding: "utf8" })) {
   if (file.endsWith(".d.ts")) rewriteDeclaration(join(dist, file));
+  if (file === "engine/backends/webgpu-api.js") bareImport(join(dist, file));
 }
+console.log(`texts of ${await documentOptions(dist)} options`);
 
 console.log("entry               modules   minified       gzip");
 for (const { name, file, folders, external } of ENTRIES) {
@@ -151,6 +154,17 @@ function rewriteDeclaration(path: string): void {
   if (/\b(from|import|module) ?\(?\s*"[^"]+\.ts"/.test(rewritten))
     throw new Error(`build: a .ts import is left in ${path}`);
   writeFileSync(path, rewritten);
+}
+
+/**
+ * Takes TypeScript's helper for relative paths out of the import of the optional package, which is no path: Rspack reads
+ * the comment that tells it to leave the import alone only where it is the import's own.
+ */
+function bareImport(path: string): void {
+  const text = readFileSync(path, "utf8");
+  const bare = text.replace(/import\(__rewriteRelativeImportExtension\((.* specifier)\)\)/, "import($1)");
+  if (bare === text) throw new Error(`build: the import of the optional package is not found in ${path}`);
+  writeFileSync(path, bare);
 }
 
 async function bundle(

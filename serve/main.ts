@@ -5,6 +5,7 @@
  */
 import { appendFileSync } from "node:fs";
 import process from "node:process";
+import { STOP_SIGNALS } from "../node/interrupt.ts";
 import { device } from "../engine/index.ts";
 import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
 import { WEIGHT_STORAGES } from "../nn/index.ts";
@@ -130,7 +131,7 @@ async function main(): Promise<number> {
   }
 
   await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+    for (const signal of STOP_SIGNALS) process.once(signal, () => resolve());
   });
   clearInterval(watching);
   await server.close();

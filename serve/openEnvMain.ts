@@ -3,6 +3,7 @@
  * protocol (openEnv.ts). Clients are OpenEnv's own in Python, TRL, or our `openEnv({ url, action: "message" })`.
  */
 import process from "node:process";
+import { STOP_SIGNALS } from "../node/interrupt.ts";
 import { ENVIRONMENTS } from "../environments/index.ts";
 import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
 import { WORLDS } from "../job/worlds.ts";
@@ -60,7 +61,7 @@ async function main(): Promise<number> {
   });
   console.log(`serving ${name} at ${server.url}; actions are { "message": TEXT }`);
   await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+    for (const signal of STOP_SIGNALS) process.once(signal, () => resolve());
   });
   await server.close();
   return 0;

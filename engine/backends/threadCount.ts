@@ -2,6 +2,7 @@
  * How many threads the WebAssembly executor has, and whether there can be any here. The threads themselves
  * (`threads.ts`) are imported where there are to be some.
  */
+import { environmentVariable } from "../environmentVariable.ts";
 import { fail } from "../errors.ts";
 
 const MAX_THREADS = 64;
@@ -10,7 +11,6 @@ const DEFAULT_THREADS = 8;
 
 /** The few things of Node that are asked. */
 interface NodeProcess {
-  readonly env?: Readonly<Record<string, string | undefined>>;
   readonly getBuiltinModule?: (name: string) => unknown;
 }
 /** Node's `process`, where there is one. */
@@ -32,7 +32,7 @@ export function obstacle(): string | undefined {
  * @throws if the variable is not a number from 1 to 64
  */
 export function defaultThreads(): number {
-  const variable = node()?.env?.["WORLDGRAD_THREADS"];
+  const variable = environmentVariable("WORLDGRAD_THREADS");
   if (variable !== undefined && variable !== "") return checkThreads(Number(variable), "WORLDGRAD_THREADS");
   const os = node()?.getBuiltinModule?.("node:os") as { availableParallelism(): number } | undefined;
   const cores = os?.availableParallelism() ?? (globalThis as { navigator?: Navigator }).navigator?.hardwareConcurrency;

@@ -214,13 +214,12 @@ export class ThreadPool {
         return startNodeThread(threads, WORKER, { message: { ...message, alive: port1 }, ...events }, [port1]);
       });
     const starting = Array.from({ length: count }, (_, i) => one(i + 1));
-    // Without the watcher everything goes on, and a death is noticed by patience.
     const watch = { message: { block: this.#block, ports }, ports };
     const watcher =
       threads && run(undefined, (events) => startNodeThread(threads, WATCHER, { ...watch, ...events }, ports));
-    const workers = await Promise.all(starting);
-    await watcher;
-    this.#workers = workers.length;
+    // All at once: where nothing starts, a failure that nobody waited for would end Node.
+    await Promise.all([...starting, watcher]);
+    this.#workers = count;
   }
 
   /** Puts a module where workers find it; `undefined` when there is no room left. */

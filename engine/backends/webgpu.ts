@@ -69,6 +69,8 @@ const CORE_LIMITS = {
 };
 /** Asked for where the adapter has them; kernels that use them are chosen only then. */
 const SHADER_FEATURES: readonly string[] = ["subgroups", "shader-f16"];
+/** So many bytes of buffers for reading back are kept: one step's. What many reads at once need beyond is freed. */
+const READBACK_BYTES = 64 * 2 ** 20;
 /** Most workgroups along one axis: WebGPU's default limit. */
 const MAX_GROUPS = 65535;
 
@@ -117,7 +119,7 @@ class Webgpu {
   #lastLabel: () => string = () => "none";
   #dispatches = 0;
 
-  /** Buffers for reading back, by size class. */
+  /** Buffers for reading back, by size class: at most `READBACK_BYTES`. */
   readonly #staging = new Map<number, GpuBuffer[]>();
   /** Resolves when the errors of everything so far are known. */
   #checks: Promise<void> = Promise.resolve();
@@ -221,10 +223,15 @@ class Webgpu {
     await this.#settled(mapError);
     const result = staging.getMappedRange(0, size).slice(0, bytes);
     staging.unmap();
-    const list = this.#staging.get(capacity);
-    if (list === undefined) this.#staging.set(capacity, [staging]);
-    else list.push(staging);
+    this.#keep(staging, capacity);
     return result;
+  }
+
+  /** A buffer for the next read; what would be too much to keep is freed. */
+  #keep(staging: GpuBuffer, capacity: number): void {
+    const kept = [...this.#staging].reduce((bytes, [size, { length }]) => bytes + size * length, 0);
+    if (kept + capacity > READBACK_BYTES) staging.destroy();
+    else this.#staging.set(capacity, [...(this.#staging.get(capacity) ?? []), staging]);
   }
 
   async synchronize(): Promise<void> {

@@ -322,7 +322,8 @@ export interface AttentionOptions {
  * @param k [B, S, Hkv, D], H a multiple of Hkv
  * @param v [B, S, Hkv, D]
  * @returns [B, T, H, D]; zeros for a query that sees nothing
- * @throws if shapes do not fit, if both `start` and `segments` are given, or if `window` is no integer ≥ 1
+ * @throws if shapes do not fit, if both `start` and `segments` are given, if a `start` that came from the host puts a query
+ *   before the first or behind the last key, or if `window` is no integer ≥ 1
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
   checkTensor("attention", q);
@@ -338,5 +339,11 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOpt
   const scale = options.scale ?? 1 / Math.sqrt(q.shape[q.rank - 1] ?? 1);
   const mask = start ? "start" : segments ? "segments" : "none";
   const aux = start ?? segments;
+  const last = (k.shape[1] ?? 1) - (q.shape[1] ?? 1);
+  const wrong = start?.storage.hostInts?.find((at) => at < 0 || at > last);
+  check(
+    wrong === undefined,
+    () => `attention: start ${wrong} is outside [0, ${last}], for ${q.shape[1]} queries and ${k.shape[1]} keys`,
+  );
   return apply(attentionOp, [q, k, v, ...(aux ? [aux] : [])], { causal, scale, mask, window: window ?? 0 })[0]!;
 }

@@ -159,9 +159,10 @@ export interface CacheAttentionOptions {
  * @param keys [R, Hkv, S, D]; query head h reads head ⌊h·Hkv/H⌋
  * @param values as `keys`
  * @param rows i32 [N]; a token whose row does not exist (−1: padding) gets zeros
- * @param positions i32 [N]
+ * @param positions i32 [N], in [0, S)
  * @returns [N, H, D]
- * @throws if shapes do not fit, or if `window` is no integer ≥ 1
+ * @throws if shapes do not fit, if a position that came from the host is outside the cache, or if `window` is no integer
+ *   ≥ 1
  */
 export function cacheAttention(
   q: Tensor,
@@ -175,5 +176,9 @@ export function cacheAttention(
   checkKeys("cacheAttention", options, ["scale", "window"]);
   checkWindow("cacheAttention", options.window);
   const { scale = 1 / Math.sqrt(q.shape[q.rank - 1] ?? 1), window = 0 } = options;
+  checkTensor("cacheAttention", positions);
+  const capacity = keys.shape[2] ?? 1;
+  const wrong = positions.storage.hostInts?.find((at) => at < 0 || at >= capacity);
+  check(wrong === undefined, () => `cacheAttention: position ${wrong} is outside a cache of ${capacity} positions`);
   return apply1(cacheAttentionOp, [q, keys, values, rows, positions], { scale, window });
 }

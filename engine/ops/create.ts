@@ -44,7 +44,12 @@ export function tensor(
   const device = options.device ?? currentDevice();
   const dtype = options.dtype ?? (values instanceof Int32Array ? "i32" : device.float);
   device.checkDtype("tensor", dtype);
-  const isFlat = typeof values !== "number" && !Array.isArray(values);
+  const isFlat = FLAT.some((kind) => values instanceof kind);
+  check(
+    isFlat || typeof values === "number" || Array.isArray(values),
+    () =>
+      `tensor: expected numbers, nested lists of them, or a Float32Array, Float64Array or Int32Array, ${came(values)}`,
+  );
   const flat: ArrayLike<number> = isFlat ? (values as Float32Array) : flatten(values as Nested);
   const shape = options.shape ?? (isFlat ? [flat.length] : nestedShape(values as Nested));
   checkShape("tensor", shape);
@@ -63,9 +68,15 @@ export function tensor(
   const data = toTypedArray(dtype, flat);
   const result = new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype);
   device.backend.write(result.storage.buffer, data);
-  if (dtype === "i32") result.hostInts = Int32Array.from(data);
+  if (dtype === "i32") result.storage.hostInts = Int32Array.from(data);
   return result;
 }
+
+const FLAT = [Float32Array, Float64Array, Int32Array] as const;
+
+/** A typed array or a view is named by its class: its JSON would be its numbers, or nothing. */
+const came = (values: unknown): string =>
+  `got ${ArrayBuffer.isView(values) ? values.constructor.name : showValue(values)}`;
 
 function flatten(values: Nested): number[] {
   const flat: number[] = [];
@@ -127,6 +138,11 @@ export const onesLike = (x: Tensor): Tensor => filled("onesLike", x.shape, 1, ty
 
 function filled(where: string, shape: Shape, value: number, options: TensorOptions): Tensor {
   const { device, dtype } = placeOf(where, shape, options);
+  check(typeof value === "number", () => `${where}: expected a number, got ${showValue(value)}`);
+  check(
+    dtype !== "i32" || value === (value | 0),
+    () => `${where}: i32 values must be 32-bit integers, got ${showValue(value)}`,
+  );
   return applyOn(device, fillOp, [], { shape, value, dtype })[0]!;
 }
 

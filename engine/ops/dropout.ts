@@ -7,6 +7,7 @@ import { normal, uniform } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { isFloat, showType } from "../types.ts";
 import { randomUniform } from "./create.ts";
+import { reshape } from "./movement.ts";
 
 /** x/(1 − p) where the uniform number u is at least p, else 0. */
 export const dropoutAt: Pointwise<Tensor> = fuse("dropout", (x, u, p) => select(u.ge(p), x.div(p.neg().add(1)), 0), {
@@ -21,12 +22,14 @@ export const dropoutAt: Pointwise<Tensor> = fuse("dropout", (x, u, p) => select(
 
 /**
  * Zeroes each element with probability `p` and divides the others by 1 − p.
- * @param p in [0, 1); 0 returns `x` itself
+ * @param p in [0, 1); 0 changes nothing, and the result shares memory with `x`
  * @param rng the stream to draw from; it is not advanced, so give every call its own: `rng.split("layer 3")`
  * @throws if p is outside [0, 1)
  */
 export function dropout(x: Tensor, p: number, rng: Rng): Tensor {
   check(p >= 0 && p < 1, () => `dropout: p must be in [0, 1), got ${p}`);
   check(isFloat(x.dtype), () => `dropout: expected a float tensor, got ${showType(x)}`);
-  return p === 0 ? x : dropoutAt(x, randomUniform(rng, x.shape, { device: x.device, dtype: x.dtype }), p);
+  return p === 0
+    ? reshape(x, x.shape)
+    : dropoutAt(x, randomUniform(rng, x.shape, { device: x.device, dtype: x.dtype }), p);
 }

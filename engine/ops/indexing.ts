@@ -33,7 +33,7 @@ import { eq } from "./pointwise.ts";
 export function checkIds(where: string, ids: Tensor, rows: number, isException?: (id: number) => boolean): void {
   checkTensor(where, ids);
   checkInt(where, ids);
-  const { hostInts } = ids;
+  const { hostInts } = ids.storage;
   if (hostInts === undefined) return;
   const wrong = outsideOf(hostInts, rows, isException);
   check(wrong < 0, () => `${where}: id ${hostInts[wrong]} at position ${wrong} is outside a table of ${rows} rows`);
@@ -318,7 +318,7 @@ function rowsSpec([src, ids, dest]: readonly TensorType[]): { rows: number; coun
  */
 export function writeRows(dest: Tensor, ids: Tensor, src: Tensor): void {
   checkIds("writeRows", ids, dest.shape[0] ?? 1, (id) => id < 0);
-  const written = ids.hostInts?.filter((id) => id >= 0).toSorted();
+  const written = ids.storage.hostInts?.filter((id) => id >= 0).toSorted();
   const repeated = written?.find((id, n) => id === written[n - 1]);
   check(repeated === undefined, () => `writeRows: row ${repeated} is written twice`);
   apply(writeRowsOp, [src, ids, dest], { axis: 0 });
@@ -356,5 +356,5 @@ export const castOp: OpDef<CastParams> = {
  * 2^24 are rounded in f32. Gradients pass between float types and not through integers.
  */
 export function cast<D extends DType>(x: Tensor, dtype: D): Tensor<D> {
-  return (x.dtype === dtype ? x : apply1(castOp, [x], { dtype })) as Tensor<D>;
+  return (x.dtype === dtype ? reshape(x, x.shape) : apply1(castOp, [x], { dtype })) as Tensor<D>;
 }

@@ -76,14 +76,17 @@ export const reshapeOp: OpDef<ShapeParams> = {
   ],
 };
 
-/** The same elements under another shape; one size may be −1 and is worked out. Shares memory with `x`. */
+/**
+ * The same elements under another shape; one size may be −1 and is worked out. Shares memory with `x`, as another tensor
+ * even where the shape stays: to dispose of one leaves the other.
+ */
 export function reshape(x: Tensor, shape: Shape): Tensor {
   checkMove("reshape", x, shape);
   const unknown = shape.indexOf(-1);
   const known = shape.reduce((size, n) => (n === -1 ? size : size * n), 1);
   check(unknown < 0 || x.size % known === 0, () => `reshape: ${showShape(x.shape)} does not fit ${showShape(shape)}`);
   const whole = unknown < 0 ? shape : shape.map((n, d) => (d === unknown ? x.size / known : n));
-  return sameShape(x.shape, whole) ? x : apply1(reshapeOp, [x], { shape: whole });
+  return apply1(reshapeOp, [x], { shape: whole });
 }
 
 export const broadcastToOp: OpDef<ShapeParams> = copyOp({
@@ -108,10 +111,10 @@ export const broadcastToOp: OpDef<ShapeParams> = copyOp({
   ],
 });
 
-/** `x` repeated along axes of size 1 and new leading axes. */
+/** `x` repeated along axes of size 1 and new leading axes; shares memory with `x` if there are none. */
 export function broadcastTo(x: Tensor, shape: Shape): Tensor {
   checkMove("broadcastTo", x, shape);
-  return sameShape(x.shape, shape) ? x : apply1(broadcastToOp, [x], { shape });
+  return sameShape(x.shape, shape) ? reshape(x, shape) : apply1(broadcastToOp, [x], { shape });
 }
 
 interface PermuteParams {
@@ -215,6 +218,16 @@ export function slice(x: Tensor, start: readonly number[], end: readonly number[
     value === undefined ? otherwise : value < 0 ? value + n : value;
   const from = x.shape.map((n, d) => at(start[d], n, 0));
   const size = x.shape.map((n, d) => at(end[d], n, n) - from[d]!);
+  const isInside = (n: number, d: number): boolean =>
+    Number.isInteger(from[d]) &&
+    Number.isInteger(size[d]) &&
+    from[d]! >= 0 &&
+    size[d]! >= 1 &&
+    from[d]! + size[d]! <= n;
+  check(
+    start.length <= x.rank && end.length <= x.rank && x.shape.every(isInside),
+    () => `slice: from ${showShape(start)} to ${showShape(end)} is no block of ${showShape(x.shape)}`,
+  );
   return apply1(sliceOp, [x], { start: from, size });
 }
 
@@ -235,9 +248,11 @@ export const padOp: OpDef<PadParams> = {
   infer([x], { before, after }) {
     const { shape, dtype } = x!;
     check(
-      before.length === shape.length && after.length === shape.length && [...before, ...after].every((n) => n >= 0),
+      before.length === shape.length &&
+        after.length === shape.length &&
+        [...before, ...after].every((n) => Number.isInteger(n) && n >= 0),
       () =>
-        `pad: before ${showShape(before)} and after ${showShape(after)} must be ≥ 0 for each axis of ` +
+        `pad: before ${showShape(before)} and after ${showShape(after)} must be integers ≥ 0 for each axis of ` +
         showShape(shape),
     );
     return [{ shape: shape.map((n, d) => before[d]! + n + after[d]!), dtype }];

@@ -179,12 +179,9 @@ function overAxes(
     y = step(y, axes[first]!, axes[last]! + 1);
     last = first - 1;
   }
-  return keepdims
-    ? reshape(
-        y,
-        x.shape.map((n, d) => (axes.includes(d) ? 1 : n)),
-      )
-    : y;
+  if (!keepdims && y !== x) return y;
+  const ones = x.shape.map((n, d) => (axes.includes(d) ? 1 : n)); // x itself, over no axis, as a tensor of its own
+  return reshape(y, ones);
 }
 
 function reduced(x: Tensor, options: ReduceOptions): number {
@@ -249,7 +246,7 @@ function sumShape(x: Tensor, { axis }: ReduceOptions): Shape {
 
 /** Sums `x` to `shape`, which must broadcast to x's: the adjoint of `broadcastTo`. */
 export function sumTo(x: Tensor, shape: Shape): Tensor {
-  if (sameShape(x.shape, shape)) return x;
+  if (sameShape(x.shape, shape)) return reshape(x, shape);
   const lead = x.rank - shape.length;
   const fits = lead >= 0 && shape.every((n, d) => n === 1 || n === x.shape[lead + d]);
   if (!fits) fail(`sumTo: ${showShape(shape)} does not broadcast to ${showShape(x.shape)}`);

@@ -9,10 +9,10 @@
  * folded into the weights, so the step may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { checkKeys, checkMethods, showValue } from "../../engine/options.ts";
 import { flag, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { AdvantageEstimator } from "./advantages/estimator.ts";
-import type { Aggregation } from "./aggregation.ts";
+import { type Aggregation, AGGREGATIONS } from "./aggregation.ts";
 import type { ImportanceCorrection } from "./importanceCorrection.ts";
 import { checkRolloutFilter, type RolloutFilter } from "./filter.ts";
 import type { WorldObjective } from "./world/echo.ts";
@@ -58,8 +58,11 @@ export type CriticOptions = OptionsOf<typeof CRITIC>;
 
 /** What is trained, as functions and numbers. */
 export interface Objective {
+  /** How rewards become an advantage for each of the agent's tokens: `grpo()`, `gae()`, …. */
   readonly advantage: AdvantageEstimator;
+  /** The loss of a token of the agent's: `ppoClip()`, `gspo()`, …. */
   readonly policyLoss: PolicyLoss;
+  /** How the tokens' losses become one number; TRL's `loss_type` chooses this. */
   readonly aggregation: Aggregation;
   /** L_max of `seq-mean-token-sum-norm`. */
   readonly maxLength?: number;
@@ -167,6 +170,7 @@ export function statisticsOf(objective: Objective): TokenStatistic[] {
 /** Throws if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("objective", objective, OBJECTIVE_KEYS);
+  checkParts(objective);
   const {
     advantage,
     policyLoss,
@@ -177,9 +181,7 @@ export function checkObjective(objective: Objective): void {
     rolloutFilter,
     rewardFrom = 0,
   } = objective;
-  const beta = betaOf(objective);
-  check(Number.isFinite(beta) && beta >= 0, () => `objective: kl.beta must be ≥ 0, got ${beta}`);
-  if (kl) checkKl(kl, advantage);
+  if (kl !== undefined) checkKl(kl, advantage);
   const needsValues = advantage.needs?.includes("values") ?? false;
   const estimator = `the advantage "${advantage.name}"`;
   check(
@@ -209,6 +211,28 @@ export function checkObjective(objective: Objective): void {
   clipOf(objective); // throws if the world losses disagree
 }
 
+/** Throws if a part is missing, or is of another kind: a name in the place of what it names, say. */
+function checkParts({ advantage, aggregation, world, tokenWeights, importanceCorrection, ...rest }: Objective): void {
+  const where = "objective";
+  checkMethods(where, "advantage", advantage, "an advantage estimator, such as grpo()", ["estimate"]);
+  checkPolicyLoss(where, rest.policyLoss);
+  check(
+    AGGREGATIONS.includes(aggregation),
+    () => `${where}: aggregation must be ${AGGREGATIONS.join(", ")}, got ${showValue(aggregation)}`,
+  );
+  for (const one of world === undefined ? [] : [world].flat())
+    checkMethods(where, "world", one, "a world model's loss, such as echo()", ["weights"]);
+  if (tokenWeights !== undefined)
+    checkMethods(where, "tokenWeights", tokenWeights, "a token weighting, such as actFocus()", ["weights"]);
+  if (importanceCorrection !== undefined)
+    checkMethods(where, "importanceCorrection", importanceCorrection, "importanceCorrection(…)", ["weights"]);
+}
+
+/** @throws if `loss` is none */
+export function checkPolicyLoss(where: string, loss: PolicyLoss): void {
+  checkMethods(where, "policyLoss", loss, "a policy loss, such as ppoClip()", ["tokenLoss"]);
+}
+
 /** Throws if answers are trained as actions, with parts that read of actions what answers do not have. */
 function checkAnswers({ trainObservations, policyLoss, tokenWeights, importanceCorrection, kl }: Objective): void {
   if (!trainObservations) return;
@@ -227,6 +251,9 @@ function checkAnswers({ trainObservations, policyLoss, tokenWeights, importanceC
 
 function checkKl(kl: KlOptions, advantage: AdvantageEstimator): void {
   checkKeys("kl", kl, ["beta", "estimator", "in", "clamp", "importance"]);
+  const { beta } = typeof kl.beta === "object" ? kl.beta : kl;
+  const isWeight = typeof beta === "number" && Number.isFinite(beta) && beta >= 0;
+  check(isWeight, () => `objective: kl.beta must be ≥ 0, got ${showValue(beta)}`);
   check(
     KL_ESTIMATORS.includes(kl.estimator),
     () => `kl: unknown estimator "${kl.estimator}", expected ${KL_ESTIMATORS.join(", ")}`,

@@ -22,6 +22,7 @@ import { dpo, type PolicyLoss } from "../methods/losses/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { PreferencePair } from "../train/supervised.ts";
 import { trainPreference } from "../train/loop.ts";
+import { checkTrainer } from "../train/trainerChecks.ts";
 
 /**
  * What `trainAgentQ` and `trainSelfRewarding` share: `iterations` rounds of making pairs, and `steps` training steps on
@@ -94,6 +95,7 @@ export async function* iteratePreferences(
   options: PreferenceLoopOptions,
   source: PairSource,
 ): AsyncGenerator<IterationReport, void, void> {
+  checkTrainer(who, { ...options, startStep: 0 });
   const { model, template, optimizer, lr, maxBatchTokens, iterations, startIteration = 0, steps, batchSize } = options;
   const { policyLoss = dpo(MARGIN_LOSS), imitation = IMITATION, rng } = options;
   for (const [name, value] of Object.entries({ iterations, steps, batchSize })) {

@@ -5,6 +5,7 @@
  * episodes.
  */
 import { check } from "../../engine/errors.ts";
+import { checkMethods, showValue } from "../../engine/options.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { Model, Schedule } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
@@ -12,7 +13,7 @@ import type { Metrics } from "../episode/metrics.ts";
 import { HINDSIGHT, type HindsightOptions } from "./hindsight.ts";
 import { IMITATE_EXPERT, type ImitateExpertOptions } from "./imitateExpert.ts";
 import type { PredictionOptions } from "./predictions.ts";
-import { type EpisodeRequest, rollout, type RolloutOptions } from "../play/rollout.ts";
+import { type EpisodeRequest, ROLLOUT, rollout, type RolloutOptions } from "../play/rollout.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import type { Curriculum, TaskChoice, TaskOutcome } from "./curriculum.ts";
@@ -66,15 +67,21 @@ export const DATA_KEYS = [
  * What a step of `trainRl` plays: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`.
  */
 export interface PlayOptions extends DataOptions {
+  /** The policy. */
   readonly model: Model;
+  /** How an episode becomes tokens. */
   readonly template: Template;
+  /** The world: a spec, whose `make` begins an episode. */
   readonly env: EnvironmentSpec;
+  /** What `env.make` is given; {} for the world's defaults. */
   readonly envOptions: EnvironmentOptions;
   /** Tasks per step. */
   readonly groups: number;
-  /** Episodes per task, which are compared with each other; at least 2 for a group baseline. */
+  /** Episodes per task, which are compared with each other; at least 2 for a group baseline. TRL's `num_generations`. */
   readonly groupSize: number;
+  /** Limits of an episode, and how tokens are drawn; {} for their defaults. */
   readonly rollout: RolloutOptions;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 
@@ -82,14 +89,31 @@ export interface PlayOptions extends DataOptions {
 export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "rollout"> & DataOptions): void {
   const { groups, groupSize, rollout: sampling, temperature } = options;
   const { dynamicSampling, expertPrefix, hindsight, imitateExpert } = options;
+  const areCounts = [groups, groupSize].every((n) => Number.isInteger(n) && n >= 1);
   check(
-    groupSize >= 1 && groups >= 1,
-    () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`,
+    areCounts,
+    () => `trainRl: groups and groupSize must be integers ≥ 1, got ${showValue(groups)} and ${showValue(groupSize)}`,
+  );
+  check(
+    sampling !== undefined,
+    () => "trainRl: rollout must be options of `rollout`, {} for its defaults, got missing",
+  );
+  ROLLOUT.read(sampling);
+  const isSchedule = temperature === undefined || typeof temperature === "function";
+  check(
+    isSchedule,
+    () => `trainRl: temperature must be a function of the step; a number is rollout.temperature, got ${temperature}`,
   );
   check(
     temperature === undefined || sampling.temperature === undefined,
     () => "trainRl: a temperature schedule and rollout.temperature; give one of them",
   );
+  const { exploration, curriculum, replay } = options;
+  if (exploration !== undefined)
+    checkMethods("trainRl", "exploration", exploration, "new Exploration({ epsilon })", ["apply"]);
+  if (curriculum !== undefined)
+    checkMethods("trainRl", "curriculum", curriculum, "a curriculum, such as new Learnability(…)", ["draw", "observe"]);
+  if (replay !== undefined) checkMethods("trainRl", "replay", replay, "new ReplayBuffer()", ["add", "draw"]);
   if (dynamicSampling) DYNAMIC_SAMPLING.read(dynamicSampling);
   check(
     dynamicSampling === undefined || groupSize >= 2,

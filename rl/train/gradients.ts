@@ -15,7 +15,17 @@
  * bits a policy gradient of 0 would then come out as a rounding error, which has a direction.
  */
 import { check } from "../../engine/errors.ts";
-import { add, mul, noGrad, scope, sum, type Tensor, type Tree, treeLeaves } from "../../engine/index.ts";
+import {
+  add,
+  mul,
+  noGrad,
+  scope,
+  sum,
+  type Tensor,
+  type Tree,
+  treeLeaves,
+  treeLeavesLike,
+} from "../../engine/index.ts";
 import { type Model, trainableOf, type ValueHead } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken } from "../episode/stream.ts";
@@ -201,7 +211,7 @@ const imitationOf = ({ trajectory, wWorld }: TokenRow): Float64Array =>
 
 /** Σ a·b over two trees of one structure. */
 function dot(a: Tree, b: Tree): Tensor {
-  const others = treeLeaves(b);
+  const others = treeLeavesLike(b, a, "gradients");
   const products = (): Tensor[] => treeLeaves(a).map((x, i) => sum(mul(x, others[i]!)));
   return noGrad(() => products().reduce((total, x) => add(total, x)));
 }

@@ -7,14 +7,14 @@
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { checkKeys, checkMethods } from "../../engine/options.ts";
 import { type Model, trainableOf } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { withColumns } from "../methods/columns.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
 import { dft } from "../methods/losses/supervised.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import { checkObjective, checkOffPolicy } from "../methods/objective.ts";
+import { checkObjective, checkOffPolicy, checkPolicyLoss } from "../methods/objective.ts";
 import { rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPredictions } from "../tasks/predictions.ts";
@@ -24,6 +24,7 @@ import { checkGradEvery } from "./gradients.ts";
 import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
 import { checkHead } from "./valuePretraining.ts";
+import { checkCritic, checkEnv, checkModel, checkTrainer } from "./trainerChecks.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
   imitationLoss,
@@ -43,15 +44,20 @@ import {
  * steps from `startStep` (default 0) up to `steps`.
  */
 export interface SftOptions extends TrainerOptions, SftRowOptions {
+  /** Episodes to imitate, as `demonstrate` makes them. */
   readonly demonstrations: readonly Trajectory[];
   /**
    * Other texts, of which as many are drawn, and their weight in the loss, 1 − η of AgentTuning; the demonstrations
    * have η. Default: there are none.
    */
   readonly general?: MixturePart;
+  /** Demonstrations in a step. */
   readonly batchSize: number;
+  /** Up to which step it trains. */
   readonly steps: number;
+  /** The first step, of a run that goes on. Default 0. */
   readonly startStep?: number;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 
@@ -97,8 +103,9 @@ const PREFERENCE_KEYS = [...TRAINER_KEYS, "pairs", "policyLoss", "reference", "b
 
 /** Supervised fine-tuning on demonstrations: −lp of the agent's tokens, a fresh random batch each step. */
 export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport, void, void> {
-  const { model, optimizer, lr, demonstrations, batchSize, steps, startStep = 0, rng } = options;
   checkKeys("trainSft", options, SFT_KEYS);
+  checkTrainer("trainSft", options);
+  const { model, optimizer, lr, demonstrations, batchSize, steps, startStep = 0, rng } = options;
   checkCount("trainSft", "batchSize", batchSize);
   check(demonstrations.length > 0, () => "trainSft: there are no demonstrations");
   const { observationWeight, loss, imitate, general } = options;
@@ -143,24 +150,31 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
  * and the steps from `startStep` (default 0) up to `steps`.
  */
 export interface PreferenceOptions extends TrainerOptions, PreferenceRowOptions {
+  /** Two answers to the same task each, of which one was preferred. */
   readonly pairs: readonly PreferencePair[];
   /** One of the pair losses: `dpo({ loss: "sigmoid" | "ipo" | "hinge" })`. */
   readonly policyLoss: PolicyLoss;
   /** The policy that the log-ratios refer to, frozen. Default for a model with an adapter: the model without it. */
   readonly reference?: Model;
+  /** Pairs in a step. */
   readonly batchSize: number;
+  /** Up to which step it trains. */
   readonly steps: number;
+  /** The first step, of a run that goes on. Default 0. */
   readonly startStep?: number;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 
 /** Preference optimisation (DPO and its relatives): a fresh random batch of pairs each step. */
 export async function* trainPreference(options: PreferenceOptions): AsyncGenerator<StepReport, void, void> {
+  checkKeys("trainPreference", options, PREFERENCE_KEYS);
+  checkTrainer("trainPreference", options);
   const { model, optimizer, lr, pairs, policyLoss, batchSize, steps, startStep = 0, rng } = options;
   const { reference = trainableOf(model).base } = options;
-  checkKeys("trainPreference", options, PREFERENCE_KEYS);
   check(pairs.length > 0, () => "trainPreference: there are no pairs");
   checkCount("trainPreference", "batchSize", batchSize);
+  checkPolicyLoss("trainPreference", policyLoss);
   const isOverPairs = policyLoss.name.startsWith("dpo");
   check(isOverPairs, () => `trainPreference: "${policyLoss.name}" is no loss over pairs; use dpo()`);
   check(reference !== undefined, () => "trainPreference: needs a reference model");
@@ -192,15 +206,18 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
 
 /** What is played (`PlayOptions`), and how it is trained on. */
 export interface RlOptions extends StepOptions, PlayOptions {
+  /** Up to which step it trains: TRL's `max_steps`. */
   readonly steps: number;
+  /** The first step, of a run that goes on. Default 0. */
   readonly startStep?: number;
+  /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
 
 /** Reinforcement learning: what a step does is in step.ts. */
 export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, void, void> {
-  const { model, template, rollout: sampling } = options;
   checkRl(options);
+  const { model, template, rollout: sampling } = options;
   const playEpisodes: PlayEpisodes = (requests, how) => rollout(model, template, requests, how);
   yield* trainFrom(options, {
     async play(step) {
@@ -216,8 +233,13 @@ export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, v
 
 /** @throws one clear line if the options do not fit together */
 export function checkRl(options: RlOptions): void {
-  const { objective, iterations = 1, reference = trainableOf(options.model).base, critic } = options;
   checkKeys("trainRl", options, RL_KEYS);
+  checkTrainer("trainRl", options);
+  checkEnv("trainRl", options.env);
+  if (options.reference !== undefined) checkModel("trainRl", "reference", options.reference);
+  if (options.critic !== undefined) checkCritic("trainRl", options.critic);
+  if (options.learners !== undefined) checkMethods("trainRl", "learners", options.learners, "Learners", ["pass"]);
+  const { objective, iterations = 1, reference = trainableOf(options.model).base, critic } = options;
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   if (options.predictions) checkPredictions(options.predictions, objective);

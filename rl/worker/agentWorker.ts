@@ -7,6 +7,7 @@ import type { Files } from "../../nn/index.ts";
 import type {
   AgentPlayOptions,
   Answered,
+  Failure,
   FromWorker,
   Order,
   PlayedEpisode,
@@ -29,6 +30,13 @@ export interface AgentWorkerOptions {
    * the page has, such as its document. Default: the agent has an environment of its own, in the worker.
    */
   readonly environment?: EnvironmentSpec;
+}
+
+/** The error of the worker as the page sees it: its sentence, and the lines of its stack in the worker. */
+function errorOf({ error: message, stack }: Failure): Error {
+  const error = new Error(message);
+  if (stack !== undefined) error.stack = stack;
+  return error;
 }
 
 interface Waiting {
@@ -175,7 +183,7 @@ export class AgentWorker<Settings = void> {
   #settle(id: number, answer: Answered<unknown>): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
-    if ("error" in answer) waiting?.failed(new Error(answer.error));
+    if ("error" in answer) waiting?.failed(errorOf(answer));
     else waiting?.done(answer.value);
   }
 

@@ -3,7 +3,7 @@
  * asks for. It imports types only, so that a page need not load the library.
  */
 import type { Environment, EnvironmentSpec, StepResult } from "../../environments/index.ts";
-import { type Answered, type EnvironmentCall, textOf } from "./messages.ts";
+import { type Answered, type EnvironmentCall, failureOf } from "./messages.ts";
 
 /** Live episodes of an environment, by number. */
 export class EnvironmentHost {
@@ -27,7 +27,7 @@ export class EnvironmentHost {
       this.#live.set(call.episode, environment);
       return { value: await environment.reset(call.seed) };
     } catch (error) {
-      return { error: textOf(error) };
+      return failureOf(error);
     }
   }
 

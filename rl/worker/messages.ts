@@ -61,8 +61,13 @@ export type FromWorker =
   | { readonly to: "result"; readonly id: number; readonly answer: Answered<unknown> }
   | { readonly to: "environment"; readonly id: number; readonly call: EnvironmentCall };
 
+/** Why nothing came of a call, and where it failed, on that side. */
+export interface Failure {
+  readonly error: string;
+  readonly stack?: string | undefined;
+}
 /** What came of a call, or why nothing did. */
-export type Answered<T> = { readonly value: T } | { readonly error: string };
+export type Answered<T> = { readonly value: T } | Failure;
 
 /** One end of a connection: a Worker, the global object in a worker, a MessagePort. */
 export interface Port {
@@ -72,4 +77,5 @@ export interface Port {
   start?(): void;
 }
 
-export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+export const failureOf = (error: unknown): Failure =>
+  error instanceof Error ? { error: error.message, stack: error.stack } : { error: String(error) };

@@ -3,7 +3,7 @@
  * so that training never blocks the page.
  */
 import { check, fail } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { checkKeys, showValue } from "../../engine/options.ts";
 import type { EnvironmentSpec, StepResult } from "../../environments/index.ts";
 import { type Files, modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/index.ts";
 import { assign, treeEntries } from "../../engine/index.ts";
@@ -16,12 +16,12 @@ import { checkRl, type RlOptions, trainRl } from "../train/loop.ts";
 import {
   type AgentPlayOptions,
   type Answered,
+  failureOf,
   type EnvironmentCall,
   type FromWorker,
   type Order,
   type PlayedEpisode,
   type Port,
-  textOf,
   type ToWorker,
 } from "./messages.ts";
 import { pageEnvironment } from "./pageEnvironment.ts";
@@ -116,7 +116,7 @@ export function serveAgent(
         .then(() => perform(order, id, asOf))
         .then(
           (value) => send({ to: "result", id, answer: { value } }),
-          (error: unknown) => send({ to: "result", id, answer: { error: textOf(error) } }),
+          (error: unknown) => send({ to: "result", id, answer: failureOf(error) }),
         );
     }
   });
@@ -131,7 +131,10 @@ class Agent {
   readonly #options: Omit<RlOptions, "steps" | "startStep">;
   #step = 0;
 
-  constructor({ memories = {}, ...options }: ServedAgent) {
+  constructor(served: ServedAgent) {
+    const isAgent = typeof served === "object" && (served as unknown) !== null;
+    check(isAgent, () => `serveAgent: create must return an agent, options of trainRl, got ${showValue(served)}`);
+    const { memories = {}, ...options } = served;
     checkRl({ ...options, steps: 0 });
     this.#served = options;
     this.#memories = memories;

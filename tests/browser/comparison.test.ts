@@ -256,6 +256,17 @@ test("fits a phone; no page complained or asked for anything but itself", async 
     .locator("th[scope=row]")
     .evaluateAll((heads) => heads.filter((head) => head.scrollWidth > head.clientWidth).length);
   expect(wide).toBe(0);
+  // Names are broken between words: as many lines as words at most, and not a letter in each.
+  const broken = await page.locator("th[scope=row]").evaluateAll((heads) =>
+    heads.flatMap((head) => {
+      const range = document.createRange();
+      range.selectNodeContents(head);
+      const lines = new Set([...range.getClientRects()].map((box) => box.top)).size;
+      const name = head.textContent ?? "";
+      return lines > name.split(/[ +]/).length ? [`${name}: ${lines} lines`] : [];
+    }),
+  );
+  expect(broken).toEqual([]);
   const boxes = await Promise.all(["grpo", "told"].map((agent) => wayOf(page, agent).boundingBox()));
   expect(boxes[1]!.y).toBeGreaterThanOrEqual(boxes[0]!.y + boxes[0]!.height); // one below the other
   expect(problems).toEqual([]);

@@ -50,13 +50,17 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
 
   for (const [name, signal, startFirst] of [
     ["stopped", "SIGINT", startFromSource],
+    ["closed", "SIGHUP", start],
     ["killed", "SIGKILL", start],
   ] as const) {
     const first = startFirst("cli/main.ts", [...ONE_AGENT, "--name", name, ...STEPS]);
     await until(first, "reinforcement learning");
     process.kill(-first.child.pid!, signal); // the whole group, as a terminal's Ctrl-C does
     const code = await first.done;
-    if (signal === "SIGINT") expect([0, 130], first.seen()).toContain(code);
+    if (signal !== "SIGKILL") {
+      expect([0, 130], first.seen()).toContain(code);
+      expect(existsSync(join(folder, `runs/${name}.pid`)), "its lock").toBe(false);
+    }
     pretendItTook(1000, name);
     const second = start("cli/main.ts", ["--resume", join("runs", name), "--device", "wasm"]);
     expect(await second.done, second.seen()).toBe(0);

@@ -9,7 +9,7 @@ import { add, mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { treeLeaves } from "../../engine/tree.ts";
+import { type Tree, treeLeaves } from "../../engine/tree.ts";
 import {
   accumulateGrads,
   AdamW,
@@ -126,6 +126,41 @@ describe.each([
     ]);
   });
 
+  it("gradients meet parameters and totals by name, however their keys are sorted", async () => {
+    // lr 1 and a first step: AdamW moves each parameter by −sign(g) (algorithm 2 with m̂/√v̂ = ±1).
+    const one = (x: number): Tensor => tensor([x], { device });
+    const params = { a: one(0), deep: { list: [one(0), one(0)], b: one(0) } };
+    const optimizer = new AdamW(params, { lr: 1, weightDecay: 0 });
+    optimizer.step({ deep: { b: one(-1), list: [one(1), one(-1)] }, a: one(1) });
+    const moved = await readAll(treeLeaves(params));
+    [-1, -1, 1, 1].forEach((to, i) => expect(moved[i]![0]).toBeCloseTo(to, 4));
+
+    const total = accumulateGrads({ a: one(1), b: one(10) }, { b: one(100), a: one(1000) });
+    expect(await readAll([total.a, total.b])).toEqual([[1001], [110]]);
+  });
+
+  it("a gradient that is missing, has another name or another shape is an error that names it, and changes nothing", async () => {
+    const one = (x: number): Tensor => tensor([x], { device });
+    const params = { a: one(0), deep: { b: one(0) } };
+    const optimizer = new AdamW(params, { lr: 1 });
+    const total = { a: one(3), deep: { b: one(4) } };
+    const wrong: readonly (readonly [Tree, string])[] = [
+      [{ a: one(1), deep: { c: one(1) } }, 'missing "deep.b", unknown "deep.c"'],
+      [{ a: one(1) }, 'missing "deep.b"'],
+      [{ a: one(1), deep: { b: undefined } }, 'missing "deep.b"'],
+      [{ a: one(1), deep: { b: one(1) }, more: [one(1)] }, 'unknown "more.0"'],
+      [{ a: one(1), deep: { b: one(1), constructor: one(1) } }, 'unknown "deep.constructor"'],
+      [{ a: one(1), "deep.b": one(1) }, "nested differently"],
+      [{ a: one(1), deep: { b: sum(one(1)) } }, 'the gradient of "deep.b" has shape [], expected [1]'],
+    ];
+    for (const [grads, message] of wrong) {
+      expect(() => optimizer.step(grads as typeof params), message).toThrow(message);
+      expect(() => accumulateGrads<Tree>(total, grads), message).toThrow(message);
+    }
+    expect(optimizer.state.step).toBe(0);
+    expect(await readAll(treeLeaves([params, total]))).toEqual([[0], [0], [3], [4]]);
+  });
+
   it("the norm is over the whole tree; steps leave no memory behind", async () => {
     const grads = make([Array<number>(15).fill(2), Array<number>(7).fill(-2)]);
     expect(await globalNorm({ a: grads[0]!, b: [grads[1]!] }).item()).toBeCloseTo(2 * Math.sqrt(22), 5);
@@ -186,7 +221,7 @@ describe.each([
     expect(build({ weight_decay: 1 } as AdamWOptions)).toThrow("did you mean 'weightDecay'?");
     const optimizer = new AdamW(params);
     const grads = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]);
-    expect(() => optimizer.step(grads.slice(1))).toThrow("AdamW: 2 parameters, but 1 gradients");
+    expect(() => optimizer.step(grads.slice(1))).toThrow('AdamW: gradients and parameters: missing "1"');
     expect(() => optimizer.step([grads[0]!, grads[0]!])).toThrow('the gradient of "1" has shape [3, 5], expected [7]');
     expect(() => optimizer.step(grads, NaN)).toThrow("AdamW: lr must be ≥ 0, got NaN");
     expect(() => optimizer.resume(-1)).toThrow("step must be an integer ≥ 0, got -1");

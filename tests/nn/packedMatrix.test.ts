@@ -180,7 +180,7 @@ describe("products", () => {
       const bias = randomNormal(rng.split("bias"), [n], { device: on });
       for (const m of [1, 2, 3, 4, 7, 70]) {
         const x = randomNormal(rng.split(m), [m, k], { device: on });
-        const g = randomNormal(rng.split(-m), [m, n], { device: on });
+        const g = randomNormal(rng.split(1000 + m), [m, n], { device: on });
         const loss = (times: (x: Tensor) => Tensor) =>
           valueAndGrad((x: Tensor) => {
             const y = times(x);

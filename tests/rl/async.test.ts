@@ -128,7 +128,7 @@ describe("what does not fit together is said in one line", () => {
     ["maxRestarts must be an integer ≥ 0, got -2", { maxRestarts: -2 }],
     ["patience must be > 0, got 0", { patience: 0 }],
     ["localWorkers: expected 1 to 64 workers, got 0", { workers: 0 }],
-    ["groups and groupSize must be ≥ 1, got 0 and 3", { groups: 0 }],
+    ["groups and groupSize must be integers ≥ 1, got 0 and 3", { groups: 0 }],
     ["did you mean 'groups'?", { gruops: 2 } as Partial<AsyncRlOptions>],
     [
       "reinforce has no ratio, and nothing else makes up for a policy that is up to 1 steps old",

@@ -344,7 +344,7 @@ describe("what goes wrong", () => {
     const model = endingModel(device);
     const once = (overrides: Partial<RlOptions>): Promise<StepReport[]> =>
       reportsOf(trainRl(toyRlOptions(model, { steps: 1, ...overrides })));
-    await expect(once({ groups: 0 })).rejects.toThrow("groups and groupSize must be ≥ 1, got 0 and 3");
+    await expect(once({ groups: 0 })).rejects.toThrow("groups and groupSize must be integers ≥ 1, got 0 and 3");
     await expect(once({ iterations: 0 })).rejects.toThrow("iterations must be an integer ≥ 1, got 0");
     // A correction is made once in a step: the second pass is off-policy with it, too.
     for (const own of [{}, { importanceCorrection: importanceCorrection() }]) {

@@ -201,7 +201,7 @@ describe("what fails", () => {
     );
     await expect(good.play({ seed: [1] } as never)).rejects.toThrow("AgentWorker.play");
     const wrong = served({}, (settings) => ({ ...agentOf(settings), groups: 0 }));
-    await expect(wrong.create({ seed: 1 })).rejects.toThrow("trainRl: groups and groupSize must be ≥ 1");
+    await expect(wrong.create({ seed: 1 })).rejects.toThrow("trainRl: groups and groupSize must be integers ≥ 1");
   });
 
   it("a critic cannot be saved", async () => {

@@ -10,6 +10,7 @@ import { fail } from "../../engine/errors.ts";
 import { makeFolder } from "../../node/disk.ts";
 import { report } from "../../node/flags.ts";
 import { outliveOutput, outputTaken } from "../../node/output.ts";
+import { STOP_SIGNALS } from "../../node/interrupt.ts";
 import { lockFolder } from "../../node/lock.ts";
 import type { Job } from "./job.ts";
 import { messenger } from "./messages.ts";
@@ -22,9 +23,7 @@ async function main(): Promise<number> {
   outliveOutput();
   const job = JSON.parse(process.argv[2] ?? fail("cell: expected a job")) as Job;
   const stop = new AbortController();
-  const onInterrupt = (): void => stop.abort(new Error("interrupted"));
-  process.on("SIGINT", onInterrupt);
-  process.on("SIGTERM", onInterrupt);
+  for (const signal of STOP_SIGNALS) process.on(signal, () => stop.abort(new Error("interrupted")));
   // If the parent was killed, nobody reads the messages, and the next comparison needs the folder.
   process.on("disconnect", () => process.exit(1));
   makeFolder(dirname(job.path));

@@ -17,7 +17,7 @@ import { Progress } from "./progress.ts";
 import { bar, sparkline } from "./spark.ts";
 import { scoreLine, tableLines, type Table } from "./table.ts";
 import { sideBySideLines, transcriptLines } from "./transcript.ts";
-import { fit, textWidth, truncate, wrap } from "./width.ts";
+import { fit, textWidth, truncate, wrapWords } from "./width.ts";
 
 const HIDE_CURSOR = "\u001b[?25l";
 const SHOW_CURSOR = "\u001b[?25h";
@@ -88,7 +88,7 @@ export function createLive(options: ResolvedOptions): Display {
     if (closed) return;
     const lines = visible(text)
       .split("\n")
-      .flatMap((line) => wrap(line, width() - 2));
+      .flatMap((line) => wrapWords(line, width() - 2));
     draw(lines.map((line, i) => `${i === 0 ? style.accent("•") : " "} ${line}`));
   };
 

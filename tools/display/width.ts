@@ -74,6 +74,27 @@ export function fit(text: string, width: number, align: "left" | "right" = "left
   return align === "left" ? cut + space : space + cut;
 }
 
+/**
+ * Breaks a line between words into pieces of at most `width` cells; a word that is longer is broken where it must be.
+ * There is at least one piece.
+ */
+export function wrapWords(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line: string | undefined;
+  for (const word of text.split(" ")) {
+    const joined: string = line === undefined ? word : `${line} ${word}`;
+    if (textWidth(joined) <= width) {
+      line = joined;
+      continue;
+    }
+    if (line !== undefined && line !== "") lines.push(line);
+    const pieces = wrap(word, width);
+    lines.push(...pieces.slice(0, -1));
+    line = pieces.at(-1)!;
+  }
+  return [...lines, line ?? ""];
+}
+
 /** Breaks a line anywhere into pieces of at most `width` cells, as a terminal does. There is at least one piece. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];

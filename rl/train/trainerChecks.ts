@@ -1,0 +1,53 @@
+/** What every training loop needs: one clear error where something is missing, or is of another kind. */
+import { check } from "../../engine/errors.ts";
+import type { Rng } from "../../engine/index.ts";
+import { checkMethods, showValue } from "../../engine/options.ts";
+import type { Model } from "../../nn/index.ts";
+import type { EnvironmentSpec } from "../../environments/index.ts";
+import type { Critic } from "./update.ts";
+import type { TrainerOptions } from "./step.ts";
+
+/** Options of a loop that goes on for a number of steps. */
+interface LoopOptions extends TrainerOptions {
+  readonly steps: number;
+  readonly startStep?: number;
+  readonly rng: Rng;
+}
+
+/** @throws if something that a loop needs is missing or of another kind; the message begins with `where` */
+export function checkTrainer(where: string, options: LoopOptions): void {
+  const { model, template, lr, steps, startStep = 0, rng } = options;
+  checkModel(where, "model", model);
+  checkMethods(where, "template", template, "new Template(tokenizer)", ["appendTask", "appendSampled"]);
+  checkOptimizer(where, "optimizer", options.optimizer);
+  const isSchedule = typeof lr === "function";
+  check(isSchedule, () => `${where}: lr must be a function of the step, schedule({ lr: 1e-3 }), got ${showValue(lr)}`);
+  const isCount = (n: number): boolean => (Number.isInteger(n) || n === Infinity) && n >= 0;
+  check(isCount(steps), () => `${where}: steps must be an integer ≥ 0, got ${showValue(steps)}`);
+  check(isCount(startStep), () => `${where}: startStep must be an integer ≥ 0, got ${showValue(startStep)}`);
+  checkMethods(where, "rng", rng, "a stream of random numbers, new Rng(0)", ["split", "uniform"]);
+}
+
+/** @throws if `model` is none */
+export function checkModel(where: string, name: string, model: Model): void {
+  const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+  const isModel = isObject(model) && isObject(model.config) && isObject(model.params);
+  check(isModel, () => `${where}: ${name} must be a model { config, params }, got ${showValue(model)}`);
+}
+
+const checkOptimizer = (where: string, name: string, optimizer: unknown): void =>
+  checkMethods(where, name, optimizer, "an optimiser, new AdamW(trainableOf(model).params)", ["step", "resume"]);
+
+/** @throws if it lacks a head or what trains it */
+export function checkCritic(where: string, critic: Critic): void {
+  const isHead = typeof critic === "object" && critic !== null && typeof critic.head === "object";
+  check(isHead, () => `${where}: critic must be { head, optimizer }, got ${showValue(critic)}`);
+  checkOptimizer(where, "critic.optimizer", critic.optimizer);
+}
+
+/** @throws if `env` is no spec; an episode that a spec has made is none */
+export function checkEnv(where: string, env: EnvironmentSpec): void {
+  const isEpisode = "reset" in Object(env);
+  const spec = isEpisode ? "the environment's spec and not what its make() returned" : "the spec of an environment";
+  checkMethods(where, "env", env, `${spec}, an object with make()`, ["make"]);
+}
