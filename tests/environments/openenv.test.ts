@@ -98,6 +98,12 @@ describe("a session", () => {
     ["JSON that is no frame", (link) => link.json([1]), /a frame that is not \{ type, data \}: "\[1\]"/],
     ["a frame without data", (link) => link.json({ type: "observation" }), /not \{ type, data \}/],
     ["too long", (link) => link.text("x".repeat(10_000_001)), /a frame of 10000001 letters, more than 10000000/],
+    [
+      "deep",
+      (link) =>
+        link.text(`{"type":"observation","data":{"observation":{"a":${"[".repeat(20_000)}${"]".repeat(20_000)}}}}`),
+      /a frame of more than 1000 levels/,
+    ],
     ["bytes", (link) => link.raw(frame(2, Buffer.from("{}"))), /a frame that is not text/],
     ["another type", (link) => link.json({ type: "state", data: {} }), /expected a frame of type "observation", got/],
     ["no observation", (link) => link.json({ type: "observation", data: { reward: 1 } }), /an observation that is an/],
