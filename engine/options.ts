@@ -59,6 +59,9 @@ export function showValue(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+/** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
+export const LONGEST_TIMER = 2 ** 31 - 1;
+
 /**
  * Whether plain data has more than so many levels. What others sent may have more than the stack: `JSON.parse` reads
  * it, `JSON.stringify` and most who walk it do not.

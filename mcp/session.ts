@@ -5,7 +5,7 @@
  * not prompts, resources or sampling.
  */
 import { WorldgradError } from "../engine/errors.ts";
-import { nestsBeyond, showValue } from "../engine/options.ts";
+import { LONGEST_TIMER, nestsBeyond, showValue } from "../engine/options.ts";
 import { endTree, ServerProcess } from "./process.ts";
 import { type Fields, isFields, type McpTool, MOST_LEVELS, type ToolCall, type ToolResult } from "./toolCall.ts";
 
@@ -65,9 +65,6 @@ interface Transport {
 const STDERR_SHOWN = 400;
 /** Milliseconds until a server at an address has to have ended a session that it is told to end. */
 const FAREWELL = 2000;
-/** The library's own time-out never ends a call: its error would look like a server's (`within` is ours). */
-const NEVER = 2 ** 31 - 1;
-
 async function loadSdk<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load();
@@ -82,7 +79,8 @@ async function loadSdk<T>(load: () => Promise<T>): Promise<T> {
 
 /**
  * What `start` resolves to, unless the time is over or `signal` is aborted first: then this rejects, whatever becomes of
- * it, and the signal that `start` got is aborted. Leaves neither timer nor listener behind.
+ * it, and the signal that `start` got is aborted. The library's own time-out never ends a call: its error would look like
+ * a server's. Leaves neither timer nor listener behind.
  */
 function within<T>({ timeout, signal }: Patience, where: string, start: (limits: Limits) => Promise<T>): Promise<T> {
   const own = new AbortController();
@@ -97,10 +95,11 @@ function within<T>({ timeout, signal }: Patience, where: string, start: (limits:
       own.abort(reason);
     };
     const onAbort = (): void => stop(signal?.reason);
-    const timer = setTimeout(() => stop(new McpError("TIMEOUT", `${where}no answer within ${timeout} ms`)), timeout);
+    const late = (): void => stop(new McpError("TIMEOUT", `${where}no answer within ${timeout} ms`));
+    const timer = setTimeout(late, Math.min(timeout, LONGEST_TIMER));
     if (signal?.aborted) return onAbort();
     signal?.addEventListener("abort", onAbort);
-    start({ signal: own.signal, timeout: NEVER }).finally(tidy).then(resolve, reject);
+    start({ signal: own.signal, timeout: LONGEST_TIMER }).finally(tidy).then(resolve, reject);
   });
 }
 
@@ -192,8 +191,10 @@ class Wire {
    */
   #fail(error: unknown, where: string): never {
     if (this.ended) throw this.ended;
-    const isServers = error instanceof this.#types.McpError;
-    throw new McpError(isServers ? "REFUSED" : "LOST", `${where}${oneLine(error)}${isServers ? "" : this.#trouble}`);
+    if (error instanceof this.#types.McpError) throw new McpError("REFUSED", `${where}${oneLine(error)}`);
+    const lost = new McpError("LOST", `${where}${oneLine(error)}${this.#trouble}`);
+    if (hasForgotten(error)) this.ended = lost;
+    throw lost;
   }
 
   async close(): Promise<void> {
@@ -205,6 +206,15 @@ class Wire {
     if (typeof pid === "number" && globalThis.process.platform === "win32") endTree(pid);
     await this.#client.close().catch(() => undefined);
   }
+}
+
+/**
+ * Whether a server at an address no longer knows the session, as after a restart: 404 by the specification, others say
+ * 400 or 401. A shared session would otherwise stay of no use (modelcontextprotocol/rust-sdk#733). 408 and 429 pass.
+ */
+function hasForgotten(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return typeof code === "number" && code >= 400 && code < 500 && code !== 408 && code !== 429;
 }
 
 /** An error's message; of an answer that breaks the protocol, the first of the places that do. */
@@ -257,7 +267,7 @@ async function toolsOf(wire: Wire, limits: Limits, mostBytes: number): Promise<r
   do {
     read.add(cursor);
     // With a signal of each page's own: the library's client leaves its listeners on it.
-    const page = await within({ timeout: NEVER, signal: limits.signal }, "", (own) =>
+    const page = await within({ timeout: LONGEST_TIMER, signal: limits.signal }, "", (own) =>
       wire.ask("tools/list", cursor === undefined ? {} : { cursor }, own, "tools/list"),
     );
     size += JSON.stringify(page).length;

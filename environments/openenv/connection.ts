@@ -10,7 +10,7 @@
  * Runs in browsers and in Node: the class of the socket is given (see `session.ts`).
  */
 import { WorldgradError } from "../../engine/errors.ts";
-import { nestsBeyond, showValue } from "../../engine/options.ts";
+import { LONGEST_TIMER, nestsBeyond, showValue } from "../../engine/options.ts";
 
 /** What this client uses of a WebSocket: the standard class of browsers and Node ≥ 22, or that of the package `ws`. */
 export interface SocketLike {
@@ -121,7 +121,7 @@ function within<T>(
     const onAbort = (): void => stop(reasonOf(signal!));
     const timer = setTimeout(
       () => stop(new OpenEnvError("TIMEOUT", `openenv: ${what} took longer than ${timeout} ms`)),
-      timeout,
+      Math.min(timeout, LONGEST_TIMER),
     );
     if (signal?.aborted) return onAbort();
     signal?.addEventListener("abort", onAbort, { once: true });

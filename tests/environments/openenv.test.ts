@@ -92,6 +92,11 @@ describe("a session", () => {
     expect(await env.step({ message: "" })).toMatchObject({ reward: 0 });
   });
 
+  it("waits as long as a timer can where the time-out is longer, instead of a millisecond", async () => {
+    const env = await session(await serve(), { timeout: 3e9 }); // nodejs/node#4541
+    expect(await env.reset({ seed: 3 })).toMatchObject({ done: false });
+  });
+
   it.each<[string, (link: Link) => void, RegExp]>([
     ["text that is not JSON", (link) => link.text("{oops"), /a frame that is not JSON: "{oops"/],
     ["NaN, which is not JSON", (link) => link.text('{"type":"observation","data":{"reward":NaN}}'), /not JSON/],

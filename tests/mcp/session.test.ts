@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import process from "node:process";
 import { afterEach, describe, expect, it } from "vitest";
+import { mcp } from "../../mcp/index.ts";
 import { McpError, type McpSession, openSession } from "../../mcp/session.ts";
 import { programAt } from "../support/programs.ts";
 
@@ -96,6 +97,55 @@ describe("a list of tools", () => {
     );
     expect((await problem(session("no schema"))).message).toMatch(/no list of tools: inputSchema of a is missing$/);
   });
+});
+
+it("a time-out beyond that of timers is as long as a timer can be, not a millisecond", async () => {
+  const made = await session("", 3e9);
+  expect(await made.call({ name: "pid", arguments: {} }, { timeout: 3e9 })).toMatchObject({ content: [{}] });
+});
+
+it("a server at an address that has forgotten its sessions costs the episode, not all that come", async () => {
+  const known = new Set<string>();
+  let count = 0;
+  const server = createServer((request, response) => {
+    const text: string[] = [];
+    request.setEncoding("utf8").on("data", (chunk: string) => text.push(chunk));
+    request.on("end", () => {
+      if (request.method !== "POST") return response.writeHead(405).end();
+      const { id, method } = JSON.parse(text.join("")) as { id?: number; method: string };
+      const session = request.headers["mcp-session-id"];
+      const answer = (result: object, headers: object = {}): unknown => {
+        response.writeHead(200, { "content-type": "application/json", ...headers });
+        return response.end(JSON.stringify({ jsonrpc: "2.0", id, result }));
+      };
+      if (method === "initialize") {
+        known.add(`s${++count}`);
+        const result = { protocolVersion: "2025-06-18", capabilities: {}, serverInfo: { name: "x", version: "1" } };
+        return answer(result, { "mcp-session-id": `s${count}` });
+      }
+      // By the specification; the message has the code that the client's library has for a time-out.
+      if (!known.has(String(session))) return response.writeHead(404).end('{"error":{"code":-32001}}');
+      if (id === undefined) return response.writeHead(202).end();
+      if (method === "tools/list") return answer({ tools: [{ name: "who", inputSchema: { type: "object" } }] });
+      return answer({ content: [{ type: "text", text: String(session) }] });
+    });
+  });
+  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  const reward = (): undefined => undefined;
+  const spec = mcp({ server: { url }, tools: "all", share: true, task: () => "t", reward, timeout });
+  const play = async (): Promise<string> => {
+    const env = spec.make();
+    await env.reset(0);
+    return (await env.step("who")).observation;
+  };
+  expect(await play()).toBe("s1");
+  known.clear();
+  expect(await problem(play())).toMatchObject({ code: "LOST" });
+  expect(await play()).toBe("s2");
+  await spec.close();
+  server.closeAllConnections();
+  await new Promise((closed) => server.close(closed));
 });
 
 it("a server at an address that never answers a notification, or a farewell, holds nobody up", async () => {
