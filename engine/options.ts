@@ -80,6 +80,18 @@ export function showValue(value: unknown): string {
 const hasOwnWords = (value: unknown): boolean =>
   typeof value === "object" && value !== null && !Array.isArray(value) && "toJSON" in value;
 
+/** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
+export const LONGEST_TIMER = 2 ** 31 - 1;
+
+/**
+ * Whether plain data has more than so many levels. What others sent may have more than the stack: `JSON.parse` reads
+ * it, `JSON.stringify` and most who walk it do not.
+ */
+export function nestsBeyond(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => nestsBeyond(inner, levels - 1));
+}
+
 /** Longer words have no near ones: the time goes with the product of two lengths, and others may write them. */
 const LONGEST_WORD = 64;
 

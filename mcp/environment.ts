@@ -96,7 +96,9 @@ const MCP = options("mcp", {
   finish: text("answer", "the word that ends an episode, with the answer behind it; empty: there is none"),
   maxTurns: number(16, "actions until the episode ends", { integer: true, min: 1 }),
   describe: flag(true, "whether the task ends with a line for each tool"),
-  timeout: number(8_000, "milliseconds for starting the server and for each call", { above: 0 }),
+  timeout: number(8_000, "milliseconds for starting the server with its list of tools, and for each call", {
+    above: 0,
+  }),
   late: inCode<"mask" | "tell">(
     "what a call that takes too long does: `mask` (the default) ends the episode, `tell` tells the agent",
     '"mask" or "tell"',
@@ -104,7 +106,10 @@ const MCP = options("mcp", {
   ),
   maxResultChars: number(4_000, "characters of a result; more are cut in the middle", { integer: true, min: 1 }),
   maxActionChars: number(16_000, "characters of an action; a longer one is refused", { integer: true, min: 1 }),
-  maxMessageBytes: number(10_000_000, "bytes of a message of the server", { integer: true, min: 1 }),
+  maxMessageBytes: number(10_000_000, "bytes of a message of the server, and of its list of tools", {
+    integer: true,
+    min: 1,
+  }),
   share: flag(false, "whether all episodes have one session; for servers that keep no state"),
   expert: inCode<(episode: McpEpisode) => string>("the expert's next action", "a function", isFunction),
   actions: inCode<readonly string[]>("actions of a novice, for the random baseline", "a list of texts", isTexts),

@@ -8,10 +8,10 @@
  *     get-sum 2 3                                           spaces; values without a name fill the required arguments
  *
  * An argument's type comes from the tool's schema: `2` is a number if the schema asks for a number, and a text if it
- * asks for a text. The server checks arguments; here only calls are refused that no server could accept.
+ * asks for a text; `"2"` is a text wherever one may be. The server checks arguments; here only calls are refused that no server could accept.
  */
-import { fail } from "../engine/errors.ts";
-import { nearest, showValue } from "../engine/options.ts";
+import { check, fail } from "../engine/errors.ts";
+import { nearest, nestsBeyond, showValue } from "../engine/options.ts";
 
 /** A JSON object. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -55,7 +55,11 @@ export function describeTools(tools: readonly McpTool[]): string {
     .join("\n");
 }
 
-const isFields = (value: unknown): value is Fields =>
+/** Levels of arguments and answers; Python's JSON, for one, writes no deeper. `JSON.stringify` fails at some thousands. */
+export const MOST_LEVELS = 1000;
+
+/** Whether it is a JSON object. */
+export const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 function partsOf(schema: Fields): { properties: Readonly<Record<string, Fields>>; required: readonly string[] } {
@@ -110,7 +114,9 @@ function fromJson(text: string): ToolCall {
       return fail(`${name}: the arguments are no valid JSON: ${showValue(given)}`);
     }
   }
-  return isFields(args) ? { name, arguments: args } : fail(`${name}: "arguments" must be an object`);
+  return isFields(args)
+    ? { name, arguments: shallow(`${name}: "arguments"`, args) }
+    : fail(`${name}: "arguments" must be an object`);
 }
 
 /** `word`, `name=value`, values in single or double quotes (a backslash keeps the next character as it is). */
@@ -118,7 +124,8 @@ const WORD = /(?:([\w.-]+)=)?(?:"((?:\\[^]|[^"\\])*)"|'((?:\\[^]|[^'\\])*)'|([^\
 
 function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
   const name = /^\S+/.exec(text)?.[0] ?? fail("the action is empty; name a tool");
-  const { properties, required } = partsOf(toolNamed(name, tools).inputSchema);
+  const { inputSchema } = toolNamed(name, tools);
+  const { properties, required } = partsOf(inputSchema);
   const args: Record<string, unknown> = {};
   const free = [...required, ...Object.keys(properties).filter((word) => !required.includes(word))];
   const put = (key: string, value: string, isQuoted: boolean): void => {
@@ -129,7 +136,7 @@ function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
       fail(`${name}: unknown argument ${showValue(key)}; ${hint}`);
     }
     if (Object.hasOwn(args, key)) fail(`${name}: argument ${key} is there twice`);
-    args[key] = typed(`${name}: ${key}`, value, properties[key]!, isQuoted);
+    args[key] = typed(`${name}: ${key}`, value, admittedBy(properties[key], inputSchema), isQuoted);
   };
   let at = name.length;
   for (;;) {
@@ -154,25 +161,76 @@ function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
   return { name, arguments: args };
 }
 
-/** The value of an argument, as its schema's type asks for. */
-function typed(where: string, value: string, schema: Fields, isQuoted: boolean): unknown {
-  const { type } = isFields(schema) ? schema : {};
-  const types = Array.isArray(type) ? (type as readonly unknown[]) : [type];
-  if (types.includes("string") && (isQuoted || types.length === 1)) return value;
-  if (types.includes("number") || types.includes("integer")) {
+/** What an argument may be: types of JSON Schema, undefined for any, and its values, if they are listed. */
+interface Admitted {
+  readonly types: ReadonlySet<unknown> | undefined;
+  readonly values: readonly unknown[];
+}
+
+/** References and alternatives in alternatives that are followed. */
+const MOST_STEPS = 20;
+
+/** What a schema admits by `type`, `enum`, `const`, `anyOf`, `oneOf` and references within `root`; the rest is ignored. */
+function admittedBy(schema: unknown, root: Fields, steps = MOST_STEPS): Admitted {
+  if (!isFields(schema) || steps === 0) return { types: undefined, values: [] };
+  const { type, enum: listed, const: only, anyOf, oneOf, $ref } = schema;
+  const values = Array.isArray(listed) ? (listed as readonly unknown[]) : only !== undefined ? [only] : [];
+  if (type !== undefined) return { types: new Set(Array.isArray(type) ? type : [type]), values };
+  if (values.length > 0) return { types: new Set(values.map(typeOf)), values };
+  if (typeof $ref === "string") return admittedBy(referenced($ref, root), root, steps - 1);
+  const parts: unknown = anyOf ?? oneOf;
+  if (!Array.isArray(parts)) return { types: undefined, values };
+  const all = parts.map((part) => admittedBy(part, root, Math.floor(steps / 2)));
+  const isAny = all.some(({ types }) => types === undefined);
+  return {
+    types: isAny ? undefined : new Set(all.flatMap(({ types }) => [...types!])),
+    values: all.flatMap((part) => part.values),
+  };
+}
+
+const typeOf = (value: unknown): string => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value);
+
+/** The schema at `#/$defs/Name`. */
+function referenced(pointer: string, root: Fields): unknown {
+  const [start, ...steps] = pointer.split("/");
+  if (start !== "#") return undefined;
+  return steps
+    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce<unknown>((at, step) => (isFields(at) && Object.hasOwn(at, step) ? at[step] : undefined), root);
+}
+
+/**
+ * The value of an argument, as its schema asks for. Where it admits texts among others, a quoted value is a text, and
+ * so is one that is no number if it asks for numbers.
+ */
+function typed(where: string, value: string, { types, values }: Admitted, isQuoted: boolean): unknown {
+  const listed = values.find((each) => (typeof each === "string" ? each : JSON.stringify(each)) === value);
+  if (listed !== undefined && !(isQuoted && typeof listed !== "string")) return listed;
+  const others = [...(types ?? [])].filter((type) => type !== "null");
+  const isText = types === undefined || types.has("string");
+  if (isText && (isQuoted || (others.length === 1 && others[0] === "string"))) return value;
+  if (types?.has("number") || types?.has("integer")) {
     const number = value.trim() === "" ? NaN : Number(value);
     if (Number.isFinite(number)) return number;
-    if (types.length === 1) return fail(`${where} must be a number, got ${showValue(value)}`);
+    if (types.size === 1) return fail(`${where} must be a number, got ${showValue(value)}`);
   }
-  if (types.includes("string")) return value;
+  if (types?.has("string")) return value;
+  let read: unknown;
   try {
-    return JSON.parse(value);
+    read = JSON.parse(value);
   } catch {
-    // Without a type, or with one of several, a text is what it looks like.
-    return types[0] === undefined
+    // Without a type a text is what it looks like.
+    return types === undefined
       ? value
-      : fail(`${where} must be ${types.map(said).join(" or ")}, got ${showValue(value)}`);
+      : fail(`${where} must be ${[...types].map(said).join(" or ")}, got ${showValue(value)}`);
   }
+  return shallow(where, read);
+}
+
+/** @throws if an argument has more levels than can be sent */
+function shallow<T>(where: string, value: T): T {
+  check(!nestsBeyond(value, MOST_LEVELS), () => `${where} has more than ${MOST_LEVELS} levels`);
+  return value;
 }
 
 /** A tool's answer, as far as it is used here. */

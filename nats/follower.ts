@@ -243,7 +243,10 @@ export class Follower {
   async #sessionFor(entry: TurnEntry): Promise<Session> {
     if (this.#session?.setup.sha256 !== entry.setup.sha256) {
       this.#closeSession();
-      const { plan, loss, settings, frozen } = setupFromBytes(await this.#read("the setup", entry.setup));
+      const { plan, loss, settings, frozen } = setupFromBytes(
+        await this.#read("the setup", entry.setup),
+        this.#settings.largest,
+      );
       const objective = typeof this.#lossOf === "function" ? this.#lossOf(settings) : this.#lossOf;
       const [here, there] = [toJson(lossFacts(objective)), toJson(loss)];
       check(here === there, () => `this learner has another loss: ${here}, expected ${there}`);

@@ -89,6 +89,21 @@ export class Fields {
     return value as readonly unknown[];
   }
 
+  /** Any object; who reads it checks what is in it. */
+  object(name: string): object {
+    const value = this.any(name);
+    check(isRecord(value), () => `${this.#where}: ${name} must be an object, got ${shown(value)}`);
+    return value;
+  }
+
+  /** One of several texts. */
+  choice<T extends string>(name: string, choices: readonly T[]): T {
+    const value = this.any(name);
+    const found = choices.find((choice) => choice === value);
+    check(found !== undefined, () => `${this.#where}: ${name} must be ${choices.join(" or ")}, got ${shown(value)}`);
+    return found;
+  }
+
   /** An object of plain data, with at most `most` values in at most four levels. */
   plain(name: string, most: number): Readonly<Record<string, unknown>> {
     const value = this.any(name);

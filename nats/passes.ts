@@ -19,7 +19,7 @@ import { type LossParts, TERMS } from "../rl/train/loss.ts";
 import type { MicroBatch } from "../rl/train/pack.ts";
 import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray, type Sent } from "./arrays.ts";
 import { Fields, fromJson, isRecord, toJson } from "./json.ts";
-import { checkVersions, LIBRARY, PROTOCOL, setupBytes, setupParts } from "./protocol.ts";
+import { checkVersions, LIBRARY, modelFrom, PROTOCOL, setupBytes, setupParts } from "./protocol.ts";
 
 /** The names of a queue's bucket, store and subject. */
 export const learnerNames = (queue: string) =>
@@ -151,12 +151,26 @@ export interface LearnerSetup {
 export const setupToBytes = ({ frozen, ...facts }: LearnerSetup): Uint8Array =>
   setupBytes({ protocol: PROTOCOL, library: LIBRARY, ...facts }, frozen);
 
-/** @throws if it is of another version. Its hash is that of the entry, so whoever may write entries has written it. */
-export function setupFromBytes(bytes: Uint8Array): LearnerSetup {
+/**
+ * Its hash is that of the entry, so whoever may write entries has written it. Settings of optimisers and adapter are
+ * checked by those who read them.
+ * @param most the largest number of bytes of weights
+ * @throws if it is none, or of another version
+ */
+export function setupFromBytes(bytes: Uint8Array, most: number): LearnerSetup {
   const { fields, frozen } = setupParts(bytes);
+  const plan = new Fields("plan", fields.object("plan"));
+  const [adapter, critic] = (["adapter", "critic"] as const).map((name) =>
+    plan.any(name) === undefined ? undefined : plan.object(name),
+  );
   return {
-    plan: fields.any("plan") as ReplicaPlan,
-    loss: fields.any("loss") as LearnerSetup["loss"],
+    plan: {
+      ...modelFrom("plan", plan, adapter === undefined ? most : Infinity), // frozen weights came with these bytes
+      optimizer: plan.object("optimizer") as ReplicaPlan["optimizer"],
+      ...(adapter ? { adapter: adapter as ReplicaPlan["adapter"] & object } : {}),
+      ...(critic ? { critic: critic as ReplicaPlan["optimizer"] } : {}),
+    },
+    loss: fields.object("loss") as LearnerSetup["loss"],
     settings: fields.any("settings"),
     frozen,
   };

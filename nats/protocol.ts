@@ -9,6 +9,7 @@
  *     stream `episodes`     an episode, or "failed", or the name of an object in store `large` that is an episode
  */
 import { check } from "../engine/errors.ts";
+import { estimateParameters, validateConfig } from "../nn/index.ts";
 import { SAMPLING } from "../nn/sampler.ts";
 import type { FrozenWeight, FrozenWeights } from "../rl/async/frozen.ts";
 import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
@@ -209,10 +210,43 @@ export const setupToBytes = ({ adapter, ...setup }: WireSetup): Uint8Array =>
     adapter?.frozen ?? {},
   );
 
-/** @throws if the bytes are no setup, or are of another version. What the setup says is believed: see `Session.open` */
-export function setupFromBytes(bytes: Uint8Array): WireSetup {
+/**
+ * @param most the largest number of bytes of weights; a larger model is refused before anything is made for it
+ * @throws if the bytes are no setup, or are of another version. The tokenizer and the options of template, rollout and
+ *   adapter are checked by those who read them
+ */
+export function setupFromBytes(bytes: Uint8Array, most: number): WireSetup {
   const { fields, frozen } = setupParts(bytes);
-  const setup = fields.any("setup") as WireSetup;
-  const settings = fields.any("adapter") as Readonly<Record<string, unknown>> | undefined;
-  return settings === undefined ? setup : { ...setup, adapter: { settings, frozen } };
+  const setup = new Fields("setup", fields.any("setup"));
+  const adapter = fields.any("adapter") === undefined ? undefined : fields.object("adapter");
+  const wire: Omit<WireSetup, "adapter"> = {
+    kind: setup.choice("kind", ["setup"]),
+    ...modelFrom("setup", setup, adapter === undefined ? most : Infinity), // frozen weights came with these bytes
+    tokenizer: setup.object("tokenizer"),
+    template: setup.object("template") as WireSetup["template"],
+    rollout: setup.object("rollout") as WireSetup["rollout"],
+    rows: setup.integer("rows", 1),
+  };
+  return adapter === undefined
+    ? wire
+    : { ...wire, adapter: { settings: adapter as Readonly<Record<string, unknown>>, frozen } };
+}
+
+/**
+ * The configuration of a model and the device for it.
+ * @throws if it is no configuration, or its weights, in floats of four bytes, have more than `most`
+ */
+export function modelFrom(where: string, fields: Fields, most: number): Pick<WireSetup, "config" | "device"> {
+  const config = fields.object("config") as WireSetup["config"];
+  validateConfig(config);
+  const bytes = 4 * estimateParameters(config);
+  check(bytes <= most, () => `${where}: a model of ${bytes} bytes, at most ${most} are taken`);
+  const device = new Fields(`${where}: device`, fields.object("device"));
+  return {
+    config,
+    device: {
+      kind: device.choice("kind", ["reference", "wasm", "webgpu"]),
+      precision: device.choice("precision", ["f32", "f64"]),
+    },
+  };
 }

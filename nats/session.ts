@@ -34,7 +34,7 @@ export class Session {
   /**
    * Reads the learner's setup and opens a server.
    * @param rows the largest number of episodes at a time
-   * @throws if the setup has another hash or another version
+   * @throws if the setup has another hash or another version, or is none that this worker can take
    */
   static async open(
     source: Source,
@@ -47,7 +47,7 @@ export class Session {
     const how = { most: largest, sha256: entry.configuration, hashOf: sha256 };
     const bytes = await link.insist("the setup", () => objectOf(queue.weights, entry.setup, how), isOver);
     // Its hash is that of the policy's entry, so whoever may write policies has written it.
-    const setup = setupFromBytes(bytes);
+    const setup = setupFromBytes(bytes, largest);
     const opened = await openServer({ ...setup, rows: Math.min(setup.rows, rows) }, serve, reply);
     return new Session(source, entry, opened);
   }

@@ -13,13 +13,14 @@
  * which would continue with keys and values that the old weights computed.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { LONGEST_TIMER } from "../engine/options.ts";
 import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import { inCode, number, oneOf, options, type OptionsOf, text } from "../engine/optionTable.ts";
 import type { Model, Tokenizer } from "../nn/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
-import { endOfCall, LONGEST_TIMER } from "../rl/play/deadline.ts";
+import { endOfCall } from "../rl/play/deadline.ts";
 import { type ChatFormat, episodeChat } from "./chat.ts";
 import { GenerationEngine, OverloadedError } from "./engine.ts";
 import { asHttpError, checkHost, checkKey, type Fields, HttpError, listen, type Listening } from "./http.ts";

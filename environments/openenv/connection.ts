@@ -10,7 +10,7 @@
  * Runs in browsers and in Node: the class of the socket is given (see `session.ts`).
  */
 import { WorldgradError } from "../../engine/errors.ts";
-import { showValue } from "../../engine/options.ts";
+import { LONGEST_TIMER, nestsBeyond, showValue } from "../../engine/options.ts";
 
 /** What this client uses of a WebSocket: the standard class of browsers and Node ≥ 22, or that of the package `ws`. */
 export interface SocketLike {
@@ -74,6 +74,7 @@ function parseFrame(raw: unknown): Frame {
   if (!isFields(frame) || typeof frame["type"] !== "string" || !isFields(frame["data"])) {
     return malformed("a frame that is not { type, data }");
   }
+  if (nestsBeyond(frame["data"], MOST_LEVELS)) return malformed(`a frame of more than ${MOST_LEVELS} levels`);
   return { type: frame["type"], data: frame["data"] };
 }
 
@@ -86,6 +87,9 @@ function serverError(data: Fields): OpenEnvError {
 
 /** Letters of a frame; the connection of a longer one ends before it is read. */
 const MOST_LETTERS = 10_000_000;
+
+/** Levels of a frame's data; `JSON.stringify`, of an observation, fails at some thousands, Python's JSON at 1,000. */
+const MOST_LEVELS = 1000;
 
 /** How long one call may take. */
 export interface Patience {
@@ -117,7 +121,7 @@ function within<T>(
     const onAbort = (): void => stop(reasonOf(signal!));
     const timer = setTimeout(
       () => stop(new OpenEnvError("TIMEOUT", `openenv: ${what} took longer than ${timeout} ms`)),
-      timeout,
+      Math.min(timeout, LONGEST_TIMER),
     );
     if (signal?.aborted) return onAbort();
     signal?.addEventListener("abort", onAbort, { once: true });

@@ -279,7 +279,8 @@ function validatePositions(config: ModelConfig): void {
     check(!small, () => `config: headDim is ${config.headDim}, dynamic rope scaling needs 4 at least`);
   }
   for (const [key, list] of Object.entries({ rotaryLayers, slidingLayers })) {
-    const fits = list === undefined || (list.length === layers && list.every((value) => typeof value === "boolean"));
+    const isList = Array.isArray(list) && list.length === layers && list.every((value) => typeof value === "boolean");
+    const fits = list === undefined || isList;
     check(fits, () => `config: ${key} is ${showValue(list)}, expected true or false for each of ${layers} layers`);
   }
   check(

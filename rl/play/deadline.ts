@@ -1,9 +1,7 @@
 /** Calls of environments and of servers with a time limit: they may throw, hang or be aborted. */
 import { reasonOf } from "../../engine/errors.ts";
+import { LONGEST_TIMER } from "../../engine/options.ts";
 import type { StopReason } from "../episode/stream.ts";
-
-/** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
-export const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Those who are to be told when a signal is aborted. */
 const waiting = new WeakMap<AbortSignal, Set<() => void>>();

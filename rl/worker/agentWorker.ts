@@ -62,6 +62,8 @@ export class AgentWorker<Settings = void> {
   readonly #waiting = new Map<number, Waiting>();
   #ids = 0;
   #over: string | undefined;
+  /** What is to be sent once the worker listens; undefined from then on. */
+  #held: ToWorker[] | undefined = [];
 
   /** @param port the worker, which nothing else may listen to or order about */
   constructor(port: AgentPort, { environment }: AgentWorkerOptions = {}) {
@@ -75,6 +77,7 @@ export class AgentWorker<Settings = void> {
       this.#end(`the agent's worker has failed: ${message || "its script could not be loaded"}`);
     });
     port.start?.();
+    port.postMessage({ to: "hello" } satisfies ToWorker);
   }
 
   /** Makes the agent; comes first, once. @throws what the worker's `create` throws */
@@ -167,11 +170,28 @@ export class AgentWorker<Settings = void> {
   }
 
   #send(message: ToWorker): void {
-    this.#port.postMessage(message);
+    if (this.#held) this.#held.push(message);
+    else this.#port.postMessage(message);
+  }
+
+  /** Sends what was held back. The second time, because the worker says so at its start and when it is asked, nothing. */
+  #release(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const message of held) {
+      try {
+        this.#send(message);
+      } catch (error) {
+        if (message.to !== "order") throw error;
+        this.#waiting.get(message.id)?.failed(error as Error); // of what cannot be cloned
+        this.#waiting.delete(message.id);
+      }
+    }
   }
 
   #hear(message: FromWorker): void {
-    if (message.to === "environment") {
+    if (message.to === "ready") this.#release();
+    else if (message.to === "environment") {
       const { id, call } = message;
       void this.#host.answer(call).then((answer) => {
         if (answer !== undefined && this.#over === undefined) this.#send({ to: "answer", id, answer });

@@ -51,12 +51,16 @@ export type EnvironmentCall =
   | { readonly kind: "close"; readonly episode: number };
 
 export type ToWorker =
+  /** Asks whether the worker listens. */
+  | { readonly to: "hello" }
   | { readonly to: "order"; readonly id: number; readonly order: Order }
   /** Lets the training step that is under way end, and drops those that were asked for after it. */
   | { readonly to: "pause" }
   | { readonly to: "answer"; readonly id: number; readonly answer: Answered<string | StepResult> };
 
 export type FromWorker =
+  /** The worker listens. What a page sent before is lost if the worker's script had to wait for something. */
+  | { readonly to: "ready" }
   | { readonly to: "step"; readonly id: number; readonly step: TrainedStep }
   | { readonly to: "result"; readonly id: number; readonly answer: Answered<unknown> }
   | { readonly to: "environment"; readonly id: number; readonly call: EnvironmentCall };

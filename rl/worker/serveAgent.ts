@@ -105,7 +105,8 @@ export function serveAgent(
 
   port.addEventListener("message", (event) => {
     const message = event.data as ToWorker;
-    if (message.to === "pause") pauses++;
+    if (message.to === "hello") send({ to: "ready" });
+    else if (message.to === "pause") pauses++;
     else if (message.to === "answer") {
       asked.get(message.id)?.(message.answer);
       asked.delete(message.id);
@@ -121,6 +122,7 @@ export function serveAgent(
     }
   });
   port.start?.();
+  send({ to: "ready" });
 }
 
 /** The agent of a worker, and how many steps it has been trained. */

@@ -92,12 +92,23 @@ describe("a session", () => {
     expect(await env.step({ message: "" })).toMatchObject({ reward: 0 });
   });
 
+  it("waits as long as a timer can where the time-out is longer, instead of a millisecond", async () => {
+    const env = await session(await serve(), { timeout: 3e9 }); // nodejs/node#4541
+    expect(await env.reset({ seed: 3 })).toMatchObject({ done: false });
+  });
+
   it.each<[string, (link: Link) => void, RegExp]>([
     ["text that is not JSON", (link) => link.text("{oops"), /a frame that is not JSON: "{oops"/],
     ["NaN, which is not JSON", (link) => link.text('{"type":"observation","data":{"reward":NaN}}'), /not JSON/],
     ["JSON that is no frame", (link) => link.json([1]), /a frame that is not \{ type, data \}: "\[1\]"/],
     ["a frame without data", (link) => link.json({ type: "observation" }), /not \{ type, data \}/],
     ["too long", (link) => link.text("x".repeat(10_000_001)), /a frame of 10000001 letters, more than 10000000/],
+    [
+      "deep",
+      (link) =>
+        link.text(`{"type":"observation","data":{"observation":{"a":${"[".repeat(20_000)}${"]".repeat(20_000)}}}}`),
+      /a frame of more than 1000 levels/,
+    ],
     ["bytes", (link) => link.raw(frame(2, Buffer.from("{}"))), /a frame that is not text/],
     ["another type", (link) => link.json({ type: "state", data: {} }), /expected a frame of type "observation", got/],
     ["no observation", (link) => link.json({ type: "observation", data: { reward: 1 } }), /an observation that is an/],

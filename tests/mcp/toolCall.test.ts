@@ -30,7 +30,29 @@ const TOOLS: readonly McpTool[] = [
   },
   { name: "now", description: "the time", inputSchema: { type: "object" } },
 ];
-const parse = (text: string): unknown => parseToolCall(text, TOOLS).arguments;
+/** As Pydantic writes Optional[str], Optional[int], Union[int, str], Literal and models of one's own. */
+const PYDANTIC: McpTool = {
+  name: "pydantic",
+  description: "",
+  inputSchema: {
+    type: "object",
+    properties: {
+      text: { anyOf: [{ type: "string" }, { type: "null" }], default: null },
+      count: { anyOf: [{ type: "integer" }, { type: "null" }] },
+      both: { oneOf: [{ type: "integer" }, { type: "string" }] },
+      one: { enum: ["1", "2", "all"] },
+      mixed: { enum: [1, "2", null] },
+      fixed: { const: "7" },
+      name: { $ref: "#/$defs/a~1b" },
+      loop: { $ref: "#/properties/loop" },
+      away: { $ref: "https://example.org/schema" },
+      any: { anyOf: [{ type: "string" }, {}] },
+      things: { anyOf: [{ type: "array", items: { type: "string" } }, { type: "null" }] },
+    },
+    $defs: { "a/b": { anyOf: [{ $ref: "#/$defs/text" }] }, text: { type: "string" } },
+  },
+};
+const parse = (text: string): unknown => parseToolCall(text, [...TOOLS, PYDANTIC]).arguments;
 
 describe("a tool call", () => {
   it.each([
@@ -51,6 +73,26 @@ describe("a tool call", () => {
     ["read p any=7", { path: "p", any: 7 }],
     ["read p maybe=null", { path: "p", maybe: "null" }],
     ["now", {}],
+    // What is in quotes is a text wherever a text may be.
+    ['read p any="7"', { path: "p", any: "7" }],
+    ["pydantic text=5", { text: "5" }],
+    ['pydantic text="5"', { text: "5" }],
+    ["pydantic count=5", { count: 5 }],
+    ["pydantic count=null", { count: null }],
+    ["pydantic both=5", { both: 5 }],
+    ['pydantic both="5"', { both: "5" }],
+    ["pydantic both=five", { both: "five" }],
+    ["pydantic one=1", { one: "1" }],
+    ["pydantic one=3", { one: "3" }], // the server says what it thinks of that
+    ["pydantic mixed=1", { mixed: 1 }],
+    ["pydantic mixed=2", { mixed: "2" }],
+    ["pydantic mixed=null", { mixed: null }],
+    ["pydantic fixed=7", { fixed: "7" }],
+    ["pydantic name=5", { name: "5" }],
+    ["pydantic loop=5", { loop: 5 }],
+    ["pydantic away=5", { away: 5 }],
+    ['pydantic any="5"', { any: "5" }],
+    ['pydantic things=["5"]', { things: ["5"] }],
   ])("%s", (text, expected) => expect(parse(text)).toEqual(expected));
 
   it.each([
@@ -71,6 +113,12 @@ describe("a tool call", () => {
     ['{"tool":"now"}', 'a tool call needs a "name", a text'],
     ['{"name":"now","arguments":[1]}', 'now: "arguments" must be an object'],
     ['{"name":"now","arguments":"{"}', "now: the arguments are no valid JSON"],
+    // What `JSON.stringify` cannot send would otherwise end the episode.
+    [
+      `{"name":"now","arguments":{"a":${"[".repeat(7000)}${"]".repeat(7000)}}}`,
+      'now: "arguments" has more than 1000 levels',
+    ],
+    [`read p names=${"[".repeat(7000)}${"]".repeat(7000)}`, "read: names has more than 1000 levels"],
   ])("%s is refused", (text, message) => {
     expect(() => parseToolCall(text, TOOLS)).toThrow(message);
   });

@@ -1,20 +1,27 @@
 /** What learner and workers say to each other: every field is checked, and nothing that was changed gets past. */
 import { describe, expect, it } from "vitest";
+import { WorldgradError } from "../../engine/errors.ts";
 import { Rng } from "../../engine/random.ts";
 import { addressOf, publicAddress, sha256 } from "../../nats/connection.ts";
 import { checkEpisode, episodeFromBytes, type EpisodeMessage, episodeToBytes } from "../../nats/episodes.ts";
 import { fromJson, toJson } from "../../nats/json.ts";
 import { Ledger } from "../../nats/ledger.ts";
+import { setupFromBytes as learnerSetupFromBytes } from "../../nats/passes.ts";
 import {
   LIBRARY,
   policyFromJson,
   policyToJson,
+  PROTOCOL,
+  setupBytes,
+  setupFromBytes,
+  setupToBytes,
   type Ticket,
   ticketFromJson,
   ticketToJson,
   weightsFromBytes,
   weightsToBytes,
 } from "../../nats/protocol.ts";
+import { modelConfig } from "../../nn/index.ts";
 import { unplayed } from "../support/rlAsync.ts";
 import { V } from "../support/rlToy.ts";
 import packageJson from "../../package.json" with { type: "json" };
@@ -107,6 +114,57 @@ const ticket: Ticket = {
   pinned: true,
   jobs: [{ key: hash, turn: 0, request: { ...request, given: [{ kind: "explore", epsilon: 0.1 }] }, sampling: {} }],
 };
+
+describe("a setup", () => {
+  const config = modelConfig({ vocabSize: 17, hiddenSize: 16, layers: 2, heads: 2 });
+  const device = { kind: "reference", precision: "f64" } as const;
+  const setup = { kind: "setup", config, device, tokenizer: {}, template: {}, rollout: {}, rows: 2 } as const;
+  const optimizer = { weightDecay: 0 };
+  const plan = { config, device, optimizer };
+  const most = 1e6;
+  /** Bytes of a setup with these parts, whatever they are. */
+  const bytes = (facts: object): Uint8Array => setupBytes({ protocol: PROTOCOL, library: LIBRARY, ...facts }, {});
+  const worker = (change: object, adapter?: unknown): unknown =>
+    setupFromBytes(bytes({ setup: { ...setup, ...change }, ...(adapter === undefined ? {} : { adapter }) }), most);
+  const learner = (change: object): unknown =>
+    learnerSetupFromBytes(bytes({ plan: { ...plan, ...change }, loss: {}, settings: 1 }), most);
+
+  it("comes back as it was", () => {
+    expect(setupFromBytes(setupToBytes(setup), most)).toEqual(setup);
+    expect(worker({}, { r: 2 })).toEqual({ ...setup, adapter: { settings: { r: 2 }, frozen: {} } });
+    expect(learner({})).toEqual({ plan, loss: {}, settings: 1, frozen: {} });
+    expect(learner({ critic: optimizer })).toMatchObject({ plan: { critic: optimizer } });
+  });
+
+  const large = { ...config, layers: 16_384 };
+  it.each<[string, () => unknown]>([
+    ["setup: expected an object, got nothing", () => setupFromBytes(bytes({}), most)],
+    ["setup: kind must be setup, got nothing", () => worker({ kind: undefined })],
+    ["setup: config must be an object, got nothing", () => worker({ config: undefined })],
+    ["config: layers is 1000000000, expected at most 16384", () => worker({ config: { ...config, layers: 1e9 } })],
+    ["config: layers is -1, expected an integer ≥ 1", () => worker({ config: { ...config, layers: -1 } })],
+    ["config: family is", () => worker({ config: { ...config, family: "toString" } })],
+    ["config: rotaryLayers is", () => worker({ config: { ...config, rotaryLayers: { length: 2 } } })],
+    ["setup: a model of", () => worker({ config: large })],
+    ["setup: device must be an object, got 3", () => worker({ device: 3 })],
+    ["setup: device: kind must be reference or wasm or webgpu, got nothing", () => worker({ device: {} })],
+    ['precision must be f32 or f64, got "f8"', () => worker({ device: { kind: "wasm", precision: "f8" } })],
+    ["setup: tokenizer must be an object, got null", () => worker({ tokenizer: null })],
+    ["setup: template must be an object, got nothing", () => worker({ template: undefined })],
+    ["setup: rollout must be an object, got []", () => worker({ rollout: [] })],
+    ["setup: rows must be an integer in [1", () => worker({ rows: 0 })],
+    ["setup: adapter must be an object, got 7", () => worker({}, 7)],
+    ["setup: plan must be an object, got nothing", () => learnerSetupFromBytes(bytes({}), most)],
+    ["config: layers is 1000000000", () => learner({ config: { ...config, layers: 1e9 } })],
+    ["plan: a model of", () => learner({ config: large })],
+    ["plan: optimizer must be an object, got nothing", () => learner({ optimizer: undefined })],
+    ["plan: critic must be an object, got 1", () => learner({ critic: 1 })],
+    ["plan: device must be an object, got nothing", () => learner({ device: undefined })],
+  ])("is refused before anything is made: %s", (why, read) => {
+    expect(read).toThrow(WorldgradError);
+    expect(read).toThrow(why);
+  });
+});
 
 describe("tickets, policies and weights", () => {
   it("come back as they were", () => {

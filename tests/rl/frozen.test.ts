@@ -21,8 +21,17 @@ const numbers = ({ params }: Model): Promise<number[][]> => readAll(treeLeaves(p
 
 /** Through the bytes that travel. */
 function sent(frozen: FrozenWeights): FrozenWeights {
-  const setup = { kind: "setup", adapter: { settings: { r: 2 }, frozen } } as unknown as WireSetup;
-  const back = setupFromBytes(setupToBytes(setup));
+  const setup: WireSetup = {
+    kind: "setup",
+    config: toyModel(device).config,
+    adapter: { settings: { r: 2 }, frozen },
+    device: { kind: "wasm", precision: "f32" },
+    tokenizer: {},
+    template: {},
+    rollout: {},
+    rows: 1,
+  };
+  const back = setupFromBytes(setupToBytes(setup), 1e6);
   expect(back).toEqual(setup);
   return back.adapter!.frozen;
 }

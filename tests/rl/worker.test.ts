@@ -185,6 +185,56 @@ describe("an environment of the page", () => {
   });
 });
 
+/** Two ends that keep no message for a listener that comes later, as a worker whose script waits before it listens. */
+class Forgetful {
+  other: Forgetful | undefined;
+  readonly #listeners: ((event: { readonly data: unknown }) => void)[] = [];
+  addEventListener(type: string, listener: (event: { readonly data: unknown }) => void): void {
+    if (type === "message") this.#listeners.push(listener);
+  }
+  postMessage(data: unknown): void {
+    const { other } = this;
+    const heard = other === undefined ? [] : [...other.#listeners];
+    queueMicrotask(() => heard.forEach((tell) => tell({ data })));
+  }
+}
+
+// GoogleChromeLabs/comlink#463; in Chromium a module that awaits something before `serveAgent` is such a worker.
+describe("orders that are given before the worker listens", () => {
+  const ends = (): [page: Forgetful, worker: Forgetful] => {
+    const [page, worker] = [new Forgetful(), new Forgetful()];
+    [page.other, worker.other] = [worker, page];
+    return [page, worker];
+  };
+
+  it("are carried out when it does, once and in their order", async () => {
+    const [page, worker] = ends();
+    const agent = new AgentWorker<Settings>(page);
+    const all = [agent.create({ seed: 1 }), agent.save(), agent.load({})] as const;
+    const played = agent.play({ seeds: [1] });
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    let created = 0;
+    serveAgent((settings: Settings) => {
+      created++;
+      return agentOf(settings);
+    }, worker);
+    await all[0];
+    expect(Object.keys(await all[1])).toContain("agent.json");
+    await expect(all[2]).rejects.toThrow("AgentWorker.load: agent.json is missing");
+    expect(await played).toHaveLength(1);
+    expect(created).toBe(1);
+  });
+
+  it("are carried out by a worker that listened before the page did", async () => {
+    const [page, worker] = ends();
+    serveAgent(agentOf, worker);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const agent = new AgentWorker<Settings>(page);
+    await agent.create({ seed: 1 });
+    expect((await stepsOf(agent.train(1))).length).toBe(1);
+  });
+});
+
 describe("what fails", () => {
   it("is told: creation, options, settings that cannot be sent", async () => {
     const agent = served({}, () => {

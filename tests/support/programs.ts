@@ -24,6 +24,8 @@ const PROGRAMS = [
   "tools/arms/cell.ts",
   "tools/doctor/main.ts",
   "node/threads.ts",
+  "mcp/session.ts",
+  "tests/support/mcpServer.ts",
   "tests/support/asyncProgram.ts",
   "tests/support/toyRollouts.ts",
   "tests/support/smallRollouts.ts",

@@ -1,0 +1,160 @@
+/**
+ * An MCP server that is started as a child process and spoken to over its standard input and output.
+ *
+ * The process leads a group of its own, and the whole group ends with the session: a wrapper (`npx`, `sh -c`, `uvx`)
+ * passes no signal on, so that the server behind it would stay (modelcontextprotocol/typescript-sdk#2023). The group is
+ * asked first (SIGTERM), because a server has things to end that left the group, such as browsers and containers, and
+ * killed if it is still there after two seconds. If this process dies without a word, a shell that waits for the end of
+ * a pipe does the same.
+ */
+import type { McpCommand } from "./session.ts";
+
+type Socket = import("node:net").Socket;
+type ChildProcess = import("node:child_process").ChildProcessWithoutNullStreams;
+type Watcher = import("node:child_process").ChildProcessByStdio<import("node:stream").Writable, null, null>;
+/** The parts of the SDK for lines of JSON. */
+type Lines = typeof import("@modelcontextprotocol/sdk/shared/stdio.js");
+type Message = Parameters<Lines["serializeMessage"]>[0];
+
+/** Milliseconds from the request to end until processes that are still there are killed. */
+const GRACE = 2000;
+/** Its input ends when the process dies that started it; $0 is the group. */
+const WATCHER = `read -r _; kill -s TERM -- "-$0"; sleep ${GRACE / 1000}; kill -s KILL -- "-$0"`;
+
+const processes = (): typeof import("node:child_process") => globalThis.process.getBuiltinModule("node:child_process");
+
+/** A transport of the SDK's client: a server in a process group. POSIX only. */
+export class ServerProcess {
+  onmessage: ((message: Message) => void) | undefined;
+  onclose: (() => void) | undefined;
+  onerror: ((error: Error) => void) | undefined;
+  readonly #child: ChildProcess;
+  readonly #started: Promise<void>;
+  readonly #lines: Lines;
+  readonly #heard: InstanceType<Lines["ReadBuffer"]>;
+  #watcher: Watcher | undefined;
+  #ending: Promise<void> | undefined;
+
+  /** @param env all variables that the process gets */
+  constructor(
+    { command, args = [], cwd }: McpCommand,
+    env: Record<string, string>,
+    maxMessageBytes: number,
+    lines: Lines,
+  ) {
+    this.#lines = lines;
+    this.#heard = new lines.ReadBuffer({ maxBufferSize: maxMessageBytes });
+    const child = processes().spawn(command, [...args], { detached: true, env, ...(cwd === undefined ? {} : { cwd }) });
+    this.#child = child;
+    this.#started = new Promise((resolve, reject) => {
+      child.once("error", reject);
+      child.once("spawn", () => {
+        child.on("error", (error) => this.onerror?.(error));
+        resolve();
+      });
+    });
+    this.#started.then(
+      () => (this.#watcher = watcherOf(child.pid!)),
+      () => undefined, // who calls `start` gets the error
+    );
+    child.stdin.on("error", (error) => this.onerror?.(error));
+    child.stdout.on("data", (chunk: Buffer) => this.#hear(chunk));
+    // What a server leaves behind when it dies would keep its output open, and its death from being noticed.
+    child.once("exit", () => void this.#end());
+    child.once("close", () => this.onclose?.());
+  }
+
+  get stderr(): ChildProcess["stderr"] {
+    return this.#child.stderr;
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  start(): Promise<void> {
+    return this.#started;
+  }
+
+  send(message: Message): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#child.stdin.write(this.#lines.serializeMessage(message))) resolve();
+      else this.#child.stdin.once("drain", resolve);
+    });
+  }
+
+  /** Ends all processes of the group; returns when they are gone. */
+  async close(): Promise<void> {
+    const { stdin, stdout, stderr } = this.#child;
+    await this.#end();
+    // A process that left the group may hold them open.
+    for (const stream of [stdin, stdout, stderr]) stream.destroy();
+  }
+
+  #end(): Promise<void> {
+    const { pid } = this.#child;
+    this.#ending ??=
+      pid === undefined ? Promise.resolve() : endGroup(pid).then(() => void this.#watcher?.kill("SIGKILL"));
+    return this.#ending;
+  }
+
+  #hear(chunk: Buffer): void {
+    try {
+      this.#heard.append(chunk);
+    } catch (error) {
+      this.onerror?.(error as Error);
+      void this.close();
+      return;
+    }
+    for (;;) {
+      try {
+        const message = this.#heard.readMessage();
+        if (message === null) return;
+        this.onmessage?.(message);
+      } catch (error) {
+        this.onerror?.(error as Error); // a line that is no message: servers log to their output
+      }
+    }
+  }
+}
+
+/** Asks all processes of a group to end, and kills those that are still there after `GRACE`. */
+async function endGroup(group: number): Promise<void> {
+  const reaches = (signal: NodeJS.Signals | 0): boolean => {
+    try {
+      return globalThis.process.kill(-group, signal);
+    } catch {
+      return false; // nobody is left
+    }
+  };
+  reaches("SIGTERM");
+  for (let waited = 0; reaches(0); waited += 20) {
+    if (waited >= GRACE) return void reaches("SIGKILL");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Starts the shell that ends a group if this process dies. Without a shell the group ends with its session only. */
+function watcherOf(group: number): Watcher {
+  const watcher = processes().spawn("/bin/sh", ["-c", WATCHER, String(group)], {
+    detached: true, // Ctrl-C of a terminal does not reach it
+    cwd: "/",
+    env: { PATH: "/usr/bin:/bin" },
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  watcher.on("error", () => undefined);
+  watcher.stdin.on("error", () => undefined);
+  // Neither of the two keeps this process alive.
+  watcher.unref();
+  (watcher.stdin as Socket).unref();
+  return watcher;
+}
+
+/** Ends a process and all that it started, on Windows, which has no groups. */
+export function endTree(pid: number): void {
+  const taskkill = processes().spawn("taskkill", ["/pid", String(pid), "/T", "/F"], {
+    stdio: "ignore",
+    windowsHide: true,
+  });
+  taskkill.on("error", () => undefined); // it is part of Windows
+}

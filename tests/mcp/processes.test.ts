@@ -1,0 +1,87 @@
+/**
+ * The processes of a session end with it: also behind a wrapper, with children, deaf to SIGTERM, and when the process
+ * that started them is killed. modelcontextprotocol/typescript-sdk#2023, MoonshotAI/kimi-code#1038.
+ */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import process from "node:process";
+import { describe, expect, it } from "vitest";
+import { mcp } from "../../mcp/index.ts";
+import { type McpServer, openSession } from "../../mcp/session.ts";
+import { programAt } from "../support/programs.ts";
+
+const program = programAt("tests/support/mcpServer.ts");
+const timeout = 20_000;
+const own = (habit: string): McpServer => ({ command: process.execPath, args: [program, habit] });
+/** A shell that waits for the server, as `npx` does. */
+const wrapped = (habit: string): McpServer => ({
+  command: "sh",
+  args: ["-c", '"$0" "$@"; true', process.execPath, program, habit],
+});
+
+/** Whether a process runs; one that has ended and that nobody has asked about does not. */
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+async function gone(pids: readonly number[]): Promise<void> {
+  for (let i = 0; i < 1_000 && pids.some(isAlive); i++) await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(pids.filter(isAlive)).toEqual([]);
+}
+
+const numbers = (text: string): number[] => text.trim().split(" ").map(Number);
+
+describe.skipIf(process.platform === "win32")("after an episode", () => {
+  it.each([
+    ["a server with a timer", own("stays")],
+    ["the same behind a shell", wrapped("stays")],
+    ["behind a shell, deaf to SIGTERM", wrapped("deaf")],
+    ["a server and the child that it started", wrapped("parent")],
+  ])(
+    "%s: no process is left",
+    async (_, server) => {
+      const env = mcp({ server, tools: "all", task: () => "a task", reward: () => undefined, timeout }).make();
+      await env.reset(0);
+      const pids = numbers((await env.step("pid")).observation);
+      expect(pids.every((pid) => pid > 0 && isAlive(pid))).toBe(true);
+      expect((await env.step("answer x")).done).toBe(true);
+      await gone(pids);
+    },
+    60_000,
+  );
+
+  it("a server that dies leaves no child, and its death is noticed although the child holds its output", async () => {
+    const session = await openSession(own("parent"), { timeout }, 1e6);
+    const { content } = await session.call({ name: "pid", arguments: {} }, { timeout });
+    const pids = numbers((content as { text: string }[])[0]!.text);
+    expect(pids).toHaveLength(2);
+    await expect(session.call({ name: "crash", arguments: {} }, { timeout })).rejects.toMatchObject({ code: "LOST" });
+    await gone(pids);
+  }, 60_000);
+});
+
+it.skipIf(process.platform === "win32")(
+  "a trainer that is killed leaves no server",
+  async () => {
+    const text = `
+    import { openSession } from ${JSON.stringify(programAt("mcp/session.ts"))};
+    const session = await openSession(${JSON.stringify(wrapped("deaf"))}, { timeout: ${timeout} }, 1e6);
+    const { content } = await session.call({ name: "pid", arguments: {} }, { timeout: ${timeout} });
+    console.log(content[0].text);`;
+    const trainer = spawn(process.execPath, ["--input-type=module", "--eval", text], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const lines = createInterface({ input: trainer.stdout });
+    const pids = numbers(await new Promise<string>((resolve) => lines.once("line", resolve)));
+    expect(pids.every((pid) => pid > 0 && isAlive(pid))).toBe(true);
+    trainer.kill("SIGKILL");
+    await gone(pids);
+  },
+  60_000,
+);
