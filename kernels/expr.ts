@@ -186,6 +186,14 @@ export class Expr {
   square(): Expr {
     return this.mul(this);
   }
+  /**
+   * ln(1 + e^x), without overflow. One side of the seam at 0 is ln(1 + e^x) itself and holds 0, so that all derivatives
+   * are right there, too; written with |x| and max(x, 0), they would be those of two kinks (jax-ml/jax#2107).
+   */
+  softplus(): Expr {
+    const isAbove = this.gt(0);
+    return where(isAbove, this, 0).add(where(isAbove, this.neg(), this).exp().log1p());
+  }
   /** Limits the value to [low, high]. The derivative is 1 on the closed interval and 0 outside, as in PyTorch. */
   clamp(low: ExprLike, high: ExprLike): Expr {
     return where(this.lt(low), low, where(this.gt(high), high, this));

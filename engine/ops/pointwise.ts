@@ -173,9 +173,8 @@ export const silu: Fused<Unary> = unary("silu", siluExpr, (x) => x / (1 + Math.e
 /** ln(1 + e^x) */
 export const softplus: Fused<Unary> = unary(
   "softplus",
-  (x) => reluExpr(x).add(x.abs().neg().exp().log1p()),
+  (x) => x.softplus(),
   (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
-  { ...WIDE, kinks: [0] }, // written with |x|: its two halves meet smoothly at 0, but not symbolically
 );
 /** ½x(1 + tanh(√(2/π)(x + 0.044715x³))), the approximation that GPT-2 uses (`gelu_new`). */
 export const gelu: Fused<Unary> = unary(
