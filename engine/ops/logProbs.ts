@@ -12,7 +12,7 @@ import { fuse, type Pointwise } from "../fuse.ts";
 import { apply, apply1, type Call, type Elements, type NoParams, type OpDef, typed } from "../op.ts";
 import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
-import { integers, normal, uniform } from "../sampling.ts";
+import { integers, listed, normal, tiedOrFar, uniform } from "../sampling.ts";
 import type { Weight } from "../matrixForm.ts";
 import { Tensor } from "../tensor.ts";
 import { treeFromLeaves, treeLeaves } from "../tree.ts";
@@ -94,8 +94,8 @@ export const logProbsOp: OpDef = {
     const dInvTemperature = needs[2] ? div(sum(alongLogits(dLogits, logits!), { axis: -1 }), invTemperature!) : null;
     return [needs[0] ? dLogits : null, null, dInvTemperature];
   },
-  samples: (rng) =>
-    sampleShapes.map((shape) => ({
+  samples: (rng) => [
+    ...sampleShapes.map((shape) => ({
       inputs: [
         normal(rng, shape),
         integers(rng, shape.slice(0, -1), shape.at(-1)!),
@@ -103,6 +103,12 @@ export const logProbsOp: OpDef = {
       ],
       params: {},
     })),
+    {
+      label: "points: ties, and one that has nearly all",
+      inputs: [tiedOrFar(), { ...listed([0, 3, 2, 1]), dtype: "i32" }, listed([1, 1, 2, 1])],
+      params: {},
+    },
+  ],
 };
 /** d·z, 0 for a logit of ±∞: one of −∞ has no probability at any temperature. */
 const alongLogits: Pointwise<Tensor> = fuse("alongLogits", (d, z) => d.mul(where(z.abs().eq(Infinity), 0, z)));
