@@ -186,9 +186,24 @@ export class Expr {
   square(): Expr {
     return this.mul(this);
   }
-  /** Limits the value to [low, high]. The derivative is 1 on the closed interval and 0 outside, as in PyTorch. */
+  /**
+   * ln(1 + e^x), without overflow. One side of the seam at 0 is ln(1 + e^x) itself and holds 0, so that all derivatives
+   * are right there, too; written with |x| and max(x, 0), they would be those of two kinks (jax-ml/jax#2107).
+   */
+  softplus(): Expr {
+    const isAbove = this.gt(0);
+    return where(isAbove, this, 0).add(where(isAbove, this.neg(), this).exp().log1p());
+  }
+  /**
+   * min(max(x, low), high), as PyTorch has it: `high` where low > high, NaN where x or a bound is. The derivative is 1 on
+   * the closed interval and 0 outside.
+   */
   clamp(low: ExprLike, high: ExprLike): Expr {
-    return where(this.lt(low), low, where(this.gt(high), high, this));
+    const [a, b] = [expr(low), expr(high)];
+    if (a.op === "const" && b.op === "const" && a.value <= b.value)
+      return where(this.lt(a), a, where(this.gt(b), b, this));
+    const above = where(this.ge(a), this, where(this.ne(this), this, a));
+    return where(above.le(b), above, where(above.ne(above), above, b));
   }
   /** The same value as a constant: its derivative is 0. */
   stopGradient(): Expr {
@@ -249,6 +264,15 @@ export function topologicalOrder(outputs: readonly Expr[]): Expr[] {
 }
 
 /**
+ * x, of which x^(y − 1) is a factor of the slope of x^y. That is y·∞ at 0, and NaN at NaN; where y = 0 the power is 1
+ * everywhere and its slope 0, as in PyTorch, so the base is 1 there.
+ */
+function baseOfSlope(x: Expr, y: Expr): Expr {
+  if (y.op === "const") return x;
+  return where(y.eq(0), where(x.abs().gt(0), x, 1), x);
+}
+
+/**
  * The derivatives of `node` by its arguments, times `g`: one expression per argument, `null` where there is none. At
  * kinks, |x|, sign and relu-like `where` take 0, and min and max divide a tie equally, as PyTorch does.
  */
@@ -290,7 +314,7 @@ function localVjp(node: Expr, g: Expr): readonly (Expr | null)[] {
     case "div":
       return [g.div(y), g.mul(node).div(y).neg()];
     case "pow":
-      return [g.mul(y).mul(x.pow(y.sub(1))), where(x.gt(0), g.mul(node).mul(x.log()), 0)];
+      return [g.mul(y).mul(baseOfSlope(x, y).pow(y.sub(1))), where(x.gt(0), g.mul(node).mul(x.log()), 0)];
     case "max":
       return [where(x.gt(y), g, where(x.eq(y), g.mul(0.5), 0)), where(y.gt(x), g, where(x.eq(y), g.mul(0.5), 0))];
     case "min":

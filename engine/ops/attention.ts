@@ -15,7 +15,7 @@ import { apply, type Call, type Elements, type OpDef, type Sample, type SampleIn
 import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
 import type { Rng } from "../random.ts";
-import { normal } from "../sampling.ts";
+import { filled, normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, checkInt, checkSameDtype, sameShape, type Shape, showShape, type TensorType } from "../types.ts";
 import { arange, ones } from "./create.ts";
@@ -254,6 +254,12 @@ function unfusedBackward(inputs: readonly Tensor[], aux: readonly Tensor[], para
   ];
 }
 
+/** With queries of zeros. */
+const equalScores = (sample: Sample<AttentionParams>): Sample<AttentionParams> => ({
+  ...sample,
+  inputs: sample.inputs.map((x, i) => (i === 0 ? filled(x.shape, () => 0) : x)),
+});
+
 function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<AttentionParams>[] {
   const ints = (shape: Shape, data: readonly number[]): SampleInput => ({ shape, dtype: "i32", data });
   const sample = (
@@ -287,6 +293,7 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
     sample("window of one key", [1, 3, 3, 1, 1, 2], true, "none", [], 1),
     sample("window, two tiles of queries", [1, 9, 9, 2, 1, 2], true, "none", [], 3),
     sample("window and start, T ≠ S", [2, 2, 9, 2, 1, 2], true, "start", [ints([2], [7, 2])], 4),
+    equalScores(sample("points: all scores equal", [1, 3, 3, 2, 1, 2], true)),
     sample("window in segments", [1, 7, 7, 1, 1, 2], true, "segments", [ints([1, 7], [0, 0, 0, 0, 1, 1, -1])], 2),
   ];
 }

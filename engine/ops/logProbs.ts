@@ -4,13 +4,15 @@
  * and does not even keep those: above a size it works through chunks of tokens and computes each chunk's logits again
  * in the backward pass.
  */
+import { where } from "../../kernels/expr.ts";
 import type { LogProbsSpec } from "../../kernels/specs.ts";
 import { checkpoint, vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
+import { fuse, type Pointwise } from "../fuse.ts";
 import { apply, apply1, type Call, type Elements, type NoParams, type OpDef, typed } from "../op.ts";
 import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
-import { integers, normal, uniform } from "../sampling.ts";
+import { integers, listed, normal, tiedOrFar, uniform } from "../sampling.ts";
 import type { Weight } from "../matrixForm.ts";
 import { Tensor } from "../tensor.ts";
 import { treeFromLeaves, treeLeaves } from "../tree.ts";
@@ -89,11 +91,11 @@ export const logProbsOp: OpDef = {
       dLogits = add(dLogits, mul(p, mul(column(gLse), scale)));
     }
     // The logits matter as logits · invTemperature only, so one derivative gives the other.
-    const dInvTemperature = needs[2] ? div(sum(mul(dLogits, logits!), { axis: -1 }), invTemperature!) : null;
+    const dInvTemperature = needs[2] ? div(sum(alongLogits(dLogits, logits!), { axis: -1 }), invTemperature!) : null;
     return [needs[0] ? dLogits : null, null, dInvTemperature];
   },
-  samples: (rng) =>
-    sampleShapes.map((shape) => ({
+  samples: (rng) => [
+    ...sampleShapes.map((shape) => ({
       inputs: [
         normal(rng, shape),
         integers(rng, shape.slice(0, -1), shape.at(-1)!),
@@ -101,7 +103,16 @@ export const logProbsOp: OpDef = {
       ],
       params: {},
     })),
+    {
+      label: "points: ties, and one that has nearly all",
+      inputs: [tiedOrFar(), { ...listed([0, 3, 2, 1]), dtype: "i32" }, listed([1, 1, 2, 1])],
+      params: {},
+    },
+  ],
 };
+/** d·z, 0 for a logit of ±∞: one of −∞ has no probability at any temperature. */
+const alongLogits: Pointwise<Tensor> = fuse("alongLogits", (d, z) => d.mul(where(z.abs().eq(Infinity), 0, z)));
+
 const sampleShapes: Shape[] = [[3, 5], [2, 1], [1, 67], [2, 2, 7], [4]];
 const column = (x: Tensor): Tensor => reshape(x, [...x.shape, 1]);
 
@@ -119,6 +130,10 @@ export const logProbsBackwardOp: OpDef = {
   reference([logits, targets, invTemperature, entropy, lse, gLogp, gEntropy], [dLogits], call) {
     const { rows, vocab } = specOf(call);
     for (let row = 0; row < rows; row++) {
+      if (gLogp![row] === 0 && gEntropy![row] === 0) {
+        dLogits!.fill(0, row * vocab, (row + 1) * vocab); // a row without gradient may hold anything
+        continue;
+      }
       rowOf(logits!, row, vocab, invTemperature![row]!).forEach((z, v) => {
         const p = Math.exp(z - lse![row]!);
         const ofLogp = gLogp![row]! * ((v === targets![row] ? 1 : 0) - p);

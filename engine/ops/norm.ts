@@ -8,7 +8,7 @@ import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
 import type { Rng } from "../random.ts";
-import { normal } from "../sampling.ts";
+import { filled, normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, checkSameDtype, sameShape, showShape, sizeOf, type TensorType } from "../types.ts";
 import { add, mul, rsqrt, sub } from "./pointwise.ts";
@@ -130,15 +130,21 @@ function normSamples(
   inputs: (shape: readonly number[], kind: NormParams["kind"]) => readonly (readonly number[])[],
 ): Sample<NormParams>[] {
   const shapes = [[5], [3, 7], [2, 2, 4], [6, 1], [1, 67]];
-  return (["rms", "layer"] as const).flatMap((kind) =>
-    shapes.map((shape) => ({
+  const rowsOf = (kind: NormParams["kind"]): Sample<NormParams> => ({
+    label: `points: ${kind} of zeros and of equal elements`,
+    inputs: inputs([3, 4], kind).map((s, i) => (i === 0 ? filled(s, (at) => [0, 1, -1][at >> 2]!) : normal(rng, s))),
+    params: { kind, eps: 0.5 },
+  });
+  return (["rms", "layer"] as const).flatMap((kind) => [
+    ...shapes.map((shape) => ({
       label: kind,
       inputs: inputs(shape, kind).map((s) => normal(rng, s)),
       // Large enough that a row of one element, whose variance is 0, has derivatives of a size that differences can
       // see.
       params: { kind, eps: shape.at(-1) === 1 ? 0.5 : 1e-5 },
     })),
-  );
+    rowsOf(kind),
+  ]);
 }
 
 /**

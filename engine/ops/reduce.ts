@@ -16,7 +16,8 @@ import { mask as randomMask, normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, normalizeAxis, sameShape, type Shape, showShape, sizeOf, type TensorType } from "../types.ts";
 import { broadcastTo, reshape } from "./movement.ts";
-import { add, div, eq, exp, gt, log, maximum, mul, ne, rsqrt, sub, where } from "./pointwise.ts";
+import { fuse, type Pointwise } from "../fuse.ts";
+import { add, div, eq, gt, maximum, mul, ne, rsqrt, sub, where } from "./pointwise.ts";
 
 /** One run of neighbouring axes, [start, end), is reduced. */
 interface ReduceParams {
@@ -26,8 +27,8 @@ interface ReduceParams {
   readonly scale: number;
 }
 
-/** What stands for an excluded value: finite, because WGSL need not honour infinities. */
-const EXCLUDED = { sum: 0, max: -1e30, min: 1e30 } as const;
+/** What stands for an excluded value. */
+const EXCLUDED = { sum: 0, max: -Infinity, min: Infinity } as const;
 
 function reduceOp(
   name: string,
@@ -81,8 +82,7 @@ function reduceOp(
 }
 
 /**
- * Zeros and ones; for extremes few zeros and no empty group: −1e30, what an empty mask gives, would drown the
- * differences of the others.
+ * Zeros and ones; for extremes few zeros and no empty group, which gives −∞.
  */
 function maskFor(kind: ReduceSpec["kind"], rng: Rng, shape: Shape, start: number): SampleInput {
   const mask = randomMask(rng, shape);
@@ -111,7 +111,7 @@ function reduceElements(spec: ReduceSpec, x: Elements, mask: Elements | undefine
         const index = (o * length + j) * inner + i;
         const included = mask === undefined || mask[index] !== 0;
         if (included) total += x[index]!;
-        const candidate = included ? sign * x[index]! : -1e30;
+        const candidate = included ? sign * x[index]! : -Infinity;
         const isNew = candidate > best || (!isIndex && Number.isNaN(candidate));
         if (isNew) [best, at] = [candidate, j];
       }
@@ -230,11 +230,26 @@ export function variance(x: Tensor, options: ReduceOptions & { readonly ddof?: n
   return mul(sum(mul(centred, centred), over), 1 / (reduced(x, over) - ddof));
 }
 
-/** ln Σ e^x over `axis`, without overflow. */
+/** e^(x − largest); 1 where the largest is infinite, whose difference to itself is NaN. */
+const belowLargest: Pointwise<Tensor> = fuse("belowLargest", (x, largest) =>
+  select(largest.abs().eq(Infinity), 0, x.sub(largest.stopGradient())).exp(),
+);
+/** ln total + largest, or the largest where that is infinite: +∞ has its gradient, and −∞ none. */
+const fromLargest: Pointwise<Tensor> = fuse("fromLargest", (total, largest) =>
+  select(
+    largest.abs().eq(Infinity),
+    select(largest.gt(0), largest, largest.stopGradient()),
+    total.log().add(largest.stopGradient()),
+  ),
+);
+
+/**
+ * ln Σ e^x over `axis`, without overflow: −∞ if all elements are, with gradient 0 (SciPy and JAX guard the maximum in
+ * the same way, jax-ml/jax#6811); +∞ if one is, and the gradient goes to the elements that are.
+ */
 export function logsumexp(x: Tensor, options: ReduceOptions = {}): Tensor {
-  const shift = max(x, { ...options, keepdims: true });
-  const total = log(sum(exp(sub(x, shift)), { ...options, keepdims: true }));
-  const result = add(total, shift);
+  const largest = max(x, { ...options, keepdims: true });
+  const result = fromLargest(sum(belowLargest(x, largest), { ...options, keepdims: true }), largest);
   return options.keepdims ? result : reshape(result, sumShape(x, options));
 }
 

@@ -10,7 +10,7 @@ import { check } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
 import { type AxisOptions, axisOf } from "../operands.ts";
 import { checkKeys } from "../options.ts";
-import { filled, mask, normal, uniform } from "../sampling.ts";
+import { filled, mask, normal, tiedOrFar, uniform } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, checkSameDtype, sameShape, showShape, sizeOf, type TensorType } from "../types.ts";
 import { broadcastTo, transpose } from "./movement.ts";
@@ -69,6 +69,7 @@ export const softmaxOp: OpDef<SoftmaxParams> = {
       { inputs: [normal(rng, [3, 5])], params: { log } },
       { inputs: [normal(rng, [2, 1])], params: { log } },
       { inputs: [normal(rng, [2, 1, 67])], params: { log } },
+      { label: "points: ties, and one that has nearly all", inputs: [tiedOrFar()], params: { log } },
       { label: "masked", inputs: [normal(rng, [4, 7]), mask(rng, [4, 7])], params: { log }, differentiable },
       {
         label: "a row with nothing left",

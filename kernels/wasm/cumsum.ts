@@ -1,12 +1,14 @@
 /**
- * Running sums along the middle axis, one element after the other: y[j] = y[j−1] + x[j], or from the end. A unit of
- * work is one group of columns; along rows (inner = 1) that is one row.
+ * Running sums along the middle axis, one element after the other: y[j] = y[j−1] + x[j], or from the end. The sum is kept
+ * in doubles: a million additions in f32 were 1 % off (pandas-dev/pandas#47488). A unit of work is one group of
+ * columns; along rows (inner = 1) that is one row.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";
 import type { CumsumSpec } from "../specs.ts";
-import { F32, F32x4, kernelModule, load } from "./assembler.ts";
+import { F64x2, kernelModule, load } from "./assembler.ts";
 import type { I32 } from "./assembler.ts";
+import { joinHalves } from "./math.ts";
 
 /** Columns per unit of work. */
 const COLUMNS = 64;
@@ -47,21 +49,16 @@ function assemble(reverse: boolean): Uint8Array<ArrayBuffer> {
           f.set(x, x.add(step));
           f.set(y, y.add(step));
         };
-        if (vector) {
-          const sum = f.let(F32x4.of(0));
-          f.for(0, p.length, 1, () => {
-            f.set(sum, sum.add(load.f32x4(x)));
-            f.store(y, sum);
-            advance();
-          });
-        } else {
-          const sum = f.let(F32.of(0));
-          f.for(0, p.length, 1, () => {
-            f.set(sum, sum.add(load.f32(x)));
-            f.store(y, sum);
-            advance();
-          });
-        }
+        const [low, high] = [f.let(F64x2.of(0)), f.let(F64x2.of(0))];
+        f.for(0, p.length, 1, () => {
+          const value = f.let(vector ? load.f32x4(x) : load.splat(x));
+          f.set(low, low.add(value.lowF64x2()));
+          if (vector) {
+            f.set(high, high.add(value.highF64x2()));
+            f.store(y, joinHalves(low, high));
+          } else f.storeLane(y, low.toF32x4(), 0);
+          advance();
+        });
       };
       const whole = f.let(first.add(last.sub(first).and(-4)));
       f.for(first, whole, 4, (column) => walk(column, true));

@@ -194,7 +194,8 @@ export const erf: Unary = (f, x) => {
 };
 
 /** Rounded to floats, both halves in one vector. */
-const joinHalves = (low: F64x2, high: F64x2): F32x4 => low.toF32x4().shuffle(high.toF32x4(), 0, 1, 4, 5);
+/** Two pairs of doubles, rounded to floats. */
+export const joinHalves = (low: F64x2, high: F64x2): F32x4 => low.toF32x4().shuffle(high.toF32x4(), 0, 1, 4, 5);
 const joinIntegers = (low: F64x2, high: F64x2): I32x4 => low.toI32x4().shuffle(high.toI32x4(), 0, 1, 4, 5);
 
 /** π/2 in two parts, the first with 33 bits, and 2/π in eight pieces of 24 bits (Payne & Hanek 1983). */

@@ -46,6 +46,11 @@ const UNIT_COLS = 128;
  */
 const PASS = { rows: 256, columns: 512 } as const;
 const PASSES_ABOVE = 512;
+/**
+ * A k above this is summed in blocks of it, and their sums are added: the rounding error grows with the longest chain of
+ * additions. Of a million times 0.1 one chain is 1 % off. No shorter sum changes a bit.
+ */
+const LONGEST_CHAIN = 65536;
 /** Rows and columns of the register tiles. Edges use single rows, and 4 or 1 columns. */
 const TILES = {
   panel: { rows: 4, widths: [8, 4, 1] },
@@ -66,6 +71,8 @@ interface Variant {
   readonly packedA: boolean;
   /** k is long enough to be cut into passes. */
   readonly passes: boolean;
+  /** k is long enough to be summed in blocks. */
+  readonly blocks: boolean;
   /** Rows of B are fetched before dot products with them. */
   readonly fetches: boolean;
   readonly bias: boolean;
@@ -100,6 +107,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
     columnsA: transA && !transB,
     packedA: packA,
     passes: !transB && k > PASSES_ABOVE,
+    blocks: k > LONGEST_CHAIN,
     fetches: transB && fetched > 0,
     bias: spec.bias,
     activation: spec.activation,
@@ -138,7 +146,9 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
     units: batch * rowBlocks * colBlocks,
     costPerUnit: Math.min(m, unitRows) * Math.min(n, UNIT_COLS) * k,
   };
-  steps.push({ kernel, buffers: [a, b, spec.bias ? 2 : C, C] });
+  // Sums of blocks of passes wait beside C, as those of passes do in it.
+  const totals = variant.blocks && variant.passes ? temp(4 * batch * m * n) : C;
+  steps.push({ kernel, buffers: [a, b, spec.bias ? 2 : C, C, totals] });
   return { temps, steps };
 }
 
@@ -160,6 +170,7 @@ const variantKey = (v: Variant): string =>
     v.columnsA && "columns",
     v.packedA && "packed",
     v.passes && "passes",
+    v.blocks && "blocks",
     v.fetches && "fetches",
     v.bias && "bias",
     v.activation && exprToString(v.activation),
@@ -168,7 +179,7 @@ const variantKey = (v: Variant): string =>
     .join(" ");
 
 const PARAMS = {
-  ...i32s("a", "b", "bias", "c", "m", "n", "k", "batchStrideA", "batchStrideB"),
+  ...i32s("a", "b", "bias", "c", "totals", "m", "n", "k", "batchStrideA", "batchStrideB"),
   ...i32s("stepA", "stepB", "unitRows", "rowBlocks", "colBlocks", "fetchedRows"),
   scale: "f32",
   ...i32s("begin", "end"),
@@ -194,6 +205,8 @@ interface Site {
   /** scale · x + bias, then the activation, for columns from j + `column` on (`splat`: column j in every lane). */
   readonly finish: (x: F32x4, column: number, splat: boolean) => F32x4;
 }
+
+type Write = (to: I32, value: F32x4) => void;
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
@@ -263,24 +276,41 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
           });
         }
       };
+      /** Calls `each` for four columns and for single ones of every row of the unit: place, its value, how to set it. */
+      const forElements = (each: (at: I32, read: typeof load.f32x4, write: Write, splat: boolean) => void): void =>
+        forRows(() => {
+          f.set(j, colBegin);
+          for (const width of [4, 1]) {
+            f.while(j.add(width).le(colEnd), () => {
+              const at = f.let(batch.mul(p.m).add(i).mul(p.n).add(j));
+              if (width === 4) each(at, load.f32x4, (to, value) => f.store(to, value), false);
+              else each(at, load.splat, (to, value) => f.storeLane(to, value, 0), true);
+              f.set(j, j.add(width));
+            });
+          }
+        });
+      const clear = (base: I32): void =>
+        forRows(() => {
+          const at = batch.mul(p.m).add(i).mul(p.n).add(colBegin);
+          f.fillBytes(base.at(at), 0, colEnd.sub(colBegin).shl(2));
+        });
       if (variant.passes) {
-        forRows(() => f.fillBytes(site.c.at(i.mul(p.n).add(colBegin)), 0, colEnd.sub(colBegin).shl(2)));
+        clear(p.c);
+        if (variant.blocks) clear(p.totals);
         f.set(from, I32.of(0));
         f.while(from.lt(p.k), () => {
           f.set(count, p.k.sub(from).min(pass));
           tiles();
           f.set(from, from.add(pass));
+          if (!variant.blocks) return;
+          f.if(from.and(LONGEST_CHAIN - 1).eq(0), () => {
+            forElements((at, read, write) => write(p.totals.at(at), read(p.totals.at(at)).add(read(p.c.at(at)))));
+            clear(p.c);
+          });
         });
-        forRows(() => {
-          f.set(j, colBegin);
-          for (const width of [4, 1]) {
-            f.while(j.add(width).le(colEnd), () => {
-              const at = f.let(site.c.at(i.mul(p.n).add(j)));
-              if (width === 4) f.store(at, site.finish(load.f32x4(at), 0, false));
-              else f.storeLane(at, site.finish(load.splat(at), 0, true), 0);
-              f.set(j, j.add(width));
-            });
-          }
+        forElements((at, read, write, splat) => {
+          const sum = variant.blocks ? read(p.totals.at(at)).add(read(p.c.at(at))) : read(p.c.at(at));
+          write(p.c.at(at), site.finish(sum, 0, splat));
         });
       } else {
         f.set(from, I32.of(0));
@@ -338,9 +368,10 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
 }
 
 /** Computes rows i… and columns j… of C (`width` 4 or 1) by dot products of rows of A and of B, four k at a time. */
-function dotTile(f: FunctionBuilder, _variant: Variant, site: Site, rows: number, width: number): void {
+function dotTile(f: FunctionBuilder, { blocks }: Variant, site: Site, rows: number, width: number): void {
   const { n, k, i, j } = site;
-  const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
+  const zeros = (): Var<F32x4>[][] => range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
+  const sums = zeros();
   const rowsA = (column: I32): I32[] => range(rows).map((r) => site.a.at(i.add(r).mul(k).add(column)));
   const rowsB = (column: I32): I32[] => range(width).map((s) => site.b.at(j.add(s).mul(k).add(column)));
   /** From a column on, so many turns with vectors of so many bytes. */
@@ -355,7 +386,19 @@ function dotTile(f: FunctionBuilder, _variant: Variant, site: Site, rows: number
       });
     });
   };
-  run(I32.of(0), UNROLLED.dot, k.shrU(2), 16, load.f32x4);
+  if (blocks) {
+    const totals = zeros();
+    const addTo = (to: Var<F32x4>[][], from: Var<F32x4>[][]): void =>
+      to.forEach((row, r) => row.forEach((sum, s) => f.set(sum, sum.add(from[r]![s]!))));
+    const [at, end] = [f.let(I32.of(0)), f.let(k.and(-4))];
+    f.while(at.lt(end), () => {
+      run(at, UNROLLED.dot, end.sub(at).min(LONGEST_CHAIN).shrU(2), 16, load.f32x4);
+      addTo(totals, sums);
+      sums.flat().forEach((sum) => f.set(sum, F32x4.of(0)));
+      f.set(at, at.add(LONGEST_CHAIN));
+    });
+    addTo(sums, totals);
+  } else run(I32.of(0), UNROLLED.dot, k.shrU(2), 16, load.f32x4);
   run(k.and(-4), 1, k.and(3), 4, load.lane0); // the other lanes add 0 · 0
   sums.forEach((row, r) => {
     const c = f.let(site.c.at(i.add(r).mul(n).add(j)));

@@ -66,7 +66,11 @@ function softmaxModule(isLog: boolean, masked: boolean): Uint8Array<ArrayBuffer>
         const inverse = f.let(F32x4.of(1).div(total));
         if (masked) f.set(inverse, total.eq(0).bitselect(F32x4.of(0), inverse)); // zeros if all entries are excluded
         forColumnGroups(f, p.cols, (group) => {
-          const values = group.map(({ load }) => f.let(load(y).mul(inverse)));
+          // An excluded entry is 0 in a row of NaN, too.
+          const values = group.map(({ load }) => {
+            const value = load(y).mul(inverse);
+            return f.let(masked ? value.and(load(mask).ne(0)) : value);
+          });
           group.forEach(({ store }, i) => store(y, values[i]!));
         });
       }

@@ -29,6 +29,13 @@ const PLACE = `
   let origin = (column / params.inner) * params.length * params.inner + column % params.inner;`;
 const at = (reverse: boolean): string => `origin + ${reverse ? "(params.length - 1u - step)" : "step"} * params.inner`;
 
+/** A part joins the sum after so many additions: one long chain of them would lose what is small beside the sum. */
+const fold = (step: string): string => `
+    if ((${step}) % ${BLOCK}u == ${BLOCK - 1}u) {
+      sum += recent;
+      recent = 0.0f;
+    }`;
+
 const sizes = ({ outer, length, inner }: CumsumSpec, block: number, blocks: number): Record<string, Uniform> => ({
   count: u32(outer * inner * blocks),
   length: u32(length),
@@ -48,9 +55,10 @@ function walk(spec: CumsumSpec, block: number, blocks: number): WgslKernel {
     workgroups: gridFor(spec.outer * spec.inner * blocks, GROUP),
     body: () => `${linearMain(GROUP, "params.count")}${PLACE}
   var sum = ${isPart ? "before[i]" : "0.0f"};
+  var recent = 0.0f;
   for (var step = start; step < end; step++) {
-    sum += x[${at(reverse)}];
-    y[${at(reverse)}] = sum;
+    recent += x[${at(reverse)}];
+    y[${at(reverse)}] = sum + recent;${fold("step - start")}
   }
 }`,
   });
@@ -78,10 +86,12 @@ function blocked(spec: CumsumSpec, blocks: number): Program<WgslKernel> {
     workgroups: gridFor(columns, GROUP),
     body: () => `${linearMain(GROUP, "params.columns")}
   var sum = 0.0f;
-  for (var at = i * params.blocks; at < (i + 1u) * params.blocks; at++) {
+  var recent = 0.0f;
+  for (var block = 0u; block < params.blocks; block++) {
+    let at = i * params.blocks + block;
     let own = totals[at];
-    totals[at] = sum;
-    sum += own;
+    totals[at] = sum + recent;
+    recent += own;${fold("block")}
   }
 }`,
   });

@@ -50,8 +50,16 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
   const truth = (node: Expr): string => (truths.has(node.id) ? values.get(node.id)! : notEqual(number(node), "0.0f"));
   const call = (name: string, ...args: string[]): string => {
     if (name.endsWith("_f32")) functions.add(name);
-    if (name === "not_a_number") functions.add("from_bits");
+    if (name === "not_a_number" || name === "infinity") functions.add("from_bits");
     return `${name}(${args.join(", ")})`;
+  };
+
+  /** What has no literal goes through a variable. A number beyond the range of f32 is infinite there. */
+  const literal = (value: number): string => {
+    const rounded = Math.fround(value);
+    if (Number.isFinite(rounded)) return f32Literal(rounded);
+    if (Number.isNaN(rounded)) return call("not_a_number");
+    return rounded > 0 ? call("infinity") : `-${call("infinity")}`;
   };
 
   const text = (node: Expr): string => {
@@ -81,7 +89,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
       const value = [NaN];
       evaluator([node])([], value);
       constants.add(node.id);
-      values.set(node.id, Number.isNaN(value[0]) ? call("not_a_number") : f32Literal(value[0]!));
+      values.set(node.id, literal(value[0]!));
     } else if (node.op === "detach") {
       values.set(node.id, values.get(node.args[0]!.id)!);
       if (truths.has(node.args[0]!.id)) truths.add(node.id);

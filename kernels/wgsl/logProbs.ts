@@ -26,9 +26,10 @@ export function logProbs(spec: LogProbsSpec, profile: AdapterProfile): Program<W
       entropy: "write f32",
       lse: "write f32",
     },
+    functions: ["from_bits"],
     body: (reduce) => `
   let scale = invTemperature[row];
-  var top = V(-1e30);
+  var top = V(-infinity());
   for (var i = begin + first; i < end; i += step) {
     top = max(top, scale * logits[i]);
   }

@@ -161,13 +161,59 @@ fn erf_f32(x: f32) -> f32 {
 }`,
   },
 
-  trig_f32: {
+  // Payne & Hanek, "Radian reduction for trigonometric functions" (SIGNUM 1983): of x 2/pi only what is below 4 counts,
+  // so the product takes 96 bits of 2/pi from where they begin to matter. f32 has no multiple of pi/2 nearer than 2^-31.
+  trig_far: {
     needs: [],
+    code: `
+// 2/pi in binary, behind 32 zeros
+var<private> two_over_pi: array<u32, 8> = array<u32, 8>(0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
+  0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);
+// The 64 bits of a product, high word first, for a < 2^24
+fn wide_product(a: u32, b: u32) -> vec2u {
+  let low = (a & 0xffffu) * (b & 0xffffu);
+  let across = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+  let middle = (a & 0xffffu) * (b >> 16u) + (across & 0xffffu);
+  return vec2u((a >> 16u) * (b >> 16u) + (across >> 16u) + (middle >> 16u), (middle << 16u) | (low & 0xffffu));
+}
+// 32 bits of 2/pi from bit number at
+fn bits_of_two_over_pi(at: u32) -> u32 {
+  let word = at >> 5u;
+  let shift = at & 31u;
+  return (two_over_pi[word] << shift) | ((two_over_pi[word + 1u] >> 1u) >> (31u - shift));
+}
+// x 2/pi less the nearest integer, times pi/2, and that integer modulo 4; 8192 <= x < infinity
+fn reduce_far(x: f32) -> vec2f {
+  let bits = bitcast<u32>(x);
+  let digits = (bits & 0x007fffffu) | 0x00800000u; // x = digits 2^(exponent - 150)
+  let at = (bits >> 23u) - 120u; // of the bit that has the weight 2 in 2/pi 2^(exponent - 150)
+  let low = wide_product(digits, bits_of_two_over_pi(at + 64u));
+  let middle = wide_product(digits, bits_of_two_over_pi(at + 32u));
+  let next = middle.y + low.x;
+  let top = digits * bits_of_two_over_pi(at) + middle.x + select(0u, 1u, next < low.x);
+  // The product modulo 4 has 2 bits before its point and 62 behind it
+  let fraction = vec2u((top << 2u) | (next >> 30u), next << 2u);
+  let negated = vec2u(~fraction.x + select(0u, 1u, fraction.y == 0u), ~fraction.y + 1u);
+  let is_above = (fraction.x >> 31u) == 1u;
+  let size = select(fraction, negated, is_above);
+  let turn = f32(size.x) * 2.3283064365386963e-10f + f32(size.y) * 5.421010862427522e-20f;
+  return vec2f(select(turn, -turn, is_above) * 1.57079632679f, f32((top + 0x20000000u) >> 30u));
+}`,
+  },
+
+  trig_f32: {
+    needs: ["trig_far", "from_bits"],
     code: `
 // sin(x + quadrants pi/2): x less a multiple of pi/2 (in three parts, exact for |x| < 8192), then a polynomial
 fn trig_f32(x: f32, quadrants: i32) -> f32 {
-  let n = floor(x * 0.636619772f + 0.5f);
-  let r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) - n * 7.549789948768648e-8f;
+  var n = floor(x * 0.636619772f + 0.5f);
+  var r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) - n * 7.549789948768648e-8f;
+  if (!(abs(x) < 8192.0f)) {
+    if ((bitcast<u32>(x) & 0x7f800000u) == 0x7f800000u) { return not_a_number(); }
+    let far = reduce_far(abs(x)) * sign(x);
+    r = far.x;
+    n = far.y;
+  }
   let z = r * r;
   let s = ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * r + r;
   let c = ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
@@ -178,16 +224,35 @@ fn trig_f32(x: f32, quadrants: i32) -> f32 {
   },
 
   pow_f32: {
-    needs: ["exp_f32", "log_f32", "from_bits"],
+    needs: ["exp_f32", "log_f32", "from_bits", "is_nan"],
     code: `
-// Error about |y log x| 1e-7, relative. Negative x: integer y only.
+// x^n by squaring
+fn whole_power(x: f32, n: u32) -> f32 {
+  var y = select(1.0f, x, (n & 1u) == 1u);
+  var square = x;
+  for (var rest = n >> 1u; rest > 0u; rest = rest >> 1u) {
+    square = square * square;
+    if ((rest & 1u) == 1u) { y = y * square; }
+  }
+  return y;
+}
+// As JavaScript's Math.pow at all corners. Error: 1e-7 times y up to |y| = 64 for a whole y, else times |y log x|;
+// exact where whole powers are.
 fn pow_f32(x: f32, y: f32) -> f32 {
   if (y == 0.0f) { return 1.0f; }
-  if (x == 0.0f) { return select(infinity(), 0.0f, y > 0.0f); }
-  let magnitude = exp_f32(y * log_f32(abs(x)));
-  if (x > 0.0f) { return magnitude; }
-  if (y != floor(y)) { return not_a_number(); }
-  return select(magnitude, -magnitude, fract(0.5f * y) != 0.0f);
+  if (is_nan(x) || is_nan(y)) { return not_a_number(); }
+  let is_whole = y == floor(y);
+  let size = abs(x);
+  var magnitude = 0.0f;
+  if (is_whole && abs(y) <= 64.0f) {
+    magnitude = whole_power(size, u32(abs(y)));
+    if (y < 0.0f) { magnitude = select(1.0f / magnitude, infinity(), magnitude == 0.0f); }
+  } else {
+    magnitude = exp_f32(y * log_f32(size));
+  }
+  if ((bitcast<u32>(x) >> 31u) == 0u) { return magnitude; }
+  if (!is_whole && size > 0.0f && size < infinity()) { return not_a_number(); }
+  return select(magnitude, -magnitude, is_whole && abs(y) < 16777216.0f && fract(0.5f * y) != 0.0f);
 }`,
   },
 };

@@ -28,9 +28,23 @@ const GPU_EDGE: SplitRung = { kind: "direct", rows: 8, quads: 1, steps: 4, acros
 /** From this size of C on a large block is worth its compilation. */
 const LARGE = 64;
 
+/**
+ * A k above this is summed in parts of at most it, as long as their sums fit into so many elements: the rounding error
+ * grows with the longest chain of additions. Of a million times 0.1 one chain is 1 % off.
+ */
+const LONGEST_CHAIN = 65536;
+const MOST_PARTIALS = 2 ** 24;
+
 /** The rung for `spec`: the profile's, if it names one, else the table's. */
 export function chooseRung(spec: MatmulSpec, profile: AdapterProfile): MatmulRung {
   if (profile.matmul !== undefined) return profile.matmul;
+  const rung = tableRung(spec, profile);
+  const parts = Math.ceil(spec.k / LONGEST_CHAIN);
+  const splits = Math.min(parts, Math.floor(MOST_PARTIALS / (spec.batch * spec.m * spec.n)));
+  return splits > (rung.splits ?? 1) ? { ...rung, splits } : rung;
+}
+
+function tableRung(spec: MatmulSpec, profile: AdapterProfile): SplitRung {
   const { m, n } = spec;
   if (m === 1) return withSplits(spec, profile, ONE_ROW);
   if (m <= 4) return withSplits(spec, profile, FOUR_ROWS);
@@ -46,7 +60,7 @@ export function chooseRung(spec: MatmulSpec, profile: AdapterProfile): MatmulRun
 type SplitRung = Extract<MatmulRung, { kind: "direct" | "tiled" }>;
 
 /** Splits the sum on GPUs: enough workgroups to keep one busy, and enough steps per part to pay for the second pass. */
-function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung): MatmulRung {
+function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung): SplitRung {
   if (profile.schedule !== "gpu") return rung;
   const tiles =
     rung.kind === "direct"

@@ -6,7 +6,7 @@
 import { f32, single, u32, type Uniform } from "../kernel.ts";
 import type { PointwiseSpec } from "../specs.ts";
 import { emitExpression } from "./expression.ts";
-import { type BindingType, clampToF32, each, type Generator, gridFor, indent, linearMain, shader } from "./shader.ts";
+import { type BindingType, each, type Generator, gridFor, indent, linearMain, shader } from "./shader.ts";
 
 const GROUP = 64;
 /** With fewer elements, four at a time gain nothing and cost a second compilation of the formula. */
@@ -45,7 +45,7 @@ export const pointwise: Generator<PointwiseSpec> = (spec) => {
   let walks = "";
   inputs.forEach((input, k) => {
     if (input.kind === "scalar") {
-      params[`s${k}`] = f32(clampToF32(input.value));
+      params[`s${k}`] = f32(input.value);
       loads.push(`let x${k} = params.s${k};`);
       walks += "s";
       isSingle.push(true);

@@ -12,6 +12,7 @@
  */
 import type { AdapterProfile, Uniform, WgslKernel } from "../kernel.ts";
 import { u32 } from "../kernel.ts";
+import { mathFunctions } from "./math.ts";
 import { type BindingType, gridFor, groupMain, linearMain, shader } from "./shader.ts";
 
 export type Bindings = Readonly<Record<string, BindingType>>;
@@ -59,11 +60,14 @@ export interface RowKernel {
   readonly bindings: Bindings;
   /** These follow the params `rows` and `width` (the columns in units of `V`). */
   readonly params?: Readonly<Record<string, Uniform>>;
+  /** What the body calls of math.ts. */
+  readonly functions?: readonly string[];
   readonly body: (reduce: RowReductions) => string;
 }
 
 /** One thread or one workgroup per row, depending on shapes and the adapter only. */
-export function rowKernel(profile: AdapterProfile, { key, rows, cols, bindings, params, body }: RowKernel): WgslKernel {
+export function rowKernel(profile: AdapterProfile, kernel: RowKernel): WgslKernel {
+  const { key, rows, cols, bindings, params, functions = [], body } = kernel;
   const width = vectorWidth(cols);
   // On a GPU one thread per row pays only for thousands of rows, and neighbouring threads read memory that is far
   // apart.
@@ -94,7 +98,7 @@ export function rowKernel(profile: AdapterProfile, { key, rows, cols, bindings, 
   let row = i;
   let first = 0u;
   let step = 1u;`;
-      return `${vectorPrelude(cols)}${helpers.join("")}
+      return `${mathFunctions(functions)}${vectorPrelude(cols)}${helpers.join("")}
 ${main}
   let begin = row * params.width;
   let end = begin + params.width;${text}

@@ -102,18 +102,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   if (row >= ${count}) { return; }`;
 }
 
-const MAX_F32 = 3.4028234663852886e38;
-
-/** Limits a number to the range of f32: kernels may not assume infinities. */
-export const clampToF32 = (value: number): number => Math.min(Math.max(value, -MAX_F32), MAX_F32);
-
-/**
- * The f32 literal of the nearest f32. A number beyond the range of f32 becomes the largest: WGSL has no literal for an
- * infinity, and kernels may not assume one.
- */
+/** The f32 literal of the nearest f32. Throws for NaN and for infinities, for which WGSL has none (`from_bits`). */
 export function f32Literal(value: number): string {
-  if (Number.isNaN(value)) throw new Error("f32Literal: NaN has no WGSL literal");
-  const rounded = Math.fround(clampToF32(value));
+  const rounded = Math.fround(value);
+  if (!Number.isFinite(rounded)) throw new Error(`f32Literal: ${value} has no WGSL literal`);
   if (Object.is(rounded, -0)) return "-0.0f";
   const text = String(rounded);
   return /[.e]/.test(text) ? `${text}f` : `${text}.0f`;

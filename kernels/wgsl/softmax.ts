@@ -8,9 +8,6 @@ import { single } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
 import { type Bindings, rowKernel, vectorType } from "./rows.ts";
 
-/** Where a maximum starts: lower than any logit, and finite, as WGSL promises no infinities. */
-const LOWEST = "-3.4e38f";
-
 /** x [rows, cols], (mask [rows, cols]) → y [rows, cols]. */
 export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<WgslKernel> {
   const { rows, cols, log, masked } = spec;
@@ -23,10 +20,11 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
     rows,
     cols,
     bindings: { x: `read ${V}`, ...mask, y: `write ${V}` },
+    functions: ["from_bits"],
     body: (reduce) => `
-  var top = V(${LOWEST});
+  var top = V(-infinity()); // a row of nothing but −∞ is NaN, as −∞ − −∞ is
   for (var i = begin + first; i < end; i += step) {
-    top = max(top, ${allowed("x[i]", LOWEST)});
+    top = max(top, ${allowed("x[i]", "-infinity()")});
   }
   let highestAllowed = ${reduce.max("highest(top)")};
   var sums = V(0.0);
@@ -44,7 +42,7 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
   }`
       : `let divisor = select(sum, 1.0, sum == 0.0); // nothing left: all zeros
   for (var i = begin + first; i < end; i += step) {
-    y[i] = y[i] / divisor;
+    y[i] = ${allowed("y[i] / divisor", "0.0")};
   }`
   }`,
   });

@@ -6,16 +6,16 @@ import { f32Literal, gridFor } from "../../kernels/wgsl/shader.ts";
 
 const software = { schedule: "software" } as const;
 
-test("literals are exact and stay in range", () => {
-  expect([1, -0, 0.1, 1e-30, 1e300, -Infinity].map(f32Literal)).toEqual([
+test("literals are exact; there is none beyond the range of f32", () => {
+  expect([1, -0, 0.1, 1e-30].map(f32Literal)).toEqual([
     "1.0f",
     "-0.0f",
     "0.10000000149011612f",
     "1.0000000031710769e-30f",
-    "3.4028234663852886e+38f",
-    "-3.4028234663852886e+38f",
   ]);
-  expect(() => f32Literal(NaN)).toThrow("NaN");
+  for (const value of [NaN, Infinity, -Infinity, 1e300]) {
+    expect(() => f32Literal(value)).toThrow(`f32Literal: ${value} has no WGSL literal`);
+  }
 });
 
 test("grids", () => {

@@ -10,7 +10,21 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { device, type Device } from "../../engine/device.ts";
-import { matmul, max, relu, silu, softplus, tensor, type Tensor } from "../../engine/index.ts";
+import {
+  clamp,
+  crossEntropy,
+  fuse,
+  grad,
+  logProbs,
+  logsumexp,
+  maskedMax,
+  matmul,
+  max,
+  mul,
+  pow,
+  relu,
+} from "../../engine/index.ts";
+import { silu, softmax, softplus, sum, tensor, type Tensor, variance, where } from "../../engine/index.ts";
 import { isFloat } from "../../engine/types.ts";
 import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
 import { GuardedDevice } from "../support/guarded.ts";
@@ -131,7 +145,15 @@ describe.each(allOps().map((op) => ({ name: op.name, op })))("$name", ({ name: o
   });
 });
 
-/** By their numbers: what a reference that is wrong, too, would hide, and a product's epilogue, which is no op. */
+const I = Infinity;
+const slopeOf = (f: (x: Tensor) => Tensor, x: Tensor): Tensor => grad((y: Tensor) => sum(f(y)))(x);
+const bendOf = (f: (x: Tensor) => Tensor, x: Tensor): Tensor => slopeOf((y) => slopeOf(f, y), x);
+const rows = (on: Device): Tensor => tensor([-I, -I, I, 1, I, I, -I, 0], { device: on, shape: [4, 2] });
+
+/**
+ * By their numbers: what a reference that is wrong, too, would hide, a product's epilogue, which is no op, and numbers
+ * beside tensors. Right is IEEE 754, and PyTorch's choice where there is one.
+ */
 const BY_NUMBER: readonly (readonly [what: string, of: (on: Device) => Tensor, is: readonly number[]])[] = [
   ["relu of NaN", (on) => relu(tensor([NaN, -1, 2], { device: on })), [NaN, 0, 2]],
   [
@@ -141,6 +163,86 @@ const BY_NUMBER: readonly (readonly [what: string, of: (on: Device) => Tensor, i
   ],
   ["the largest of 1, NaN, 2", (on) => max(tensor([1, NaN, 2], { device: on })), [NaN]],
   ["softplus where exp overflows", (on) => softplus(tensor([1e30, -1e30], { device: on })), [Math.fround(1e30), 0]],
+  ["an infinite factor", (on) => mul(tensor([0, 1, -1], { device: on }), I), [NaN, I, -I]], // tinygrad/tinygrad#10201
+  ["a factor beyond f32", (on) => mul(tensor([1, -1], { device: on }), 1e300), [I, -I]],
+  ["an infinite branch", (on) => where(tensor([1, 0], { device: on }), -I, tensor([1, 2], { device: on })), [-I, 2]],
+  ["an infinite literal", (on) => fuse("less", (x) => x.min(-I).add(x))(tensor([1], { device: on })), [-I]],
+  ["an infinite bound", (on) => clamp(tensor([1, -1], { device: on }), -I, I), [1, -1]],
+  ["the variance of one element", (on) => variance(tensor([1], { device: on }), { ddof: 1 }), [NaN]],
+  ["softmax of nothing but −∞", (on) => softmax(tensor([-I, -I], { device: on })), [NaN, NaN]],
+  [
+    "softmax of nothing but −∞ under a mask, and of nothing at all",
+    (on) =>
+      softmax(tensor([-I, -I, -I, 0, 1, 2], { device: on, shape: [2, 3] }), {
+        mask: tensor([1, 1, 0, 0, 0, 0], { device: on, shape: [2, 3] }),
+      }),
+    [NaN, NaN, 0, 0, 0, 0],
+  ],
+  ["logsumexp of infinite rows", (on) => logsumexp(rows(on), { axis: -1 }), [-I, I, I, 0]], // pytorch/pytorch#31829
+  ["its slope", (on) => slopeOf((x) => logsumexp(x, { axis: -1 }), rows(on)), [0, 0, 1, 0, 0.5, 0.5, 0, 1]],
+  ["logsumexp of NaN", (on) => logsumexp(tensor([NaN, 1], { device: on })), [NaN]],
+  ["the slope of x⁰", (on) => slopeOf((x) => pow(x, 0), tensor([0, 2, NaN], { device: on })), [0, 0, 0]], // tfjs#346
+  [
+    "the slope of x⁰, x¹, x², x³ with a tensor of exponents",
+    (on) => slopeOf((x) => pow(x, tensor([0, 1, 2, 3], { device: on })), tensor([0, 0, 0, 0], { device: on })),
+    [0, 1, 0, 0],
+  ],
+  ["the bend of x¹", (on) => bendOf((x) => pow(x, 1), tensor([0, 3], { device: on })), [0, 0]], // pytorch/pytorch#95180
+  ["the bend of x²", (on) => bendOf((x) => pow(x, 2), tensor([0, -1], { device: on })), [2, 2]],
+  [
+    "the slope of xᵇ by x, and of that by b, at b = 0: 1/x",
+    (on) => {
+      const x = tensor([2, -4], { device: on });
+      return slopeOf((b) => slopeOf((y) => pow(y, b), x), tensor([0, 0], { device: on }));
+    },
+    [0.5, -0.25],
+  ],
+  [
+    "whole powers",
+    (on) => pow(tensor([7, 5, -3, 2], { device: on }), tensor([2, 3, 3, -2], { device: on })),
+    [49, 125, -27, 0.25],
+  ],
+  ["clamp with its bounds reversed", (on) => clamp(tensor([0, 5, -5], { device: on }), 1, -1), [-1, -1, -1]],
+  ["clamp of NaN", (on) => clamp(tensor([NaN], { device: on }), 0, 1), [NaN]],
+  [
+    "clamp with a bound NaN",
+    (on) => clamp(tensor([0, 0], { device: on }), tensor([NaN, -1], { device: on }), 1),
+    [NaN, 0],
+  ], // pytorch/pytorch#76795
+  ["clamp with a number NaN", (on) => clamp(tensor([0], { device: on }), 0, NaN), [NaN]],
+  [
+    "the largest of very small numbers under a mask",
+    (on) =>
+      maskedMax(
+        tensor([-3e38, -2e38, -I, -I, 1, 2], { device: on, shape: [3, 2] }),
+        tensor([1, 1, 1, 1, 0, 0], { device: on, shape: [3, 2] }),
+        { axis: -1 },
+      ),
+    [Math.fround(-2e38), -I, 0],
+  ],
+  [
+    "crossEntropy's slope in rows that are ignored or weigh nothing and hold NaN or ∞",
+    (on) => {
+      const targets = tensor(new Int32Array([-100, 0, 1]), { device: on });
+      const weights = tensor([1, 0, 1], { device: on });
+      return slopeOf(
+        (z) => crossEntropy(z, targets, { ignoreIndex: -100, weights }),
+        tensor([NaN, I, NaN, 1, 0, 0], { device: on, shape: [3, 2] }),
+      );
+    },
+    [0, 0, 0, 0, 0.5, -0.5],
+  ],
+  [
+    "a temperature's slope where a logit is −∞: those of the others",
+    (on) =>
+      slopeOf(
+        (t) =>
+          logProbs(tensor([0, 0, -I], { device: on, shape: [1, 3] }), tensor(new Int32Array([0]), { device: on }), t)
+            .entropy,
+        tensor([2], { device: on }),
+      ),
+    [0],
+  ],
   ["silu of the lowest float", (on) => silu(tensor([-LARGEST, -200], { device: on })), [0, 0]],
 ];
 

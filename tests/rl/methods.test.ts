@@ -20,11 +20,22 @@ import {
   POLICY_LOSSES,
 } from "../../rl/methods/losses/index.ts";
 import { rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
+import { difference } from "../support/opChecks.ts";
 import { filtered, forked, lossAndGradient, madeUpSignals, randomBatch, toyStep } from "../support/rlBatches.ts";
 import { everyExecutor, reference, relativeError, wasm, webgpu } from "../support/rlExecutors.ts";
-import { ADVANTAGE_ROWS, KL_ROWS, LOSS_ROWS, type LossProperty, type PlainTokens } from "../support/rlMethods.ts";
+import { ADVANTAGE_ROWS, KL_ROWS, LOSS_ROWS, type LossProperty } from "../support/rlMethods.ts";
 import { OBJECTIVES } from "../support/rlObjectives.ts";
-import { type Drawn, number, preparedColumn, type Run, run, sequences } from "../support/rlTokens.ts";
+import {
+  curvature,
+  type Drawn,
+  number,
+  preparedColumn,
+  type PlainAt,
+  plainAt,
+  type Run,
+  run,
+  sequences,
+} from "../support/rlTokens.ts";
 import { episode } from "../support/rlToy.ts";
 
 const names = Object.keys(LOSS_ROWS);
@@ -37,7 +48,11 @@ it("the tables are complete", () => {
   expect(Object.keys(KL_ROWS)).toEqual([...KL_ESTIMATORS]);
 });
 
-describe.each(everyExecutor)("on $name", ({ open, name: executor }) => {
+/** Advantages of a first step's sequences: of both signs, 0, and a sequence of one token. A pair has sides instead. */
+const ROWS_AT_START = [[1.5, 1, -0.75], [0, 2], [-1]];
+const PAIRS_AT_START = [[1, 1, -1, -1], [1, -1]]; // prettier-ignore
+
+describe.each(everyExecutor)("on $name", ({ open, name: executor, tolerance }) => {
   let device: Device;
   beforeAll(async () => {
     device = await open();
@@ -97,6 +112,30 @@ describe.each(everyExecutor)("on $name", ({ open, name: executor }) => {
       }),
       runs,
     );
+  });
+
+  it.each(names)("start: %s", async (name) => {
+    const { make, plain, exceptions } = LOSS_ROWS[name]!;
+    const loss = make();
+    const rows = (isPairLoss(name) ? PAIRS_AT_START : ROWS_AT_START).map((row, i) =>
+      row.map((advantage, t) => {
+        const lp = -0.5 - 0.25 * t - i; // exact in f32
+        return { masked: i === 0 && t === 1, lp, old: lp, ref: lp, advantage };
+      }),
+    );
+    const along = rows.flat().map((_, n) => 1 + (n % 3) / 2);
+    const prepared = preparedColumn(loss, rows);
+    const byDifferences = rows.flatMap((row, i) =>
+      plainAt(plain, row, prepared?.[i], along.slice(rows.slice(0, i).flat().length)),
+    );
+    const { perToken, gradient } = await run(device, loss, rows, () => 1);
+    const near = (actual: number[], of: (expected: PlainAt) => number, least: number): void =>
+      expect(difference(actual, byDifferences.map(of))).toBeLessThan(Math.max(least, tolerance));
+    near(perToken, ({ value }) => value, 1e-12);
+    near(gradient, ({ slope }) => slope, 1e-6);
+    if (exceptions?.start === undefined) {
+      near(await curvature(device, loss, rows, along), (expected) => expected.curvature, 1e-5);
+    }
   });
 
   it.each(KL_ESTIMATORS)("masked: KL %s, clamped and not", async (estimator) => {
@@ -178,29 +217,11 @@ describe("losses, on the f64 reference", () => {
       fc.asyncProperty(sequences(isPairLoss(name)), async (rows) => {
         const { perToken, gradient } = await run(device, loss, rows, () => 1);
         const prepared = preparedColumn(loss, rows);
-        let at = 0;
-        for (const [i, row] of rows.entries()) {
-          const kept = row.flatMap((t, k) => (t.masked ? [] : [k]));
-          const of = (key: "lp" | "old" | "advantage" | "ref"): number[] => kept.map((k) => row[k]![key]);
-          const tokens: PlainTokens = {
-            lp: of("lp"),
-            fixed: of("lp"),
-            old: of("old"),
-            advantage: of("advantage"),
-            ref: of("ref"),
-            prepared: kept.map((k) => prepared?.[i]![k] ?? 0),
-          };
-          const values = kept.length > 0 ? plain(tokens) : [];
-          kept.forEach((k, n) => {
-            expect(perToken[at + k]!).toBeCloseTo(values[n]!, 10);
-            // Only lp moves; what is fixed has no slope.
-            const moved = (h: number): number =>
-              plain({ ...tokens, lp: tokens.lp.map((x, m) => (m === n ? x + h : x)) }).reduce((a, b) => a + b, 0);
-            const h = 1e-6;
-            expect(gradient[at + k]!).toBeCloseTo((moved(h) - moved(-h)) / (2 * h), 6);
-          });
-          at += row.length;
-        }
+        const expected = rows.flatMap((row, i) => plainAt(plain, row, prepared?.[i]));
+        expected.forEach(({ value, slope }, n) => {
+          expect(perToken[n]!).toBeCloseTo(value, 10);
+          expect(gradient[n]!).toBeCloseTo(slope, 6);
+        });
       }),
       { numRuns: 40, seed: 3 },
     );

@@ -1,7 +1,7 @@
 /** Readers: what they are told, what they read, and that they learn to tell episodes apart. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { tensor } from "../../engine/index.ts";
+import { tensor, zeros } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
 import { agreement } from "../../job/readers.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
@@ -51,6 +51,23 @@ it("logits are the products with the rows of the head, and its bias", async () =
   const head = { weight: tensor([1, 2, 3, 4], { device, shape: [2, 2] }), bias: tensor([10, 20], { device }) };
   const hidden_NC = tensor([1, 1, 0, 2], { device, shape: [2, 2] });
   expect([...(await readerLogits(head, hidden_NC).read())]).toEqual([13, 27, 14, 28]);
+});
+
+// AdamW's first step goes by the sign of the gradient, here of mean(σ(0) − y).
+it.each([
+  { targets: [1, 1], moved: 1 },
+  { targets: [0, 0], moved: -1 },
+  { targets: [0.5, 0.5], moved: 0 },
+  { targets: [0, 0.75], moved: -1 },
+  { targets: [0.25, 1], moved: 1 },
+])("a logit of exactly 0 is moved towards what is right: $targets", async ({ targets, moved }) => {
+  const { model } = newReader();
+  const head = { weight: zeros([1, model.config.hiddenSize], { device }), bias: zeros([1], { device }) };
+  const lesson = { episode: said([2, 3, 5]), marks: targets.map((target, k) => ({ token: 2 + 2 * k, target })) };
+  const options = { ...packing, batchSize: 1, steps: 1, lr: () => 0.01, rng: new Rng(0) };
+  await trainReader({ model, head }, [lesson], options);
+  expect(Math.sign((await head.bias.read())[0]!)).toBe(moved);
+  disposeReader({ model, head });
 });
 
 describe("a reader", () => {

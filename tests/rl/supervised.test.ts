@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";
+import { addLora } from "../../nn/lora.ts";
 import { AdamW } from "../../nn/optimizer.ts";
+import { trainableOf } from "../../nn/transformer.ts";
 import { rowOf, withColumns } from "../../rl/methods/columns.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
@@ -13,9 +15,9 @@ import { imitationLoss, preferenceMetrics, preferenceRows, sftRows } from "../..
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainPreference, trainSft } from "../../rl/train/loop.ts";
 import { randomBatch, rowGradient, toyStep } from "../support/rlBatches.ts";
-import { readAll, relativeError } from "../support/rlExecutors.ts";
+import { everyExecutor, readAll, relativeError } from "../support/rlExecutors.ts";
 import { reportsOf } from "../support/rlRuns.ts";
-import { endingModel, episode, toyTemplate } from "../support/rlToy.ts";
+import { endingModel, episode, toyModel, toyTemplate } from "../support/rlToy.ts";
 
 let device: Device;
 let exact: Device;
@@ -69,6 +71,39 @@ describe("without rewards", () => {
     if (loss === "sigmoid") expect(first["loss"]).toBeCloseTo(Math.LN2, 5);
     expect(last["loss"]!).toBeLessThan(first["loss"]!);
     expect(last["rewards/accuracies"]).toBe(1);
+  });
+
+  // The policy equals its reference, B = 0, and no weight decay moves it from there: the first step has to learn. On
+  // jax-ml/jax#2140's formula the gradient is 0 there, for ever.
+  it.each(everyExecutor)("DPO with an adapter and defaults learns from the first step on $name", async ({ open }) => {
+    const on = await open();
+    try {
+      const pairs = [
+        { chosen: word([2, 3]), rejected: word([4, 5, 6]) },
+        { chosen: word([3]), rejected: word([7]) },
+      ];
+      const model = addLora(toyModel(on, 1, { layers: 1, hiddenSize: 8 }), { r: 4 }, new Rng(3));
+      const reports = await reportsOf(
+        trainPreference({
+          model,
+          template: toyTemplate,
+          optimizer: new AdamW(trainableOf(model).params),
+          lr: () => 0.02,
+          pairs,
+          policyLoss: dpo(),
+          batchSize: 4,
+          steps: 8,
+          rng: new Rng(1),
+        }),
+      );
+      const [first, last] = [reports[0]!.metrics, reports.at(-1)!.metrics];
+      expect(first["loss"]).toBeCloseTo(Math.LN2, 5);
+      expect(first["grad_norm"]).toBeGreaterThan(0.1);
+      expect(last["loss"]!).toBeLessThan(0.6);
+      expect(last["rewards/accuracies"]).toBe(1);
+    } finally {
+      on.dispose();
+    }
   });
 
   it("a pair's loss is the same in any micro-batch, and is a mean over pairs", async () => {

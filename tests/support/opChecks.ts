@@ -107,15 +107,11 @@ export function difference(actual: readonly number[], expected: readonly number[
 const differentiableOf = (sample: AnySample): boolean[] =>
   sample.inputs.map((x, i) => isFloat(x.dtype) && (sample.differentiable?.[i] ?? true));
 
-/**
- * A fixed random direction for output k: the check is of one number, ⟨direction, outputs⟩, at any size. 0 where an
- * output is the −1e30 that stands for "excluded": it is constant, and as a summand it would drown everything else.
- */
+/** A fixed random direction for each output: the check is of one number, ⟨direction, outputs⟩, at any size. */
 function directions(device: Device, outputs: readonly Tensor[], rng: Rng): (Tensor | null)[] {
   return outputs.map((y, k) => {
     if (!isFloat(y.dtype)) return null;
-    const values = y.readSync();
-    const along = Array.from(values, (v, i) => (Math.abs(v) > 1e29 ? 0 : rng.split(k).split(i).normal()));
+    const along = Array.from({ length: y.size }, (_, i) => rng.split(k).split(i).normal());
     return ops.tensor(Float64Array.from(along), { device, shape: y.shape, dtype: device.float });
   });
 }
@@ -149,6 +145,40 @@ export async function checkOpGradient(device: Device, op: AnyOp, sample: AnySamp
   } finally {
     made.forEach((x) => x.dispose());
   }
+}
+
+/**
+ * The gradient of an op at a sample along a fixed direction through its outputs, and the gradient of that along a
+ * direction through its inputs: one list of numbers per differentiable input each. The directions are the same on every
+ * device.
+ */
+export async function derivatives(
+  device: Device,
+  op: AnyOp,
+  sample: AnySample,
+): Promise<{ readonly first: number[][]; readonly second: number[][] }> {
+  const wanted = differentiableOf(sample);
+  const rng = new Rng(5).split(op.name);
+  const inputs = scope(() => makeInputs(device, sample));
+  const along = (xs: readonly Tensor[]): Tensor => {
+    let next = 0;
+    const all = inputs.map((x, i) => (wanted[i] ? xs[next++]! : x));
+    return project(device, op, all, sample.params, rng);
+  };
+  const variables = inputs.filter((_, i) => wanted[i]);
+  const { first, second } = scope(() => ({
+    first: grad(along)(variables),
+    second: grad((xs: Tensor[]) =>
+      grad(along)(xs)
+        .map((g, k) => ops.sum(ops.mul(g, directions(device, [g], rng.split("second").split(k))[0]!)))
+        .reduce((a, b) => ops.add(a, b)),
+    )(variables),
+  }));
+  const read = (tensors: readonly Tensor[]): Promise<number[][]> =>
+    Promise.all(tensors.map(async (x) => [...(await x.read())]));
+  const values = { first: await read(first), second: await read(second) };
+  [...inputs, ...first, ...second].forEach((x) => x.dispose());
+  return values;
 }
 
 /** ⟨g, A x⟩ against ⟨Aᵀ g, x⟩ for ops that are linear in their float inputs together. */

@@ -11,6 +11,8 @@ export const LOSS_PROPERTIES = {
   gap: "masked tokens can be deleted: the others keep loss and gradient",
   order: "the order of sequences does not matter",
   slope: "plain Math has the same value, and by differences the same gradient",
+  start:
+    "where the policy, the recorded one and the reference coincide, as in a first step, so has it, and the second derivative, on every executor",
   reward: "averaged over an enumerated vocabulary at ρ = 1, the gradient is that of the expected reward",
   split: "micro-batches change neither value nor gradient",
   fork: "a rollout forked into two rows has the same gradient",
@@ -130,6 +132,9 @@ export const LOSS_ROWS: Readonly<Record<string, LossRow>> = {
   kl_cov: {
     make: () => klCov({ ratio: 0.3, coefficient: 0.7 }),
     plain: each(({ rho, A, lp, old, prepared }) => -rho * A + (prepared ? 0.7 * Math.abs(lp - old) : 0)),
+    exceptions: {
+      start: "|lp − old| has its kink there; its slope is 0, as PyTorch's, and there is no second derivative",
+    },
   },
   clip_cov: {
     make: () => clipCov({ ratio: 0.3, low: 0.01 }),

@@ -3,7 +3,7 @@
  * which answer a token belongs to (+1 chosen, −1 rejected). The losses depend on h = Σ ±(lp − ref) over the pair's
  * trained tokens only.
  */
-import { expr, type Expr, where } from "../../../kernels/expr.ts";
+import { expr, where } from "../../../kernels/expr.ts";
 import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
 import { flag, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
@@ -22,9 +22,6 @@ const shareOfSide: Pointwise<Tensor> = fuse("shareOfSide", (side, mask, chosen, 
 const isChosen: Pointwise<Tensor> = fuse("isChosen", (side, mask) => where(mask, where(side.gt(0), 1, 0), 0));
 const isRejected: Pointwise<Tensor> = fuse("isRejected", (side, mask) => where(mask, where(side.lt(0), 1, 0), 0));
 
-/** ln(1 + e^x), without overflow. */
-const softplus = (x: Expr): Expr => where(x.gt(0), x, 0).add(x.abs().neg().exp().log1p());
-
 /**
  * Losses of a preference pair, where h is the difference of the two log-ratios: `sigmoid` −log σ(βh) (DPO,
  * arXiv 2305.18290, eq. 7), `ipo` (h − 1/(2β))² (IPO, arXiv 2310.12036, eq. 17), `hinge` max(0, 1 − βh) (SLiC-HF,
@@ -37,7 +34,7 @@ export type PreferenceLoss = (typeof PREFERENCE_LOSSES)[number];
 /** Each loss in terms of h. */
 const PAIR_LOSSES: Readonly<Record<PreferenceLoss, Pointwise<Tensor>>> = {
   /** −log σ(βh) (DPO, Rafailov et al. 2023, arXiv 2305.18290, eq. 7) */
-  sigmoid: fuse("dpoSigmoid", (h, mask, beta) => where(mask, softplus(h.mul(beta).neg()), 0)),
+  sigmoid: fuse("dpoSigmoid", (h, mask, beta) => where(mask, h.mul(beta).neg().softplus(), 0)),
   /** (h − 1/(2β))² (IPO, Azar et al. 2023, arXiv 2310.12036, eq. 17) */
   ipo: fuse("dpoIpo", (h, mask, beta) => where(mask, h.sub(expr(0.5).div(beta)).square(), 0)),
   /** max(0, 1 − βh) (SLiC-HF, Zhao et al. 2023, arXiv 2305.10425) */

@@ -1,0 +1,67 @@
+/**
+ * Sums of a million elements: whatever the executor, their rounding error must not grow with the number of additions
+ * (pandas-dev/pandas#47488, numpy/numpy#22956). One chain of additions in f32 makes of a million times 0.1 one percent
+ * too much. Right is the product in f64, with 0.1 as f32 has it.
+ */
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { device, type Device } from "../../engine/device.ts";
+import { cumsum, full, matmul, mean, slice, sum, type Tensor } from "../../engine/index.ts";
+import { everyExecutor, reference, wasm } from "../support/rlExecutors.ts";
+
+const TENTH = Math.fround(0.1);
+const N = 2 ** 20 + 3;
+/** Of products; one chain of so many is 0.25 % off. */
+const K = 2 ** 18 + 3;
+
+vi.setConfig({ testTimeout: 90_000 }); // software adapters
+
+const executors = [
+  ...everyExecutor.filter(({ name }) => name !== reference.name && name !== wasm.name),
+  ...[1, 2].map((threads) => ({ name: `wasm, ${threads} threads`, open: () => device("wasm", { threads }) })),
+];
+
+describe.each(executors)("on $name", ({ open }) => {
+  let on: Device;
+  beforeAll(async () => {
+    on = await open();
+  });
+  afterAll(() => on.dispose());
+
+  const tenths = (shape: readonly number[]): Tensor => full(shape, 0.1, { device: on });
+  const relative = async (y: Tensor, expected: number): Promise<number> => {
+    const values = await y.read();
+    y.dispose();
+    return Math.max(...Array.from(values, (v) => Math.abs(v / expected - 1)));
+  };
+
+  test.each([
+    ["a row, from the front", [N], 0, false, N - 1],
+    ["a row, from the end", [N], 0, true, 0],
+    ["columns", [N, 5], 0, false, N - 1],
+  ] as const)("running sums: %s", async (_, shape, axis, reverse, last) => {
+    const x = tenths(shape);
+    const y = cumsum(x, { axis, reverse });
+    expect(await relative(slice(y, [last], [last + 1]), N * TENTH)).toBeLessThan(3e-6);
+    [x, y].forEach((t) => t.dispose());
+  });
+
+  test("sum and mean", async () => {
+    const x = tenths([N]);
+    expect(await relative(sum(x), N * TENTH)).toBeLessThan(3e-6);
+    expect(await relative(mean(x), TENTH)).toBeLessThan(3e-6);
+    x.dispose();
+  });
+
+  // The second is a weight's gradient: a sum over tokens. 1e-3: chains of 65,536 additions.
+  test.each([
+    ["one product of two vectors", [1, K], [K, 1], {}],
+    ["Aᵀ·B", [K, 3], [K, 5], { transA: true }],
+    ["A·Bᵀ", [2, K], [5, K], { transB: true }],
+    ["Aᵀ·Bᵀ", [K, 3], [5, K], { transA: true, transB: true }],
+    ["rows enough for panels", [17, K], [K, 4], {}],
+  ] as const)("matmul: %s", async (_, a, b, options) => {
+    const [x, y] = [tenths(a), full(b, 1, { device: on })];
+    expect(await relative(matmul(x, y, options), K * TENTH)).toBeLessThan(1e-3);
+    [x, y].forEach((t) => t.dispose());
+  });
+});
