@@ -166,7 +166,7 @@ export async function listen(
     });
     handle(request, response).catch((error: unknown) => {
       const answer = asHttpError(error);
-      if (answer.status >= 500) console.error(error);
+      if (answer.status >= 500 && error !== request.errored) console.error(error); // else the client broke off
       if (answer.status === 413) response.shouldKeepAlive = false; // the rest of the body is not read
       sendJson(response, answer.status, answer.body);
       if (!response.writableEnded) response.destroy();
