@@ -251,7 +251,7 @@ export class OpenAiApi {
     if (text.length <= 4 * capacity) return;
     this.#longest ??= longestToken(tokenizer);
     if (text.length > capacity * this.#longest)
-      refuse(`${text.length} characters, of which a token has at most ${this.#longest}`);
+      refuse(`${text.length} characters, and no token stands for more than ${this.#longest}`);
     for (let length = 4 * capacity; length < text.length; length *= 2) {
       if (tokenizer.encode(text.slice(0, length)).length > 1.5 * capacity) refuse("more");
     }

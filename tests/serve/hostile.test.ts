@@ -211,10 +211,10 @@ describe("a client that does not read", () => {
       0,
       async (request, response) => {
         response.on("close", () => closed.push(request.url!));
-        if (request.url === "/late") await new Promise((resolve) => setTimeout(resolve, 900));
+        if (request.url === "/late") await new Promise((resolve) => setTimeout(resolve, 2_500));
         response.end(request.url === "/late" ? "late" : Buffer.alloc(64_000_000));
       },
-      300,
+      1_000, // less, and a loaded machine is taken for such a client
     );
     const port = Number(new URL(listening.url).port);
     const deaf = connect(port, "127.0.0.1", () => deaf.write("GET /deaf HTTP/1.1\r\nhost: x\r\n\r\n"));
