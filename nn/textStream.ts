@@ -7,12 +7,14 @@ import type { DecodeOptions, Tokenizer } from "./tokenizer.ts";
 export interface TextStreamOptions extends DecodeOptions {
   /** Texts that end the stream; they may span tokens and are no part of what is given out. */
   readonly stop?: readonly string[];
+  /** Whether the tokens go on with a text: then the space that decoding leaves out at a text's start stays. */
+  readonly continues?: boolean;
 }
 
 /**
  * Decodes the tokens of one text as they come. What `push` gives out is final: bytes of an unfinished character are
  * held back, and so is text that may yet turn out to be the start of a stop string. All that was given out, with that
- * of `end`, is `tokenizer.decode` of all tokens up to the stop string.
+ * of `end`, is `tokenizer.decode` of all tokens up to the stop string; if they continue a text, it is what they add.
  *
  * @example
  * const stream = new TextStream(tokenizer, { stop: ["\nUser:"] });
@@ -38,12 +40,13 @@ export class TextStream {
   #ended = false;
 
   constructor(tokenizer: Tokenizer, options: TextStreamOptions = {}) {
-    checkKeys("TextStream", options, ["stop", "specials"]);
-    const { stop = [], ...rest } = options;
+    checkKeys("TextStream", options, ["stop", "specials", "continues"]);
+    const { stop = [], continues = false, ...rest } = options;
     check(!stop.includes(""), () => "TextStream: a stop string is empty");
     this.#tokenizer = tokenizer;
     this.#options = rest;
     this.#stop = stop;
+    if (continues) this.#leading = undefined;
     const names = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
     const ids = names.flatMap((name) => tokenizer.tokenToId?.(name) ?? []);
     this.#byteTokens = new Set(ids.filter((id) => tokenizer.decodeBytes([id]).length === 1));

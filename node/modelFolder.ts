@@ -92,13 +92,12 @@ async function openTransformers(path: string): Promise<ModelFolder> {
   const config = ends.length > 0 ? { ...own, eosIds: ends } : own;
   const tokenizerJson = await json("tokenizer.json");
   check(tokenizerJson !== undefined, () => `${path} has no tokenizer.json`);
-  const tokenizer = fitted(tokenizerFromJSON(tokenizerJson), tokenizerJson, config.vocabSize);
   const texts = ((await json("tokenizer_config.json")) ?? {}) as Readonly<Record<string, unknown>>;
   const areTexts = typeof texts === "object" && !Array.isArray(texts);
   check(areTexts, () => `${join(path, "tokenizer_config.json")}: expected an object`);
-  const given = texts["bos_token"];
-  const named = typeof given === "object" && given !== null ? (given as { content?: unknown }).content : given;
-  const bos = "bos_token" in texts ? named : nameOf(tokenizer, config.bosId);
+  const around = withAround(tokenizerJson, texts);
+  const tokenizer = fitted(tokenizerFromJSON(around), around, config.vocabSize);
+  const bos = "bos_token" in texts ? contentOf(texts["bos_token"]) : nameOf(tokenizer, config.bosId);
   return {
     path,
     config,
@@ -139,6 +138,37 @@ async function openLlama2c(path: string, weights: string, tokens: string): Promi
     },
     hash: () => hashOf(path, [weights, tokens]),
   };
+}
+
+/** The name of a token in `tokenizer_config.json`: a text, or an object with it. */
+const contentOf = (token: unknown): unknown =>
+  typeof token === "object" && token !== null ? (token as { content?: unknown }).content : token;
+
+/**
+ * `tokenizer.json` with what is put around a text as `transformers` puts it: where `tokenizer_config.json` has
+ * `add_bos_token` or `add_eos_token`, these decide and not the file's post-processor (huggingface/transformers,
+ * tokenization_utils_tokenizers.py, 0111c30: `update_post_processor`).
+ */
+function withAround(json: unknown, texts: Readonly<Record<string, unknown>>): unknown {
+  if (!("add_bos_token" in texts) && !("add_eos_token" in texts)) return json;
+  const tokenizer = tokenizerFromJSON(json);
+  const put = (part: "bos" | "eos"): { readonly name: string; readonly id: number }[] => {
+    const name = texts[`add_${part}_token`] === true ? contentOf(texts[`${part}_token`]) : undefined;
+    const id = typeof name === "string" ? tokenizer.tokenToId(name) : undefined;
+    return id === undefined ? [] : [{ name: name as string, id }];
+  };
+  const [before, behind] = [put("bos"), put("eos")];
+  const all = [...before, ...behind];
+  const isSame = tokenizer.encode("", { addSpecialTokens: true }).join() === all.map(({ id }) => id).join();
+  if (isSame) return json;
+  const special = ({ name }: { readonly name: string }): object => ({ SpecialToken: { id: name, type_id: 0 } });
+  const template = {
+    type: "TemplateProcessing",
+    single: [...before.map(special), { Sequence: { id: "A", type_id: 0 } }, ...behind.map(special)],
+    pair: [],
+    special_tokens: Object.fromEntries(all.map(({ name, id }) => [name, { id: name, ids: [id], tokens: [name] }])),
+  };
+  return { ...(json as object), post_processor: all.length === 0 ? null : template };
 }
 
 /**

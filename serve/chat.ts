@@ -25,6 +25,8 @@ export interface ChatFormat {
   readonly stopIds: readonly number[];
   /** How the model writes calls of tools. Undefined: it has no tools. */
   readonly toolForm?: ToolForm | undefined;
+  /** Why it has no tools, where it has none. */
+  readonly noTools?: string | undefined;
   /**
    * The tokens of a conversation, and those that the template puts before an answer of the model.
    * @param tools that the model may call @throws if it cannot be rendered
@@ -132,9 +134,11 @@ function callsOf(given: unknown, where: string): ToolCall[] {
     const { name, arguments: text } = isFields(called) ? called : {};
     const fits = typeof id === "string" && (type ?? "function") === "function" && typeof name === "string";
     check(fits, () => `${where}[${i}] must be a call of a function, with id, function.name and function.arguments`);
-    const isJson = typeof text === "string" && objectIn(text) !== undefined;
+    // Many clients hold an empty text for a call without arguments (vllm-project/vllm#19419).
+    const json = text === "" ? "{}" : text;
+    const isJson = typeof json === "string" && objectIn(json) !== undefined;
     check(isJson, () => `${where}[${i}].function.arguments must be an object as JSON, got ${showValue(text)}`);
-    return { id, type: "function", function: { name, arguments: text } };
+    return { id, type: "function", function: { name, arguments: json } };
   });
 }
 

@@ -7,7 +7,7 @@ import type { ChatTemplate } from "../chat/index.ts";
 import { check, fail } from "../engine/errors.ts";
 import { append, emptyStream } from "../rl/episode/stream.ts";
 import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
-import { toolFormOf } from "./toolCalls.ts";
+import { callsWrittenBy } from "./toolCalls.ts";
 
 /** Options of `checkpointChat`. */
 export interface CheckpointChatOptions {
@@ -16,6 +16,11 @@ export interface CheckpointChatOptions {
   /** Further variables of the template, `enable_thinking` for example. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }
+
+const NO_TOOLS = {
+  none: "this model's chat template writes none",
+  other: "this model's chat template writes calls of tools in a form that is not supported",
+} as const;
 
 /** The placeholder for an answer. */
 const ANSWER = "qANSWERq";
@@ -35,9 +40,10 @@ export function checkpointChat(
   const { tokenizer } = template;
   const { end } = template.episodeFormat({ variables });
   const endId = tokenizer.special[end] ?? fail(`${template.name}: "${end}" is no special token`);
+  const written = callsWrittenBy(template);
   return {
     stopIds: [...new Set([endId, ...stopIds])],
-    toolForm: toolFormOf(template),
+    ...(written === "none" || written === "other" ? { noTools: NO_TOOLS[written] } : { toolForm: written }),
     begin(messages, tools) {
       const stream = emptyStream();
       const options = { addGenerationPrompt: true, variables, ...(tools ? { tools } : {}) };

@@ -99,6 +99,8 @@ export class GenerationEngine {
   readonly #decoder: Decoder;
   readonly #rows: Row[];
   readonly #waiting: Seat[] = [];
+  /** The requests of each signal, which has one listener for all of them. */
+  readonly #followed = new Map<AbortSignal, { readonly seats: Set<Seat>; readonly onAbort: () => void }>();
   readonly #maxWaiting: number;
   readonly #onFailure: (error: unknown) => void;
   /** Functions that wait to run between two tokens. */
@@ -158,27 +160,56 @@ export class GenerationEngine {
     const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
     check(wrong === undefined, () => `the prompt has the token id ${wrong}, the vocabulary has ${vocabSize}`);
     if (signal?.aborted) return { tokens: [], finishReason: "abort" };
-    if (this.#waiting.length >= this.#maxWaiting && !this.#rows.some(({ seat }) => !seat)) {
-      throw new OverloadedError(`${this.#waiting.length} requests are waiting; try again later`);
-    }
+    this.checkRoom(1);
     return await new Promise<Generation>((resolve, reject) => {
-      const onAbort = (): void => {
-        if (seat.row >= 0) return this.#leave(seat, "abort");
-        this.#waiting.splice(this.#waiting.indexOf(seat), 1);
-        seat.done({ tokens: [], finishReason: "abort" });
-      };
-      const tidy = (): void => signal?.removeEventListener("abort", onAbort);
       const seat: Seat = {
         request,
         tokens: [],
         row: -1,
-        done: (result) => (tidy(), resolve(result)),
-        failed: (error) => (tidy(), reject(error)),
+        done: (result) => (this.#forget(seat), resolve(result)),
+        failed: (error) => (this.#forget(seat), reject(error)),
       };
-      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#follow(seat);
       this.#waiting.push(seat);
       this.#start();
     });
+  }
+
+  /**
+   * Checks that so many further requests can be drawn or wait now.
+   * @throws OverloadedError if they cannot; WorldgradError if they never can
+   */
+  checkRoom(count: number): void {
+    const { running, waiting } = this.load;
+    const most = this.#rows.length + this.#maxWaiting;
+    check(count <= most, () => `${count} answers are asked for, at most ${most} can be drawn or wait at a time`);
+    if (running + waiting + count > most) throw new OverloadedError(`${waiting} requests are waiting; try again later`);
+  }
+
+  #follow(seat: Seat): void {
+    const { signal } = seat.request;
+    if (!signal) return;
+    const known = this.#followed.get(signal);
+    if (known) return void known.seats.add(seat);
+    const seats = new Set([seat]);
+    const onAbort = (): void => {
+      const waiting = this.#waiting.splice(0);
+      this.#waiting.push(...waiting.filter((one) => !seats.has(one)));
+      for (const one of [...seats]) {
+        if (one.row >= 0) this.#leave(one, "abort");
+        else one.done({ tokens: [], finishReason: "abort" });
+      }
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    this.#followed.set(signal, { seats, onAbort });
+  }
+
+  #forget(seat: Seat): void {
+    const { signal } = seat.request;
+    const followed = signal && this.#followed.get(signal);
+    if (!followed?.seats.delete(seat) || followed.seats.size > 0) return;
+    signal!.removeEventListener("abort", followed.onAbort);
+    this.#followed.delete(signal!);
   }
 
   /**
@@ -236,7 +267,14 @@ export class GenerationEngine {
   #start(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    void this.#run();
+    this.#run().catch((error: unknown) => {
+      // A fault of the engine: everybody is told, and the next request finds it at rest.
+      this.#isRunning = false;
+      const failure = new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
+      for (const seat of this.#waiting.splice(0)) seat.failed(failure);
+      for (const { seat } of this.#rows) if (seat) this.#fail(seat, failure);
+      this.#onFailure(error);
+    });
   }
 
   /** Runs until there is nothing to do. */
@@ -303,11 +341,7 @@ export class GenerationEngine {
     } catch (error) {
       // Weights that have diverged, or no memory, are no fault of a request, which has been checked before.
       const failure = new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
-      for (const seat of seats) {
-        if (seat.row < 0) continue;
-        this.#free(seat, false);
-        seat.failed(failure);
-      }
+      for (const seat of seats) if (seat.row >= 0) this.#fail(seat, failure);
       this.#onFailure(error);
     }
   }
@@ -352,6 +386,11 @@ export class GenerationEngine {
   #leave(seat: Seat, finishReason: FinishReason): void {
     this.#free(seat, true);
     seat.done({ tokens: seat.tokens, finishReason });
+  }
+
+  #fail(seat: Seat, error: Error): void {
+    this.#free(seat, false);
+    seat.failed(error);
   }
 
   /** @param isRead whether a request that continues the row's tokens may use them */

@@ -67,21 +67,28 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
   response.end(text);
 }
 
+/** Of a body that is refused, so many times the limit is read, so that its sender hears why. */
+const READ_ON = 16;
+
 /** The JSON object in a request's body. @throws HttpError 413, 415 or 400 */
 export async function readJson(request: IncomingMessage, limit: number): Promise<Fields> {
   // Browsers let a page of another site send forms and plain text here, but not this content type.
   if (!/^application\/json\b/i.test(request.headers["content-type"] ?? "")) {
     throw new HttpError(415, "the body must be of type application/json");
   }
-  const tooLarge = (): HttpError => new HttpError(413, `the body is larger than ${limit} bytes`);
-  if (Number(request.headers["content-length"] ?? 0) > limit) throw tooLarge();
+  // A client that still sends sees a connection that breaks, not the answer (EPIPE): the body is read, and forgotten.
+  const announced = Number(request.headers["content-length"] ?? 0);
   const chunks: Buffer[] = [];
   let length = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > limit) throw tooLarge();
-    chunks.push(chunk);
+  if (announced <= READ_ON * limit) {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > READ_ON * limit) break;
+      if (Math.max(length, announced) > limit) chunks.length = 0;
+      else chunks.push(chunk);
+    }
   }
+  if (Math.max(length, announced) > limit) throw new HttpError(413, `the body is larger than ${limit} bytes`);
   let value: unknown;
   try {
     value = JSON.parse(Buffer.concat(chunks).toString("utf8"));
@@ -139,21 +146,33 @@ export interface Listening {
   close(): Promise<void>;
 }
 
-/** Starts an HTTP server. @throws if the port is taken or the host is none of this machine's */
+/** Milliseconds after which a client that takes nothing of what is written for it is dropped. */
+const PATIENCE = 30_000;
+
+/**
+ * Starts an HTTP server. @param patience milliseconds that a client may take nothing of what is written for it
+ * @throws if the port is taken or the host is none of this machine's
+ */
 export async function listen(
   host: string,
   port: number,
   handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
+  patience = PATIENCE,
 ): Promise<Listening> {
   const server = createServer((request, response) => {
+    // Node tells it of sockets on which nothing moves, also no part of a long text. Waiting for an answer is no fault.
+    response.on("timeout", () => {
+      if (response.writableLength > 0) response.destroy();
+    });
     handle(request, response).catch((error: unknown) => {
       const answer = asHttpError(error);
-      if (answer.status >= 500) console.error(error);
+      if (answer.status >= 500 && error !== request.errored) console.error(error); // else the client broke off
       if (answer.status === 413) response.shouldKeepAlive = false; // the rest of the body is not read
       sendJson(response, answer.status, answer.body);
       if (!response.writableEnded) response.destroy();
     });
   });
+  server.timeout = patience;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {

@@ -3,7 +3,6 @@
  * with `--model-path` it serves a model from a folder. Episodes that agents play through it can be written to a file, a
  * line for each row of tokens.
  */
-import { appendFileSync } from "node:fs";
 import process from "node:process";
 import { STOP_SIGNALS } from "../node/interrupt.ts";
 import { device } from "../engine/index.ts";
@@ -12,6 +11,7 @@ import { WEIGHT_STORAGES } from "../nn/index.ts";
 import { parse, report } from "../node/flags.ts";
 import { outliveOutput, outputTaken } from "../node/output.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
+import { appendWhole } from "./appendWhole.ts";
 import { servePolicy } from "./server.ts";
 import { folderSubject, runSubject } from "./subjects.ts";
 
@@ -111,7 +111,7 @@ async function main(): Promise<number> {
     logProbs,
     ...(values["host"] === undefined ? {} : { host: values["host"] }),
     ...(apiKey === undefined || apiKey === "" ? {} : { apiKey }),
-    ...(file === undefined ? {} : { onTrajectories: (rows) => appendFileSync(file, rows.map(lineOf).join("")) }),
+    ...(file === undefined ? {} : { onTrajectories: (rows) => appendWhole(file, rows.map(lineOf).join("")) }),
   });
   console.log(`serving "${name}"${run ? ` after step ${options.version}` : ""} at ${server.url}/v1`);
   const watching =

@@ -9,14 +9,23 @@
  */
 import type { ServerResponse } from "node:http";
 import type { Rng } from "../engine/index.ts";
-import type { Tokenizer } from "../nn/index.ts";
+import type { SamplingOptions, Tokenizer } from "../nn/index.ts";
 import { type ChatFormat, type ChatMessage, readMessages } from "./chat.ts";
-import type { Generation, GenerationEngine, ServedToken } from "./engine.ts";
+import type { GenerationEngine, ServedToken } from "./engine.ts";
+import {
+  EventStream,
+  type EndedChoice,
+  finishReasonOf,
+  type Said,
+  type StreamedChoice,
+  stopReasonOf,
+} from "./events.ts";
 import { type Fields, HttpError, sendJson } from "./http.ts";
+import { logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
-import { parseAnswer, plainLength, type ToolCall, type ToolForm } from "./toolCalls.ts";
+import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "./toolCalls.ts";
 
 /** What the two APIs need. */
 export interface ApiOptions {
@@ -29,6 +38,8 @@ export interface ApiOptions {
   readonly stopIds: readonly number[];
   readonly rng: Rng;
   readonly logProbs: "raw_logprobs" | "processed_logprobs";
+  /** How tokens are drawn where a request does not say it; episodes are sampled from the model as it is. */
+  readonly sampling: SamplingOptions;
   /** Milliseconds since 1970, for `created`. */
   readonly now: () => number;
 }
@@ -42,29 +53,34 @@ export interface Call {
   readonly rollout: Rollout | undefined;
 }
 
-/** One answer: its prompt, the tokens so far, its text. */
-interface Choice {
-  readonly index: number;
-  readonly prompt: readonly number[];
+/** One answer. */
+interface Choice extends StreamedChoice {
   readonly ofRollout: RolloutPrompt | undefined;
-  readonly text: GrowingText;
   readonly tokens: ServedToken[];
-  /** How many tokens have been sent in a stream. */
-  sent: number;
-  /** How calls of tools are written, if the answer is searched for them, and the ids for them. */
-  readonly calls: { readonly form: ToolForm | undefined; readonly name: (n: number) => string };
+  /** Names the calls of tools in it. */
+  readonly callName: (n: number) => string;
+}
+
+/** How calls of tools are found in an answer. */
+interface CallReading extends AnswerContext {
+  readonly form: ToolForm;
 }
 
 /** The id of a call: nine letters and digits, as Mistral's templates require. */
 const callName = (request: number, index: number, n: number): string =>
   `c${(128 * (128 * request + index) + n).toString(36).padStart(8, "0")}`;
 
-/** What the assistant said: text, and calls of tools. */
-function saidIn({ text, calls: { form, name } }: Choice): { content: string; tool_calls?: readonly ToolCall[] } {
-  const { content, calls } = form === undefined ? { content: text.text, calls: [] } : parseAnswer(form, text.text);
+function saidIn({ text, callName }: Choice, reading: CallReading | undefined): Said {
+  const { content, calls } = reading
+    ? parseAnswer(reading.form, text.text, reading)
+    : { content: text.text, calls: [] };
   if (calls.length === 0) return { content };
-  return { content, tool_calls: calls.map((call, n) => ({ id: name(n), type: "function", function: call })) };
+  return { content, tool_calls: calls.map((call, n) => ({ id: callName(n), type: "function", function: call })) };
 }
+
+/** So many tokens hold `<think>` and a line end, whatever the tokenizer. */
+const THINK_TAG = 16;
+const NO_TOOLS = "this model's conversations have none";
 
 type Kind = "completion" | "chat";
 
@@ -72,6 +88,8 @@ type Kind = "completion" | "chat";
 export class OpenAiApi {
   readonly #options: ApiOptions;
   #requests = 0;
+  /** The most characters of a token, once it is known. */
+  #longest: number | undefined;
 
   constructor(options: ApiOptions) {
     this.#options = options;
@@ -79,27 +97,41 @@ export class OpenAiApi {
 
   /** POST /v1/completions */
   async completions({ body, ...call }: Call): Promise<void> {
-    const { tokenizer, model } = this.#options;
-    const asked = readCompletion(body, model);
-    const ids = asked.prompts.map((prompt) => (typeof prompt === "string" ? tokenizer.encode(prompt) : prompt));
+    const { tokenizer, model, engine } = this.#options;
+    const asked = readCompletion(body, model, call.rollout ? {} : this.#options.sampling);
+    engine.checkRoom(asked.prompts.length * asked.n);
+    const ids: (readonly number[])[] = [];
+    for (const prompt of asked.prompts) {
+      if (typeof prompt !== "string") ids.push(prompt);
+      else {
+        this.#checkText(prompt);
+        ids.push(tokenizer.encode(prompt, { addSpecialTokens: asked.addSpecialTokens }));
+        await new Promise((resolve) => setImmediate(resolve)); // others are served between two long texts
+      }
+    }
     const prompts = ids.map((prompt) => ({ prompt, ofRollout: call.rollout?.promptOfIds(prompt) }));
     await this.#answer("completion", asked, prompts, call, undefined);
   }
 
   /** POST /v1/chat/completions */
   async chat({ body, ...call }: Call): Promise<void> {
-    const { chat, model } = this.#options;
-    const asked = readChat(body, model);
+    const { chat, model, engine, tokenizer } = this.#options;
+    const asked = readChat(body, model, call.rollout ? {} : this.#options.sampling);
     if (chat === undefined) throw new HttpError(400, "this model has no chat format; use /v1/completions");
     const { tools, readsCalls } = asked;
-    const { toolForm } = chat;
-    if (tools.length > 0 && toolForm === undefined)
-      throw new HttpError(400, "tools must be left out: this model's conversations have none", { param: "tools" });
-    const messages = readMessages(asked.messages, toolForm !== undefined);
+    const { toolForm: form, noTools } = chat;
+    if (tools.length > 0 && form === undefined)
+      throw new HttpError(400, `tools must be left out: ${noTools ?? NO_TOOLS}`, { param: "tools" });
+    const messages = readMessages(asked.messages, form !== undefined);
+    engine.checkRoom(asked.n);
+    // Templates leave out what an assistant thought before.
+    const texts = messages.map(({ content }) => content.slice(content.lastIndexOf("</think>") + 1));
+    this.#checkText([...texts, ...(tools.length > 0 ? [JSON.stringify(tools)] : [])].join("\n"));
     const ofRollout = call.rollout?.promptOfMessages(messages, chat, tools);
     const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages, tools.length > 0 ? tools : undefined);
-    const form = readsCalls ? toolForm : undefined;
-    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, form });
+    const isThought = /<think>\s*$/.test(tokenizer.decode(prompt.slice(-THINK_TAG)));
+    const reading = readsCalls && form ? { form, names: namesOf(tools), isThought } : undefined;
+    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, reading });
   }
 
   async #answer(
@@ -107,23 +139,36 @@ export class OpenAiApi {
     asked: Asked,
     prompts: readonly { readonly prompt: readonly number[]; readonly ofRollout: RolloutPrompt | undefined }[],
     { response, signal, rollout }: Omit<Call, "body">,
-    conversation: { readonly messages: readonly ChatMessage[]; readonly form: ToolForm | undefined } | undefined,
+    conversation: { readonly messages: readonly ChatMessage[]; readonly reading: CallReading | undefined } | undefined,
   ): Promise<void> {
     const { engine, tokenizer, rng, now, model } = this.#options;
     const request = this.#requests++;
     const stream = streamOf(asked.seed, rng, request);
     const stopIds = [...asked.stopIds, ...(asked.ignoreEos ? [] : this.#options.stopIds)];
-    const form = conversation?.form;
-    const hold = form === undefined ? {} : { plainLength: (text: string) => plainLength(form, text) };
-    const text = { stop: asked.stop, skipSpecials: asked.skipSpecials, ...hold };
-    const choices = prompts.flatMap(({ prompt, ofRollout }, p) =>
-      Array.from({ length: asked.n }, (_, k): Choice => {
-        this.#checkRoom(prompt.length, asked.maxTokens);
-        const index = p * asked.n + k;
-        const calls = { form, name: (n: number) => callName(request, index, n) };
-        return { index, prompt, ofRollout, text: new GrowingText(tokenizer, text), tokens: [], sent: 0, calls };
-      }),
+    const reading = conversation?.reading;
+    const hold = reading ? { plainLength: (text: string) => plainLength(reading.form, text, reading) } : {};
+    const roomFor = ({ length }: readonly number[]): number => engine.capacity - length;
+    const mostTokens = (prompt: readonly number[]): number =>
+      Math.min(asked.maxTokens ?? (kind === "chat" ? Infinity : 16), roomFor(prompt));
+    for (const { prompt } of prompts) this.#checkRoom(prompt.length, asked.maxTokens);
+    checkLogProbs(
+      asked,
+      prompts.reduce((n, { prompt }) => n + asked.n * mostTokens(prompt), 0),
     );
+    const choices = prompts.flatMap(({ prompt, ofRollout }, p) => {
+      // A message is a text of its own; a completion goes on with the prompt's, if that has any.
+      const continues = kind === "completion" && tokenizer.decodeBytes(prompt, { specials: "skip" }).length > 0;
+      return Array.from({ length: asked.n }, (_, k): Choice => {
+        const index = p * asked.n + k;
+        const text = new GrowingText(tokenizer, {
+          stop: asked.stop,
+          skipSpecials: asked.skipSpecials,
+          continues,
+          ...hold,
+        });
+        return { index, prompt, ofRollout, text, tokens: [], callName: (n) => callName(request, index, n) };
+      });
+    });
     const head = {
       id: `${kind === "chat" ? "chatcmpl" : "cmpl"}-${request}`,
       created: Math.floor(now() / 1000),
@@ -131,13 +176,11 @@ export class OpenAiApi {
     };
     const events = asked.stream ? new EventStream(kind, head, asked, response, this.#options) : undefined;
     // An error before the first token is answered with a status, a later one with an event.
-    const results = await Promise.all(
-      choices.map(async (choice): Promise<Generation> => {
-        const room = engine.capacity - choice.prompt.length;
-        const maxTokens = Math.min(asked.maxTokens ?? (kind === "chat" ? room : 16), room);
+    const ends = await Promise.all(
+      choices.map(async (choice): Promise<EndedChoice> => {
         const result = await engine.generate({
           prompt: choice.prompt,
-          maxTokens,
+          maxTokens: mostTokens(choice.prompt),
           sampling: asked.sampling,
           rng: stream.split(choice.index),
           stopIds,
@@ -150,16 +193,18 @@ export class OpenAiApi {
           },
           signal,
         });
-        if (signal.aborted) return result;
+        choice.text.end();
+        const end = { said: saidIn(choice, reading), result };
+        if (signal.aborted) return end;
         if (choice.ofRollout && rollout && result.finishReason !== "abort") {
-          const reply: ChatMessage = { role: "assistant", ...saidIn(choice) };
-          const messages = conversation && [...conversation.messages, reply];
+          const messages = conversation && [...conversation.messages, { role: "assistant", ...end.said } as const];
           rollout.record(choice.ofRollout, result.tokens, asked.sampling.temperature, messages);
         }
-        events?.ended(choice, result);
-        return result;
+        events?.ended(choice, end);
+        return end;
       }),
     );
+    await events?.flushed();
     if (response.destroyed || response.writableEnded) return;
     if (signal.aborted) {
       if (!response.headersSent)
@@ -173,7 +218,7 @@ export class OpenAiApi {
     sendJson(response, 200, {
       ...head,
       object: kind === "chat" ? "chat.completion" : "text_completion",
-      choices: choices.map((choice, i) => this.#whole(kind, asked, choice, results[i]!)),
+      choices: choices.map((choice, i) => this.#whole(kind, asked, choice, ends[i]!)),
       usage,
       // Outside of the choices, where vLLM has it for chat.
       ...(kind === "chat" && asked.returnTokenIds ? { prompt_token_ids: choices[0]!.prompt } : {}),
@@ -191,20 +236,40 @@ export class OpenAiApi {
     );
   }
 
-  #whole(kind: Kind, asked: Asked, choice: Choice, { finishReason }: Generation): Fields {
-    const { index, text, tokens, prompt } = choice;
-    const ids = tokens.map(({ id }) => id);
-    const { content, tool_calls: calls } = saidIn(choice);
+  /**
+   * Checks that a text can fit before all of it is made tokens of, which takes a second for 4 MB: by its length (as
+   * vLLM does), and by the tokens of its beginning. Half a context is left for what a cut changes.
+   * @throws HttpError 400
+   */
+  #checkText(text: string): void {
+    const { engine, tokenizer } = this.#options;
+    const { capacity } = engine;
+    const refuse = (found: string): never => {
+      const message = `the context has ${capacity} tokens with the answer's; the prompt has ${found}`;
+      throw new HttpError(400, message, { code: "context_length_exceeded" });
+    };
+    if (text.length <= 4 * capacity) return;
+    this.#longest ??= longestToken(tokenizer);
+    if (text.length > capacity * this.#longest)
+      refuse(`${text.length} characters, and no token stands for more than ${this.#longest}`);
+    for (let length = 4 * capacity; length < text.length; length *= 2) {
+      if (tokenizer.encode(text.slice(0, length)).length > 1.5 * capacity) refuse("more");
+    }
+  }
+
+  #whole(kind: Kind, asked: Asked, choice: Choice, end: EndedChoice): Fields {
+    const { text, tokens, prompt } = choice;
+    const { content, tool_calls: calls } = end.said;
     const said = calls ? { content: content === "" ? null : content, tool_calls: calls } : { content };
     return {
-      index,
+      index: choice.index,
       ...(kind === "chat" ? { message: { role: "assistant", ...said, refusal: null } } : { text: text.text }),
-      logprobs: asked.top === undefined ? null : logProbsOf(kind, tokens, 0, this.#options),
-      finish_reason: calls && finishReason === "stop" ? "tool_calls" : finishReason,
-      stop_reason: stopReasonOf(choice, finishReason, asked),
+      logprobs: asked.top === undefined ? null : logProbsOf(kind, tokens, text.offsets, this.#options),
+      finish_reason: finishReasonOf(end),
+      stop_reason: stopReasonOf(choice, end.result, asked),
       ...(asked.returnTokenIds
         ? {
-            token_ids: ids,
+            token_ids: tokens.map(({ id }) => id),
             ...(kind === "chat" ? {} : { prompt_token_ids: prompt }),
             token_versions: tokens.map(({ version }) => version),
           }
@@ -213,12 +278,29 @@ export class OpenAiApi {
   }
 }
 
-/** The stop string or the token that the caller named, if one of them ended the answer. */
-function stopReasonOf({ text, tokens }: Choice, reason: string, { stopIds }: Asked): string | number | null {
-  if (reason !== "stop") return null;
-  if (text.stoppedBy !== undefined) return text.stoppedBy;
-  const last = tokens.at(-1)!.id;
-  return stopIds.includes(last) ? last : null;
+/** The names of tools, whose form is checked. */
+const namesOf = (tools: readonly unknown[]): string[] =>
+  tools.map((tool) => (tool as { readonly function: { readonly name: string } }).function.name);
+
+/** The most characters that one token stands for. */
+function longestToken(tokenizer: Tokenizer): number {
+  let longest = 1;
+  for (let id = 0; id < tokenizer.vocabSize; id++) longest = Math.max(longest, tokenizer.decodeBytes([id]).length); // a byte is at most one character
+  return longest;
+}
+
+/** Log-probabilities that one request may ask for: some 100 MB, as numbers and as JSON. */
+const MOST_LOG_PROBS = 1_000_000;
+
+/** @param tokens that may be drawn for the request @throws HttpError 400 if their log-probabilities are too many */
+function checkLogProbs({ top }: Asked, tokens: number): void {
+  const count = top === undefined ? 0 : tokens * (top + 1);
+  if (count <= MOST_LOG_PROBS) return;
+  throw new HttpError(
+    400,
+    `the request asks for up to ${count} log-probabilities (${tokens} tokens, each with ${top} alternatives), at most ` +
+      `${MOST_LOG_PROBS} are told; ask for fewer answers, tokens or alternatives`,
+  );
 }
 
 function usageOf(choices: readonly Choice[]): Fields {
@@ -226,123 +308,4 @@ function usageOf(choices: readonly Choice[]): Fields {
   const prompt = [...prompts].reduce((n, { length }) => n + length, 0);
   const completion = choices.reduce((n, { tokens }) => n + tokens.length, 0);
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
-}
-
-/** @param offset characters of the answer before these tokens */
-function logProbsOf(kind: Kind, tokens: readonly ServedToken[], offset: number, options: ApiOptions): Fields {
-  const { tokenizer, logProbs } = options;
-  const of = ({ plainLogProb, samplingLogProb }: ServedToken): number =>
-    logProbs === "raw_logprobs" ? plainLogProb : samplingLogProb;
-  const name = (id: number): string => tokenizer.decode([id]);
-  if (kind === "chat") {
-    const entry = (id: number, logprob: number): Fields => ({
-      token: name(id),
-      logprob,
-      bytes: [...tokenizer.decodeBytes([id])],
-    });
-    return {
-      content: tokens.map((token) => ({
-        ...entry(token.id, of(token)),
-        top_logprobs: (token.top ?? []).map(({ id, plainLogProb }) => entry(id, plainLogProb)),
-      })),
-      refusal: null,
-    };
-  }
-  let at = offset;
-  return {
-    text_offset: tokens.map(({ id }) => {
-      const start = at;
-      at += name(id).length;
-      return start;
-    }),
-    token_logprobs: tokens.map(of),
-    tokens: tokens.map(({ id }) => name(id)),
-    top_logprobs: tokens.map(({ top = [] }) =>
-      Object.fromEntries(top.map(({ id, plainLogProb }) => [name(id), plainLogProb])),
-    ),
-  };
-}
-
-/** An answer as server-sent events. */
-class EventStream {
-  readonly #kind: Kind;
-  readonly #head: Fields;
-  readonly #asked: Asked;
-  readonly #response: ServerResponse;
-  readonly #options: ApiOptions;
-  readonly #begun = new Set<number>();
-
-  constructor(kind: Kind, head: Fields, asked: Asked, response: ServerResponse, options: ApiOptions) {
-    this.#kind = kind;
-    this.#head = { ...head, object: kind === "chat" ? "chat.completion.chunk" : "text_completion" };
-    this.#asked = asked;
-    this.#response = response;
-    this.#options = options;
-  }
-
-  /** A token has come. */
-  grown(choice: Choice): void {
-    const text = choice.text.take();
-    if (text === "" && !this.#asked.returnTokenIds && this.#asked.top === undefined) return;
-    this.#chunk(choice, text, null);
-  }
-
-  /** The answer is complete. */
-  ended(choice: Choice, { finishReason }: Generation): void {
-    const { content, tool_calls: calls } = saidIn(choice);
-    const isCalled = calls !== undefined && finishReason === "stop";
-    this.#chunk(choice, choice.text.takeTo(content.length), isCalled ? "tool_calls" : finishReason, calls);
-  }
-
-  close(usage: Fields): void {
-    if (this.#asked.includeUsage) this.#send({ ...this.#head, choices: [], usage });
-    this.#response.end("data: [DONE]\n\n");
-  }
-
-  #chunk(choice: Choice, text: string, finishReason: string | null, calls?: readonly ToolCall[]): void {
-    const { index, tokens, prompt } = choice;
-    const isFirst = !this.#begun.has(index);
-    this.#begun.add(index);
-    const fresh = tokens.slice(choice.sent);
-    choice.sent = tokens.length;
-    const { returnTokenIds, top } = this.#asked;
-    const ids = returnTokenIds ? { token_ids: fresh.map(({ id }) => id) } : {};
-    const promptIds = returnTokenIds && isFirst ? { prompt_token_ids: prompt } : {};
-    const isChat = this.#kind === "chat";
-    this.#send({
-      ...this.#head,
-      choices: [
-        {
-          index,
-          ...(isChat
-            ? {
-                delta: {
-                  ...(isFirst ? { role: "assistant" } : {}),
-                  content: text,
-                  ...(calls ? { tool_calls: calls.map((call, n) => ({ index: n, ...call })) } : {}),
-                },
-              }
-            : { text }),
-          logprobs: top === undefined ? null : logProbsOf(this.#kind, fresh, 0, this.#options),
-          finish_reason: finishReason,
-          ...(finishReason === null
-            ? {}
-            : { stop_reason: stopReasonOf(choice, calls ? "stop" : finishReason, this.#asked) }),
-          ...ids,
-          ...(isChat ? {} : promptIds),
-        },
-      ],
-      ...(isChat ? promptIds : {}),
-      weight_version: String(tokens.at(-1)?.version ?? this.#options.engine.version),
-    });
-  }
-
-  #send(event: Fields): void {
-    const response = this.#response;
-    if (response.destroyed) return;
-    if (!response.headersSent) {
-      response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
-    }
-    response.write(`data: ${JSON.stringify(event)}\n\n`);
-  }
 }

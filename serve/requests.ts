@@ -1,8 +1,8 @@
 /**
  * Reads and checks requests to the completions and chat API. Fields and their meaning are OpenAI's, and those
  * that vLLM adds for tokens (vllm-project/vllm, entrypoints/openai/completion/protocol.py, 002032e): `top_k`, `min_p`,
- * `stop_token_ids`, `ignore_eos`, `skip_special_tokens`, `return_token_ids`. Fields that would change the
- * answer and are not supported are refused; those that only label the request are accepted.
+ * `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`, `return_token_ids`. Fields that would
+ * change the answer and are not supported are refused; those that only label the request are accepted.
  */
 import { check, fail } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
@@ -73,6 +73,7 @@ const COMPLETION = options("completions", {
       typeof value === "string" ||
       (Array.isArray(value) && value.length > 0 && (isTexts(value) || isIds(value) || areLists(value))),
   ),
+  add_special_tokens: flag(true, "whether a text gets the tokens that the tokenizer puts around one, such as BOS"),
   max_tokens: number(undefined, "tokens of an answer", { integer: true, min: 1 }),
   logprobs: number(undefined, "log-probabilities of this many alternatives", { integer: true, min: 0, max: MOST_TOP }),
   echo: inCode("", "false", (value) => value === false),
@@ -122,6 +123,7 @@ export interface Asked {
 /** A request for completions. */
 export interface CompletionAsked extends Asked {
   readonly prompts: readonly (string | readonly number[])[];
+  readonly addSpecialTokens: boolean;
 }
 
 /** A request for chat. */
@@ -132,8 +134,16 @@ export interface ChatAsked extends Asked {
   readonly readsCalls: boolean;
 }
 
-/** Removes fields that are null: OpenAI's clients write null for a field that is not set. */
-const withoutNulls = (body: Fields): Fields => Object.fromEntries(Object.entries(body).filter(([, v]) => v !== null));
+/**
+ * The fields of a request with the server's for those that it does not set; OpenAI's clients write null for a field
+ * that is not set.
+ */
+const withDefaults = (body: Fields, { temperature, topK: top_k, topP: top_p, minP: min_p }: SamplingOptions): Fields =>
+  Object.fromEntries(
+    [{ temperature, top_k, top_p, min_p }, body].flatMap((fields) =>
+      Object.entries(fields).filter(([, value]) => value !== null && value !== undefined),
+    ),
+  );
 
 type Common = ReturnType<typeof COMPLETION.read> | ReturnType<typeof CHAT.read>;
 
@@ -160,20 +170,24 @@ function asked(given: Common, maxTokens: number | undefined, top: number | undef
   };
 }
 
-/** @throws HttpError 404 if the request names another model; WorldgradError for fields that make no sense */
-export function readCompletion(body: Fields, model: string): CompletionAsked {
-  const given = COMPLETION.read(withoutNulls(body));
+/**
+ * @param defaults how tokens are drawn where the request does not say it
+ * @throws HttpError 404 if the request names another model; WorldgradError for fields that make no sense
+ */
+export function readCompletion(body: Fields, model: string, defaults: SamplingOptions = {}): CompletionAsked {
+  const given = COMPLETION.read(withDefaults(body, defaults));
   checkModel(given.model, model);
   const { prompt = fail("completions: prompt must be a text or a list of token ids, got missing"), best_of } = given;
   check(best_of === undefined || best_of === given.n, () => "completions: best_of must be the same as n");
   const isOne = typeof prompt === "string" || isIds(prompt);
   const prompts = isOne ? [prompt] : (prompt as readonly (string | readonly number[])[]);
-  return { ...asked(given, given.max_tokens, given.logprobs), prompts };
+  const { add_special_tokens: addSpecialTokens } = given;
+  return { ...asked(given, given.max_tokens, given.logprobs), prompts, addSpecialTokens };
 }
 
 /** @throws as `readCompletion` */
-export function readChat(body: Fields, model: string): ChatAsked {
-  const given = CHAT.read(withoutNulls(body));
+export function readChat(body: Fields, model: string, defaults: SamplingOptions = {}): ChatAsked {
+  const given = CHAT.read(withDefaults(body, defaults));
   checkModel(given.model, model);
   const { messages = fail("chat.completions: messages must be a list of messages, got missing"), top_logprobs } = given;
   check(

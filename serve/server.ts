@@ -17,7 +17,8 @@ import { LONGEST_TIMER } from "../engine/options.ts";
 import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import { inCode, number, oneOf, options, type OptionsOf, text } from "../engine/optionTable.ts";
-import type { Model, Tokenizer } from "../nn/index.ts";
+import type { Model, SamplingOptions, Tokenizer } from "../nn/index.ts";
+import { SAMPLING } from "../nn/sampler.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { endOfCall } from "../rl/play/deadline.ts";
@@ -38,6 +39,10 @@ const SERVE = options("servePolicy", {
   capacity: number(undefined, "tokens of a prompt and its answer; by default the model's positions", { integer: true }),
   maxBodyBytes: number(4_000_000, "bytes of a request", { integer: true, min: 1 }),
   requestTimeout: number(600_000, "milliseconds that an answer may take", { above: 0 }),
+  readTimeout: number(30_000, "milliseconds after which a client is dropped that takes nothing of its answer", {
+    integer: true,
+    min: 1,
+  }),
   rolloutTimeout: number(3_600_000, "milliseconds without a request after which an episode is given up", { above: 0 }),
   maxRollouts: number(1024, "episodes that may be open", { integer: true, min: 1 }),
   onFork: oneOf(
@@ -48,9 +53,14 @@ const SERVE = options("servePolicy", {
   logProbs: oneOf(["raw_logprobs", "processed_logprobs"], "raw_logprobs", "what `logprobs` of answers are"),
   seed: number(0, "seed of answers whose request has none", { integer: true, min: 0 }),
   version: number(0, "version of the weights", { integer: true, min: 0 }),
+  sampling: inCode<SamplingOptions>(
+    "how tokens are drawn where a request does not say it; episodes (/rollouts) are sampled from the model as it is",
+    "an object",
+    isObject,
+  ),
   chat: inCode<ChatFormat>("how messages become tokens; by default the template's way", "a ChatFormat", isObject),
-  onTrajectories: inCode<(trajectories: readonly Trajectory[]) => void>(
-    "is called with the rows of every episode that has ended",
+  onTrajectories: inCode<(trajectories: readonly Trajectory[]) => void | Promise<void>>(
+    "is called with the rows of every episode that has ended; if it throws, the agent gets an error",
     "a function",
     isFunction,
   ),
@@ -106,7 +116,7 @@ export class PolicyServer {
   readonly #template: Template | undefined;
   readonly #rollouts = new Map<
     string,
-    { readonly rollout: Rollout; timer: ReturnType<typeof setTimeout> | undefined }
+    { readonly rollout: Rollout; timer: ReturnType<typeof setTimeout> | undefined; kept: Promise<void> }
   >();
   #opened = 0;
   #listening: Listening | undefined;
@@ -114,6 +124,7 @@ export class PolicyServer {
   constructor({ model, tokenizer, template, stopIds }: ServedModel, settings: Settings) {
     const { rows, maxWaiting, capacity, version, seed, name, logProbs } = settings;
     this.#settings = settings;
+    SAMPLING.read(settings.sampling); // throws
     this.#template = template;
     const limit = capacity === undefined ? {} : { capacity };
     this.engine = new GenerationEngine(model, { rows, maxWaiting, version, ...limit, onFailure: console.error });
@@ -126,6 +137,7 @@ export class PolicyServer {
       stopIds: stopIds ?? chat?.stopIds ?? [],
       rng: new Rng(seed).split("serve"),
       logProbs,
+      sampling: settings.sampling ?? {},
       now: Date.now,
     });
   }
@@ -137,8 +149,10 @@ export class PolicyServer {
 
   /** @throws if the port is taken */
   async listen(): Promise<void> {
-    const { host, port } = this.#settings;
-    this.#listening = await listen(host, port, (request, response) => this.#handle(request, response));
+    const { host, port, readTimeout } = this.#settings;
+    const handle = (request: IncomingMessage, response: ServerResponse): Promise<void> =>
+      this.#handle(request, response);
+    this.#listening = await listen(host, port, handle, readTimeout);
   }
 
   /**
@@ -156,13 +170,15 @@ export class PolicyServer {
     );
     if (this.#rollouts.has(id))
       throw new HttpError(409, `there is a rollout ${id} already`, { code: "rollout_exists" });
-    this.#rollouts.set(id, { rollout, timer: undefined });
-    this.#touch(id);
-    void rollout.finished.then((trajectories) => {
+    const kept = rollout.finished.then(async (trajectories) => {
       clearTimeout(this.#rollouts.get(id)?.timer);
       this.#rollouts.delete(id);
-      onTrajectories?.(trajectories);
+      await onTrajectories?.(trajectories);
     });
+    // An episode that ended by itself has nobody to be told.
+    kept.catch((error: unknown) => console.error(`the episode ${id} was not kept:`, error));
+    this.#rollouts.set(id, { rollout, timer: undefined, kept });
+    this.#touch(id);
     return { rollout, baseUrl: `${this.url}/rollouts/${id}/v1` };
   }
 
@@ -234,8 +250,14 @@ export class PolicyServer {
       sendJson(response, 200, { id: rollout.id, group: rollout.group, base_url: baseUrl });
     },
     "POST /rollouts/ID/reward": async (body, response, rollout) => {
+      const { id } = rollout!;
+      const kept = this.#rollouts.get(id)?.kept;
       const trajectories = rollout!.end(endOf(body));
-      sendJson(response, 200, { id: rollout!.id, rows: trajectories.length });
+      await kept?.catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error);
+        throw new HttpError(500, `the episode was not kept: ${why}`, { code: "rollout_not_kept" });
+      });
+      sendJson(response, 200, { id, rows: trajectories.length });
     },
     "POST /pause_generation": async (body, response) => {
       const { mode } = PAUSE.read(body);

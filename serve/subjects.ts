@@ -19,7 +19,7 @@ import type { ServedModel, ServePolicyOptions } from "./server.ts";
 export interface Subject {
   readonly served: ServedModel;
   /** Its name, its version and other options, which depend on where it was loaded from. */
-  readonly options: Pick<ServePolicyOptions, "name" | "version" | "chat" | "reload" | "capacity">;
+  readonly options: Pick<ServePolicyOptions, "name" | "version" | "chat" | "reload" | "capacity" | "sampling">;
   /** For a run: its folder, and a function that loads the newest checkpoint into the model. */
   readonly run?: { readonly folder: RunFolder; readonly loadNewest: () => Promise<number> };
 }
@@ -108,7 +108,7 @@ export interface FolderFlags {
 /** A model from a folder; its conversations are in its own chat template. @throws UsageError in one line */
 export async function folderSubject(flags: FolderFlags, executor: Device): Promise<Subject> {
   const folder = await openModelFolder(flags.path);
-  const { tokenizer, config } = folder;
+  const { tokenizer, config, generation } = folder;
   const template = await ofFlag("--model-path", () => folder.chat());
   const { maxPositions, eosIds } = config;
   if (flags.maxContext !== undefined && flags.maxContext > maxPositions)
@@ -118,6 +118,8 @@ export async function folderSubject(flags: FolderFlags, executor: Device): Promi
   const size = { rows: flags.rows, prompt: capacity, capacity, storage: flags.storage };
   const needs = await drawMemoryLine(config, size, executor);
   if (needs !== undefined) flags.note(needs);
+  const left = Object.entries(generation?.unsupported ?? {}).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
+  if (left.length > 0) flags.note(`generation_config.json: not supported and left out: ${left.join(", ")}`);
   const base = await ofFlag("--model-path", () => folder.load(executor, flags.storage));
   const model = flags.adapter === undefined ? base : await withAdapter(base, flags.adapter);
   return {
@@ -127,6 +129,8 @@ export async function folderSubject(flags: FolderFlags, executor: Device): Promi
       version: 0,
       capacity,
       ...(chat ? { chat } : {}),
+      // A file that does not say whether it samples is about the end of a text, not about how tokens are drawn.
+      ...(generation && "do_sample" in generation.json ? { sampling: generation.sampling } : {}),
     },
   };
 }

@@ -1,9 +1,9 @@
 /**
- * The text of tokens while they are drawn: the part that can be shown already, and whether a stop string has occurred.
- * Text is held back while it may still change (a character whose bytes are not complete) or may turn out to be the
- * beginning of a stop string.
+ * The text of an answer while its tokens are drawn: the part that can be shown already, whether a stop string has
+ * occurred, and where each token begins. Text is held back while it may still change (a character whose bytes are not
+ * complete), may turn out to be the beginning of a stop string, or may belong to a call of a tool.
  */
-import type { Tokenizer } from "../nn/index.ts";
+import { TextStream, type Tokenizer } from "../nn/index.ts";
 
 /** How tokens become text. */
 export interface TextOptions {
@@ -11,6 +11,8 @@ export interface TextOptions {
   readonly stop: readonly string[];
   /** Whether special tokens are left out of the text. */
   readonly skipSpecials: boolean;
+  /** Whether the text goes on with that of the prompt, so that a space at its start stays. Default false. */
+  readonly continues?: boolean;
   /** How much of a growing text may be shown; default all of it. */
   readonly plainLength?: (text: string) => number;
 }
@@ -19,60 +21,70 @@ export interface TextOptions {
 export class GrowingText {
   readonly #tokenizer: Tokenizer;
   readonly #options: TextOptions;
-  readonly #ids: number[] = [];
+  readonly #stream: TextStream;
   #text = "";
   #shown = 0;
-  /** The stop string that has occurred. */
-  stoppedBy: string | undefined;
+  readonly #offsets: number[] = [];
+  /** Characters that the tokens have begun. */
+  #begun = 0;
+  /** At the start of a text, of which decoding leaves out a space: the tokens before the first character. */
+  #leading: number[] | undefined;
 
   constructor(tokenizer: Tokenizer, options: TextOptions) {
+    const { stop, continues = false } = options;
     this.#tokenizer = tokenizer;
     this.#options = options;
+    this.#stream = new TextStream(tokenizer, { stop, specials: this.#specials, continues });
+    this.#leading = continues ? undefined : [];
   }
 
-  /** The text so far, up to a stop string if one has occurred. */
+  /** The text that is certain, up to a stop string if one has occurred; after `end` all of it. */
   get text(): string {
     return this.#text;
   }
 
+  /** The stop string that has occurred. */
+  get stoppedBy(): string | undefined {
+    return this.#stream.stopped;
+  }
+
+  /** For each token the number of characters (code points, as Python counts) that begin before it. */
+  get offsets(): readonly number[] {
+    return this.#offsets;
+  }
+
+  get #specials(): "skip" | "name" {
+    return this.#options.skipSpecials ? "skip" : "name";
+  }
+
   /** Adds a token. @returns whether a stop string has occurred */
   push(id: number): boolean {
-    this.#ids.push(id);
-    const { stop, skipSpecials } = this.#options;
-    this.#text = this.#tokenizer.decode(this.#ids, { specials: skipSpecials ? "skip" : "name" });
-    // The search starts at the text that was not shown; shown text contains no beginning of a stop string.
-    const found = stop
-      .map((text) => ({ text, at: this.#text.indexOf(text, this.#shown) }))
-      .filter(({ at }) => at >= 0)
-      .reduce<{ text: string; at: number } | undefined>((a, b) => (a && a.at <= b.at ? a : b), undefined);
-    if (found === undefined) return false;
-    this.stoppedBy = found.text;
-    this.#text = this.#text.slice(0, found.at);
-    return true;
-  }
-
-  /** The text that has become certain since the last call; with `isLast`, all the rest. */
-  take(isLast = false): string {
-    return this.takeTo(isLast ? this.#text.length : this.#certain());
-  }
-
-  /** Those of the first `end` characters that were not returned before. */
-  takeTo(end: number): string {
-    if (end <= this.#shown) return "";
-    const part = this.#text.slice(this.#shown, end);
-    this.#shown = end;
-    return part;
-  }
-
-  #certain(): number {
-    let end = this.#text.replace(/\uFFFD{1,3}$/, "").length;
-    for (const stop of this.#options.stop) {
-      for (let length = Math.min(stop.length - 1, this.#text.length); length > 0; length--) {
-        if (!this.#text.endsWith(stop.slice(0, length))) continue;
-        end = Math.min(end, this.#text.length - length);
-        break;
-      }
+    this.#text += this.#stream.push([id]);
+    this.#offsets.push(this.#begun);
+    if (this.#leading) {
+      this.#leading.push(id);
+      this.#begun = [...this.#tokenizer.decode(this.#leading, { specials: this.#specials })].length;
+      if (this.#begun > 0) this.#leading = undefined;
+    } else {
+      const bytes = this.#tokenizer.decodeBytes([id], { specials: this.#specials });
+      this.#begun += bytes.filter((byte) => (byte & 0xc0) !== 0x80).length; // the others continue a character
     }
-    return Math.min(end, this.#options.plainLength?.(this.#text) ?? end);
+    return this.stoppedBy !== undefined;
+  }
+
+  /** Completes the text: no token follows. */
+  end(): void {
+    this.#text += this.#stream.end();
+  }
+
+  /** The text that has become showable since the last call. */
+  take(): string {
+    const end = this.#options.plainLength?.(this.#text) ?? this.#text.length;
+    return end > this.#shown ? this.#text.slice(this.#shown, (this.#shown = end)) : "";
+  }
+
+  /** What `take` has not shown of a text that begins with what it has. */
+  rest(whole: string): string {
+    return whole.slice(this.#shown);
   }
 }

@@ -1,11 +1,14 @@
 /**
- * Calls of tools in what a model writes. A model uses one of two common forms; which one is found by rendering a call
+ * Calls of tools in what a model writes. A model uses one of three common forms; which one is found by rendering a call
  * with its chat template:
  *
- *     hermes   text<tool_call>{"name": …, "arguments": {…}}</tool_call>…    Qwen, Hermes, SmolLM
- *     llama3   {"name": …, "parameters": {…}}                               Llama 3, perhaps behind <|python_tag|>
+ *     hermes    text<tool_call>{"name": …, "arguments": {…}}</tool_call>…    Qwen, Hermes, SmolLM
+ *     llama3    {"name": …, "parameters": {…}}; …                            Llama 3, perhaps behind <|python_tag|>
+ *     mistral   [{"name": …, "arguments": {…}}, …]                           Mistral, perhaps behind [TOOL_CALLS]
  *
- * Anything that is not JSON of this form stays text.
+ * Anything that is not JSON of this form stays text, and so does whatever stands in a thought (`<think>…</think>`). The
+ * last two forms have no mark that every answer carries, so there a call must also name a tool of the request and have
+ * arguments: a JSON answer with a field `name` is none.
  */
 import type { Renderer } from "../chat/index.ts";
 import { isFields } from "./http.ts";
@@ -19,18 +22,52 @@ export interface ToolCall {
 }
 
 /** How a model writes calls. */
-export type ToolForm = "hermes" | "llama3";
+export type ToolForm = "hermes" | "llama3" | "mistral";
+
+/** What else decides whether a text is a call. */
+export interface AnswerContext {
+  /** The names of the tools that may be called; undefined: any. */
+  readonly names?: readonly string[] | undefined;
+  /** Whether the prompt has begun a thought, so that the answer starts within it. */
+  readonly isThought?: boolean | undefined;
+}
 
 /** An answer taken apart. */
 export interface ParsedAnswer {
+  /** The text without the calls. */
   readonly content: string;
   readonly calls: readonly ToolCall["function"][];
 }
 
-const [OPEN, CLOSE, PYTHON] = ["<tool_call>", "</tool_call>", "<|python_tag|>"];
+/** A call and its place in the text. */
+interface Found {
+  readonly start: number;
+  readonly end: number;
+  readonly call: ToolCall["function"];
+}
+
+/** The calls in a text that may still grow. */
+interface Search {
+  readonly found: readonly Found[];
+  /** Whatever follows, the text before is certain to hold these calls and no others. */
+  readonly certain: number;
+}
+
+const [OPEN, CLOSE] = ["<tool_call>", "</tool_call>"];
+/** The mark that may stand before calls, and what separates them. */
+const PLAIN = {
+  llama3: { mark: "<|python_tag|>", separators: /[\s;]/ },
+  mistral: { mark: "[TOOL_CALLS]", separators: /[\s[\],]/ },
+} as const;
 
 /** The form in which a template writes calls; undefined if it writes neither tools nor calls, or in another form. */
 export function toolFormOf(chat: Renderer): ToolForm | undefined {
+  const form = callsWrittenBy(chat);
+  return form === "none" || form === "other" ? undefined : form;
+}
+
+/** As `toolFormOf`; says whether the template writes no tools or calls ("none"), or in a form that is not read here. */
+export function callsWrittenBy(chat: Renderer): ToolForm | "none" | "other" {
   const call = { type: "function", id: "call00000", function: { name: "qNAMEq", arguments: { qKEYq: 1 } } };
   const tool = { type: "function", function: { name: "qTOOLq", description: "", parameters: { type: "object" } } };
   const text = (messages: Parameters<Renderer["renderText"]>[0]): string => {
@@ -41,53 +78,117 @@ export function toolFormOf(chat: Renderer): ToolForm | undefined {
     }
   };
   const user = { role: "user", content: "q" };
-  if (!text([user]).includes("qTOOLq")) return undefined;
+  if (!text([user]).includes("qTOOLq")) return "none";
   const written = text([user, { role: "assistant", content: "", tool_calls: [call] }]);
   const at = written.indexOf("qNAMEq");
-  if (at < 0) return undefined;
-  if (written.lastIndexOf(OPEN, at) >= 0 && written.indexOf(CLOSE, at) >= 0) return "hermes";
-  return /"parameters"\s*:\s*\{\s*"qKEYq"/.test(written.slice(at)) ? "llama3" : undefined;
+  if (at < 0) return "none";
+  if (written.lastIndexOf(OPEN, at) >= 0 && written.indexOf(CLOSE, at) >= 0)
+    return /"arguments"\s*:\s*\{\s*"qKEYq"/.test(written) ? "hermes" : "other";
+  if (/\[TOOL_CALLS\]\s*\[\s*\{[^]*"arguments"\s*:\s*\{\s*"qKEYq"/.test(written)) return "mistral";
+  return /"parameters"\s*:\s*\{\s*"qKEYq"/.test(written.slice(at)) ? "llama3" : "other";
 }
 
-/** Takes an answer apart. Its content is the text before the first call. */
-export function parseAnswer(form: ToolForm, text: string): ParsedAnswer {
-  const calls: ToolCall["function"][] = [];
-  if (form === "hermes") {
-    const at = text.indexOf(OPEN);
-    if (at < 0) return { content: text, calls };
-    for (const part of text.slice(at).split(OPEN).slice(1)) {
-      const call = callOf(part.split(CLOSE)[0]!);
-      if (call === undefined) return { content: text, calls: [] };
-      calls.push(call);
+/** Takes an answer apart. Its content is the text before the first call, and what stands beside further ones. */
+export function parseAnswer(form: ToolForm, text: string, context: AnswerContext = {}): ParsedAnswer {
+  const { found } = search(form, text, context, true);
+  if (found.length === 0) return { content: text, calls: [] };
+  const between = found.map(({ end }, i) => text.slice(end, found[i + 1]?.start));
+  const beside = between.filter((part) => /[^\s;,[\]]/.test(part));
+  return { content: text.slice(0, found[0]!.start) + beside.join(""), calls: found.map(({ call }) => call) };
+}
+
+/** The length of the part of a growing text that cannot belong to a call, whatever follows. */
+export function plainLength(form: ToolForm, text: string, context: AnswerContext = {}): number {
+  const { found, certain } = search(form, text, context, false);
+  return Math.min(certain, found[0]?.start ?? certain);
+}
+
+/** @param isWhole whether no text follows */
+function search(form: ToolForm, text: string, context: AnswerContext, isWhole: boolean): Search {
+  return form === "hermes" ? tagged(text, context, isWhole) : untagged(form, text, context, isWhole);
+}
+
+/** Calls between tags. One without an end goes to the next, or to the end of the text. */
+function tagged(text: string, { isThought = false }: AnswerContext, isWhole: boolean): Search {
+  const found: Found[] = [];
+  let state: "text" | "thought" | "call" = isThought ? "thought" : "text";
+  let start = 0;
+  const close = (bodyEnd: number, end: number): void => {
+    const call = callOf(text.slice(start + OPEN.length, bodyEnd));
+    if (call) found.push({ start, end, call });
+    state = "text";
+  };
+  for (const { 0: tag, index } of text.matchAll(/<\/?(?:think|tool_call)>/g)) {
+    if (state === "thought") {
+      if (tag === "</think>") state = "text";
+    } else if (state === "call" && tag === CLOSE) close(index, index + CLOSE.length);
+    else if (tag === OPEN) {
+      if (state === "call") close(index, index);
+      state = "call";
+      start = index;
+    } else if (state === "text" && tag === "<think>") state = "thought";
+  }
+  if (state !== "call")
+    return { found, certain: text.length - (state === "text" ? beginningOf(text, [OPEN, "<think>"]) : 0) };
+  if (isWhole) close(text.length, text.length);
+  return { found, certain: start };
+}
+
+/** The length of the longest end of a text that is a beginning of one of the tags. */
+function beginningOf(text: string, tags: readonly string[]): number {
+  let longest = 0;
+  for (const tag of tags)
+    for (let length = tag.length - 1; length > longest; length--)
+      if (text.endsWith(tag.slice(0, length))) longest = length;
+  return longest;
+}
+
+/** Calls that are all of an answer behind its thought: JSON objects, nothing else beside them. */
+function untagged(form: keyof typeof PLAIN, text: string, context: AnswerContext, isWhole: boolean): Search {
+  const none = { found: [], certain: text.length };
+  const { mark, separators } = PLAIN[form];
+  const start = thoughtEnd(text, context.isThought ?? false);
+  if (start < 0) return none;
+  let at = start + /^\s*/.exec(text.slice(start))![0].length;
+  if (text.startsWith(mark, at)) at += mark.length;
+  else if (!isWhole && mark.startsWith(text.slice(at))) return { found: [], certain: start };
+  const found: Found[] = [];
+  let isFirst = true;
+  while (at < text.length) {
+    if (separators.test(text[at]!)) at++;
+    else if (text[at] !== "{") return none;
+    else {
+      const end = objectEnd(text, at);
+      // What is no object is text, or its end has not come.
+      if (end < 0) return { found, certain: isFirst ? start : at };
+      const call = callOf(text.slice(at, end), context.names ?? true);
+      if (call) found.push({ start: isFirst ? start : at, end, call });
+      isFirst = false;
+      at = end;
     }
-    return { content: text.slice(0, at), calls };
   }
-  const body = text.trim();
-  const parts = objectsIn(body.startsWith(PYTHON) ? body.slice(PYTHON.length) : body);
-  for (const part of parts) {
-    const call = callOf(part);
-    if (call === undefined) return { content: text, calls: [] };
-    calls.push(call);
-  }
-  return calls.length === 0 ? { content: text, calls } : { content: "", calls };
+  return { found, certain: isFirst ? start : text.length };
 }
 
-/** The JSON objects of a text; none if anything but semicolons and spaces stands between them. */
-function objectsIn(text: string): string[] {
-  const found: string[] = [];
-  let [depth, start] = [0, 0];
-  for (let at = 0; at < text.length; at++) {
+/** Where the text behind a thought begins; −1 within one. */
+function thoughtEnd(text: string, isThought: boolean): number {
+  if (!isThought && !/^\s*<think>/.test(text)) return 0;
+  const at = text.indexOf("</think>");
+  return at < 0 ? -1 : at + "</think>".length;
+}
+
+/** The end of the JSON object that begins at a place; −1: it has none. Strings are skipped, as braces in them are text. */
+function objectEnd(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start; at < text.length; at++) {
     const sign = text[at]!;
-    if (depth === 0 && sign !== "{") {
-      if (sign !== ";" && sign.trim() !== "") return [];
-    } else if (sign === '"') {
-      // Strings are skipped as a whole, because braces in them are text.
+    if (sign === '"') {
       at = closingQuote(text, at);
-      if (at < 0) return [];
-    } else if (sign === "{" && depth++ === 0) start = at;
-    else if (sign === "}" && --depth === 0) found.push(text.slice(start, at + 1));
+      if (at < 0) return -1;
+    } else if (sign === "{") depth++;
+    else if (sign === "}" && --depth === 0) return at + 1;
   }
-  return depth === 0 ? found : [];
+  return -1;
 }
 
 /** The place of the quote that ends a JSON string; −1: none does. */
@@ -99,21 +200,8 @@ function closingQuote(text: string, opening: number): number {
   return -1;
 }
 
-/** The length of the part of a growing text that cannot belong to a call, whatever follows. */
-export function plainLength(form: ToolForm, text: string): number {
-  if (form === "llama3") {
-    const begun = text.trimStart();
-    return begun === "" || begun.startsWith("{") || PYTHON.startsWith(begun.slice(0, PYTHON.length)) ? 0 : text.length;
-  }
-  const at = text.indexOf(OPEN);
-  if (at >= 0) return at;
-  for (let length = OPEN.length - 1; length > 0; length--) {
-    if (text.endsWith(OPEN.slice(0, length))) return text.length - length;
-  }
-  return text.length;
-}
-
-function callOf(json: string): ToolCall["function"] | undefined {
+/** @param among undefined: the tags say that it is a call; else it must have arguments, and one of these names */
+function callOf(json: string, among?: readonly string[] | true): ToolCall["function"] | undefined {
   let value: unknown;
   try {
     value = JSON.parse(json);
@@ -121,6 +209,7 @@ function callOf(json: string): ToolCall["function"] | undefined {
     return undefined;
   }
   if (!isFields(value) || typeof value["name"] !== "string") return undefined;
-  const given = value["arguments"] ?? value["parameters"] ?? {};
-  return isFields(given) ? { name: value["name"], arguments: JSON.stringify(given) } : undefined;
+  const { name, arguments: given = value["parameters"] } = value;
+  if (among !== undefined && (given === undefined || (among !== true && !among.includes(name)))) return undefined;
+  return isFields(given ?? {}) ? { name, arguments: JSON.stringify(given ?? {}) } : undefined;
 }

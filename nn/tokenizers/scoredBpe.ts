@@ -66,7 +66,13 @@ export function scoredBpeJson(tokens: readonly ScoredToken[]): Record<string, un
     })),
     normalizer: { type: "Prepend", prepend: " " },
     pre_tokenizer: null,
-    post_processor: null,
+    // llama2.c puts it before every text.
+    post_processor: {
+      type: "TemplateProcessing",
+      single: [{ SpecialToken: { id: "<s>", type_id: 0 } }, { Sequence: { id: "A", type_id: 0 } }],
+      pair: [],
+      special_tokens: { "<s>": { id: "<s>", ids: [1], tokens: ["<s>"] } },
+    },
     decoder: {
       type: "Sequence",
       decoders: [{ type: "ByteFallback" }, { type: "Fuse" }, { type: "Strip", content: " ", start: 1, stop: 0 }],

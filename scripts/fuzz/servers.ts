@@ -187,7 +187,7 @@ export const SERVERS: readonly Target[] = [
     ),
     read: (document) => {
       if (typeof document !== "string") return readMessages(document, true);
-      return [parseAnswer("hermes", document), parseAnswer("llama3", document)];
+      return (["hermes", "llama3", "mistral"] as const).map((form) => parseAnswer(form, document));
     },
   },
 ];

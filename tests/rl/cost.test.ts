@@ -56,8 +56,10 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   "repetition, of self-play": (text) => repetition([text, `${text} b`, "a"]),
   "parseAnswer, hermes": (text) => parseAnswer("hermes", `<tool_call>${text}`),
   "parseAnswer, llama3": (text) => parseAnswer("llama3", text),
+  "parseAnswer, behind calls": (text) => parseAnswer("hermes", `<tool_call>{"name": "f"}</tool_call>${text}`),
+  "parseAnswer, mistral": (text) => parseAnswer("mistral", `[TOOL_CALLS] ${text}`),
   "parseAnswer, behind an object": (text) => parseAnswer("llama3", `{"name": "f"};${text}`),
-  plainLength: (text) => [plainLength("hermes", text), plainLength("llama3", text)],
+  plainLength: (text) => (["hermes", "llama3", "mistral"] as const).map((form) => plainLength(form, text)),
   TextStream: (text) => {
     const stream = new TextStream(tokenizer, { stop: ["\n\nab", "aaaaab"] });
     for (const id of tokenizer.encode(text)) stream.push([id]);

@@ -312,10 +312,12 @@ describe("the text of tokens", () => {
       let shown = "";
       for (const letter of letters) {
         const stopped = text.push(toyTokenizer.encode(letter)[0]!);
-        shown += text.take(stopped);
+        shown += text.take();
         if (stopped) break;
       }
-      shown += text.take(true);
+      text.end();
+      shown += text.take();
+      expect(shown).toBe(text.text);
       const all = letters.join("");
       expect(shown).toBe(all.includes(stop) ? all.slice(0, all.indexOf(stop)) : all);
     }

@@ -3,13 +3,22 @@
  * wrote comes back as calls, whole and in parts; the next turn goes on from the tokens that were sampled.
  */
 import { readFileSync } from "node:fs";
+import fc from "fast-check";
 import OpenAI from "openai";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { chatTemplate, type ChatTemplate } from "../../chat/index.ts";
 import type { Device } from "../../engine/device.ts";
 import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
+import { readMessages } from "../../serve/chat.ts";
 import { type ChatFormat, checkpointChat, type PolicyServer, servePolicy } from "../../serve/index.ts";
-import { parseAnswer, plainLength, toolFormOf } from "../../serve/toolCalls.ts";
+import {
+  type AnswerContext,
+  callsWrittenBy,
+  parseAnswer,
+  plainLength,
+  type ToolForm,
+  toolFormOf,
+} from "../../serve/toolCalls.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { scriptedModel, teach } from "../support/scriptedModel.ts";
 
@@ -37,6 +46,23 @@ const LLAMA_TOOLS = `{{- bos_token }}
     {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}`;
+
+/** The markup of Mistral 7B 0.3 and Nemo for tools, as far as it matters here. */
+const MISTRAL_TOOLS = `{{- bos_token }}
+{%- for m in messages %}
+    {%- if m.role == 'assistant' and m.tool_calls %}
+        {{- '[TOOL_CALLS][' }}
+        {%- for call in m.tool_calls %}
+            {{- {"name": call.function.name, "arguments": call.function.arguments, "id": call.id} | tojson }}
+            {{- ", " if not loop.last else "]<|eot_id|>" }}
+        {%- endfor %}
+    {%- elif m.role == 'assistant' %}{{- ' ' + m.content + '<|eot_id|>' }}
+    {%- elif m.role == 'tool' %}{{- '[TOOL_RESULTS]{"content": ' + m.content + '}[/TOOL_RESULTS]' }}
+    {%- else %}
+        {%- if tools and loop.last %}{{- '[AVAILABLE_TOOLS]' + (tools | tojson) + '[/AVAILABLE_TOOLS]' }}{% endif %}
+        {{- '[INST] ' + m.content + '[/INST]' }}
+    {%- endif %}
+{%- endfor %}`;
 
 const templateOf = (name: string, template?: string): Promise<ChatTemplate> => {
   const kind = kinds.find((one) => one.name === name)!;
@@ -72,6 +98,7 @@ describe.each([
     'Let me see.\n<tool_call>\n{"name": "search", "arguments": {"q":  "fox"}}\n</tool_call>',
   ],
   ["llama3", "llama3", LLAMA_TOOLS, '{"name": "search", "parameters": {"q":  "fox"}}'],
+  ["mistral", "llama3", MISTRAL_TOOLS, '[{"name": "search", "arguments": {"q":  "fox"}}]'],
 ] as const)("%s", (form, name, source, written) => {
   it("calls come back as calls; the next turn goes on from the sampled tokens", async () => {
     const template = await templateOf(name, source);
@@ -107,7 +134,7 @@ describe.each([
     expect(two).toMatchObject({ prompt_token_ids: [...prompt, ...first, ...more] });
     expect(two.choices[0]).toMatchObject({ message: { content: "In the wood." }, finish_reason: "stop" });
     // What the user and the tool said forges no end of a turn.
-    expect(prompt.filter((id) => id === chat.stopIds[0])).toHaveLength(2);
+    expect(prompt.filter((id) => id === chat.stopIds[0])).toHaveLength(form === "mistral" ? 0 : 2);
     const finished = rollout.end({ reward: 1 });
     expect(finished).toHaveLength(1);
     const { ids, roles } = finished[0]!.stream;
@@ -176,24 +203,52 @@ describe("what cannot be", () => {
     expect(await refusal({ messages: [QUESTION, { role: "assistant", tool_calls: [broken] }, QUESTION] })).toMatch(
       /^400 .*tool_calls\[0\]\.function\.arguments must be an object as JSON/,
     );
+    // A call without arguments, as many clients hold it (vllm-project/vllm#19419).
+    const empty = { ...call, function: { name: "f", arguments: "" } };
+    expect(readMessages([{ role: "assistant", tool_calls: [empty] }], true)[0]!.tool_calls).toEqual([call]);
   });
 });
 
+const CALL = '{"name":"f","arguments":{"x":1}}';
+const LLAMA = '{"name":"f","parameters":{"x":1}}';
+const F: readonly [string, string] = ["f", '{"x":1}'];
+
 describe("calls in a text", () => {
-  it.each([
+  it.each<[ToolForm, string, string, (readonly [string, string])[], AnswerContext?]>([
     ["hermes", "no call", "no call", []],
     ["hermes", 'a<tool_call>{"name":"f"}</tool_call>', "a", [["f", "{}"]]],
-    [
-      "hermes",
-      '<tool_call>{"name":"f","arguments":{"x":1}}</tool_call>\n<tool_call>{"name":"g","arguments":{}}',
-      "",
-      [
-        ["f", '{"x":1}'],
-        ["g", "{}"],
-      ],
-    ],
+    ["hermes", `<tool_call>${CALL}</tool_call>\n<tool_call>{"name":"g","arguments":{}}`, "", [F, ["g", "{}"]]],
     ["hermes", "<tool_call>{not json}</tool_call>", "<tool_call>{not json}</tool_call>", []],
     ["hermes", '<tool_call>{"name":1}</tool_call>', '<tool_call>{"name":1}</tool_call>', []],
+    // Behind thoughts, which may speak of calls (waybarrios/vllm-mlx#33, verl-project/verl#4757).
+    [
+      "hermes",
+      `<think>a <tool_call> b</think>\n<tool_call>${CALL}</tool_call>`,
+      "<think>a <tool_call> b</think>\n",
+      [F],
+    ],
+    [
+      "hermes",
+      `<think><tool_call>${CALL}</tool_call></think>no`,
+      `<think><tool_call>${CALL}</tool_call></think>no`,
+      [],
+    ],
+    ["hermes", `<think><tool_call>${CALL}</tool_call>`, `<think><tool_call>${CALL}</tool_call>`, []],
+    ["hermes", `a <tool_call> b</think><tool_call>${CALL}`, "a <tool_call> b</think>", [F], { isThought: true }],
+    ["hermes", `use <tool_call>: <tool_call>${CALL}</tool_call>`, "use <tool_call>: ", [F]],
+    // A broken call beside a good one.
+    [
+      "hermes",
+      `a <tool_call>${CALL}</tool_call> b <tool_call>{"name": </tool_call>`,
+      'a  b <tool_call>{"name": </tool_call>',
+      [F],
+    ],
+    [
+      "hermes",
+      `a <tool_call>{"name": </tool_call> b <tool_call>${CALL}</tool_call>`,
+      'a <tool_call>{"name": </tool_call> b ',
+      [F],
+    ],
     ["llama3", ' <|python_tag|>{"name": "f", "parameters": {"x": "a; {b"}}', "", [["f", '{"x":"a; {b"}']]],
     [
       "llama3",
@@ -206,18 +261,76 @@ describe("calls in a text", () => {
     ],
     ["llama3", '{"x": 1}', '{"x": 1}', []],
     ["llama3", "plain {", "plain {", []],
-  ] as const)("%s: %s", (form, text, content, calls) => {
-    const parsed = parseAnswer(form, text);
+    ["llama3", `<think>hm {</think>\n${LLAMA}`, "<think>hm {</think>", [F]],
+    ["llama3", `<think>${LLAMA}`, `<think>${LLAMA}`, []],
+    ["llama3", `${LLAMA}; {"name":`, '; {"name":', [F]],
+    ["llama3", `{"x":1} ${LLAMA}`, '{"x":1} ', [F]],
+    ["llama3", `${LLAMA} is a call`, `${LLAMA} is a call`, []],
+    // JSON that has a name, as the answer to a question (vllm-project/vllm#47612, raullenchai/Rapid-MLX#703).
+    ["llama3", '{"name": "Bob", "age": 3}', '{"name": "Bob", "age": 3}', []],
+    ["llama3", '{"name": "f"}', '{"name": "f"}', [], { names: ["f"] }],
+    ["llama3", LLAMA, LLAMA, [], { names: ["g"] }],
+    ["llama3", LLAMA, "", [F], { names: ["g", "f"] }],
+    ["mistral", `[TOOL_CALLS] [${CALL}]`, "", [F], { names: ["f"] }],
+    ["mistral", `[${CALL}, {"name":"g","arguments":{}}]`, "", [F, ["g", "{}"]]],
+    ["mistral", '[1, {"name": "f"}]', '[1, {"name": "f"}]', []],
+    ["mistral", "[TOOL_CALLS] is a mark", "[TOOL_CALLS] is a mark", []],
+  ])("%s: %s", (form, text, content, calls, context = {}) => {
+    const parsed = parseAnswer(form, text, context);
     expect(parsed.content).toBe(content);
     expect(parsed.calls.map(({ name, arguments: json }) => [name, json])).toEqual(calls);
     // Whatever is shown while it grows is a start of the content.
     for (let end = 0; end <= text.length; end++) {
-      const shown = text.slice(0, plainLength(form, text.slice(0, end)));
+      const shown = text.slice(0, plainLength(form, text.slice(0, end), context));
       expect(content.startsWith(shown), shown).toBe(true);
     }
   });
 
-  it("a template without tools has no form", async () => {
+  it("of random pieces: what is shown while it grows is a start of the content, and no call is shown", () => {
+    const pieces = [
+      "<tool_call>",
+      "</tool_call>",
+      "<think>",
+      "</think>",
+      CALL,
+      LLAMA,
+      '{"x":1}',
+      "{",
+      "}",
+      '"',
+      " ",
+      ";",
+    ];
+    const text = fc.array(fc.constantFrom(...pieces, "[", "]", ",", "[TOOL_CALLS]", "<|python_tag|>", "word"), {
+      maxLength: 8,
+    });
+    const form = fc.constantFrom<ToolForm>("hermes", "llama3", "mistral");
+    const about = fc.record({ isThought: fc.boolean(), names: fc.constantFrom(["f"], ["g"], undefined) });
+    fc.assert(
+      fc.property(form, text, about, (kind, parts, context) => {
+        const whole = parts.join("");
+        const { content, calls } = parseAnswer(kind, whole, context);
+        let before = 0;
+        for (let end = 0; end <= whole.length; end++) {
+          const length = plainLength(kind, whole.slice(0, end), context);
+          expect(length).toBeGreaterThanOrEqual(Math.min(before, end));
+          expect(content.startsWith(whole.slice(0, length))).toBe(true);
+          before = length;
+        }
+        if (calls.length === 0) expect(content).toBe(whole);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  it("a template has a form, or it is said why it has none", async () => {
+    const written = async (name: string, source?: string): Promise<string> =>
+      callsWrittenBy(await templateOf(name, source));
     expect(toolFormOf(await templateOf("mistral"))).toBe(undefined);
+    expect(await written("mistral")).toBe("none");
+    expect(await written("llama3", MISTRAL_TOOLS)).toBe("mistral");
+    expect(await written("llama3", MISTRAL_TOOLS.replace("[TOOL_CALLS]", "CALLS"))).toBe("other");
+    const other = checkpointChat(await templateOf("llama3", MISTRAL_TOOLS.replace("[TOOL_CALLS]", "CALLS")));
+    expect(other.noTools).toContain("in a form that is not supported");
   });
 });
