@@ -21,7 +21,19 @@ const costs: Act = (_action, turn) => ({
   info: { success: false },
 });
 
+/**
+ * Nothing is said of success, and rewards are graded: 0, ½ or 1 at the end of two turns. An episode that earned anything
+ * counts as solved, everywhere; otherwise a world like it would have 0 % in every table.
+ */
+const silent: Act = (action, turn) => ({
+  observation: "b",
+  reward: turn === 1 ? Math.min(1, (action.match(/[a-c]/g) ?? []).length / 2) : 0,
+  done: turn === 1,
+  info: {},
+});
+
 /** By name. */
 export const HARD_WORLDS = {
   costs: toySpec(costs),
+  silent: toySpec(silent),
 } as const satisfies Readonly<Record<string, EnvironmentSpec>>;
