@@ -73,6 +73,7 @@ export function isAboutSeveral(options: StartOptions): boolean {
 /** Options that belong to one agent, and not to the world or the warm start, which all have in common. */
 const OF_ONE = [
   "modelPath",
+  "from",
   "method",
   "loss",
   "advantage",
