@@ -88,6 +88,7 @@ async function main(): Promise<number> {
   if (chosen.settings.env === "openenv") await giveWebSocket();
   const { end, ...helpers } = await helpersFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open(executor);
+  if (chosen.warning !== undefined) display.note(chosen.warning);
   const { pretrained } = preset;
   const needs = chosen.config && pretrained && (await runMemory(chosen.config, preset, executor));
   if (needs !== undefined) display.note(needs);
@@ -156,6 +157,8 @@ interface Chosen extends Servers {
   readonly source: LoadSource | undefined;
   /** Of that model. */
   readonly config: ModelConfig | undefined;
+  /** What its folder lacks. */
+  readonly warning?: string | undefined;
 }
 
 /** Checks the folder and the settings of the run. */
@@ -198,7 +201,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     if (earlier) await saveWeightsOf(earlier, folder, executor);
     return { folder, preset };
   };
-  const loads = { source: sourceLoader(preset, source?.folder), config: source?.config };
+  const loads = { source: sourceLoader(preset, source?.folder), config: source?.config, warning: source?.warning };
   return { workers: serverOf(workers), learners, settings: preset, open, ...loads };
 }
 

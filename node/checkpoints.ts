@@ -4,10 +4,6 @@ import type { Checkpoint } from "../job/runStore.ts";
 import { UsageError } from "../job/usage.ts";
 import type { RunFolder } from "./runFolder.ts";
 
-/** For the help of the programs that have the flag. */
-export const CHECKPOINT_HELP =
-  "newest | best | a step: which checkpoint of the run; best: by success on held-out tasks";
-
 /**
  * Reads the checkpoint of a run that has this name.
  * @param flag that named the run

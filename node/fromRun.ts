@@ -25,8 +25,9 @@ export interface FromRun extends Earlier {
  */
 export function withWorldOf(values: Said): Said {
   if (typeof values["from"] !== "string") return values;
-  const { env, environmentFile, seed } = presetOf(openGiven("from", values["from"]));
-  return { env: environmentFile?.path ?? env, seed: String(seed), ...values };
+  const folder = openGiven("from", values["from"]);
+  const { env, environmentFile, seed } = presetOf(folder);
+  return { env: environmentFile?.path ?? env, seed: String(seed), ...values, from: folder.path };
 }
 
 /** Reads the run that the flags name; undefined if they name none. @throws UsageError in one line */
