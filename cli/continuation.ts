@@ -32,7 +32,7 @@ export const CONTINUATION_FLAGS = {
 /** @returns the exit code @throws UsageError in one line */
 export async function continuePrompt(values: Readonly<Record<string, unknown>>): Promise<number> {
   const text = (name: string): string | undefined => values[name] as string | undefined;
-  for (const name of ["run", "task"])
+  for (const name of ["run", "checkpoint", "task"])
     if (values[name] !== undefined) throw new UsageError(`--${name} plays an episode; with --model-path say --prompt`);
   const prompt = text("prompt");
   if (prompt === undefined) throw new UsageError('--prompt: expected a text, as in --prompt "Once upon a time"');

@@ -10,7 +10,9 @@ const HELP = `worldgrad: write a trained model as a folder that transformers loa
 
   npm run export -- --run runs/NAME --to DIR [flags]
 
-  --run PATH     run folder whose newest checkpoint is written; an adapter is merged into the weights
+  --run PATH     run folder whose checkpoint is written; an adapter is merged into the weights
+  --checkpoint NAME
+                 newest | best (on held-out tasks) | a step   (default newest)
   --to DIR       the folder, which must not exist
   --dtype NAME   float32 | bfloat16 | float16: how the weights are stored
                                                               (default float32)
@@ -23,6 +25,7 @@ const HELP = `worldgrad: write a trained model as a folder that transformers loa
 const FLAGS = {
   run: { type: "string" },
   to: { type: "string" },
+  checkpoint: { type: "string" },
   dtype: { type: "string" },
   "max-shard-size": { type: "string" },
   help: { type: "boolean" },
@@ -50,10 +53,8 @@ async function main(): Promise<number> {
   const maxShardSize = bytesOf(String(values["max-shard-size"] ?? "5GB"));
   const folder = openGiven("run", run);
   const executor = await device("wasm");
-  const { path, what } = await exportMerged(folder, to, executor, {
-    ...(dtype === "float32" ? {} : { dtype }),
-    maxShardSize,
-  });
+  const how = { ...(dtype === "float32" ? {} : { dtype }), maxShardSize };
+  const { path, what } = await exportMerged(folder, to, executor, how, values["checkpoint"] as string | undefined);
   process.stdout.write(`${what}: ${path}\n`);
   return 0;
 }

@@ -13,6 +13,7 @@ import { createStyle, wantsColour } from "../tools/display/style.ts";
 import { environmentOf, taskOptions } from "../job/worlds.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
+import { checkpointNamed } from "../node/checkpoints.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
 import { endWithOutput, outputTaken } from "../node/output.ts";
 import { numberFrom, UsageError, wholeNumber } from "../job/usage.ts";
@@ -26,7 +27,9 @@ const HELP = `worldgrad: play one episode with a trained checkpoint, or continue
 
   npm run generate -- --run runs/NAME [flags]
 
-  --run PATH         run folder whose newest checkpoint plays
+  --run PATH         run folder whose checkpoint plays
+  --checkpoint NAME  newest | best (on held-out tasks) | a step
+                                                              (default newest)
   --task TEXT        your own task; without it the environment's held-out task for the seed, which is also judged
   --seed N           seed of the world and of all random numbers
                                                               (default 0)
@@ -56,6 +59,7 @@ const HELP = `worldgrad: play one episode with a trained checkpoint, or continue
 
 const FLAGS = {
   run: { type: "string" },
+  checkpoint: { type: "string" },
   task: { type: "string" },
   seed: { type: "string" },
   temperature: { type: "string" },
@@ -78,8 +82,7 @@ async function main(): Promise<number> {
   const seed = wholeNumber("seed", String(values["seed"] ?? 0), 0);
   const temperature = numberFrom("temperature", String(values["temperature"] ?? 0));
   const folder = openGiven("run", path);
-  const checkpoint = folder.loadLatestCheckpoint();
-  if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
+  const checkpoint = checkpointNamed("run", folder, values["checkpoint"] as string | undefined);
   const preset = presetOf(folder);
   await loadEnvironmentOf(preset);
   const executor = await device("wasm");

@@ -4,7 +4,7 @@
  */
 import { basename, join, relative } from "node:path";
 import process from "node:process";
-import { device } from "../engine/index.ts";
+import { type Device, device } from "../engine/index.ts";
 import { listMethods } from "../rl/methods/presets.ts";
 import { compare } from "../tools/compare/compare.ts";
 import { isAboutSeveral, isComparison } from "../tools/compare/settings.ts";
@@ -32,6 +32,7 @@ import type { LoadSource } from "../job/modelFiles.ts";
 import { makeFolder } from "../node/disk.ts";
 import { exportRun } from "../node/exportRun.ts";
 import { lockFolder } from "../node/lock.ts";
+import { fromRun, saveWeightsOf } from "../node/fromRun.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
 import { displayOutput, outliveOutput, outputTaken } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
@@ -86,7 +87,8 @@ async function main(): Promise<number> {
   const executor = await device(options.device, { log: (line) => display.note(line) });
   if (chosen.settings.env === "openenv") await giveWebSocket();
   const { end, ...helpers } = await helpersFor(chosen, (line) => display.note(line));
-  const { folder, preset } = await open();
+  const { folder, preset } = await open(executor);
+  if (chosen.warning !== undefined) display.note(chosen.warning);
   const { pretrained } = preset;
   const needs = chosen.config && pretrained && (await runMemory(chosen.config, preset, executor));
   if (needs !== undefined) display.note(needs);
@@ -94,7 +96,7 @@ async function main(): Promise<number> {
   display.note(`run folder: ${relative(".", folder.path)}`);
   const run = new Run(folder, preset, executor, display, signal, { ...helpers, source });
   try {
-    const summary = await run.run(options.resume !== undefined);
+    const summary = await run.run(options.resume !== undefined || options.from !== undefined);
     if (summary !== null) {
       display.table(comparisonTable(summary));
       const families = familyTable(summary);
@@ -150,11 +152,13 @@ interface Servers {
 /** A run whose settings have been checked. */
 interface Chosen extends Servers {
   /** Opens its folder, or makes it, and locks it until the process ends. */
-  readonly open: () => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
+  readonly open: (device: Device) => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
   /** Loads the pretrained model that it begins with, if it has one. */
   readonly source: LoadSource | undefined;
   /** Of that model. */
   readonly config: ModelConfig | undefined;
+  /** What its folder lacks. */
+  readonly warning?: string | undefined;
 }
 
 /** Checks the folder and the settings of the run. */
@@ -180,7 +184,8 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     learners: learners === undefined ? undefined : publicAddress(learners),
   };
   const source = await sourceOf(options);
-  const preset = presetFor(stored, source);
+  const earlier = await fromRun(options);
+  const preset = presetFor(stored, source, earlier);
   if (source) await checkRoom(preset, source.tokenizer);
   const path = join("runs", options.name ?? nameOf(preset, options));
   // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
@@ -189,12 +194,14 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
   }
   let free = path;
   for (let n = 2; !isFree(free); n++) free = `${path}-${n}`;
-  const open: Chosen["open"] = async () => {
+  const open: Chosen["open"] = async (executor) => {
     makeFolder("runs");
     await lockFolder(free);
-    return { folder: createRun(free, { preset }), preset };
+    const folder = createRun(free, { preset });
+    if (earlier) await saveWeightsOf(earlier, folder, executor);
+    return { folder, preset };
   };
-  const loads = { source: sourceLoader(preset, source?.folder), config: source?.config };
+  const loads = { source: sourceLoader(preset, source?.folder), config: source?.config, warning: source?.warning };
   return { workers: serverOf(workers), learners, settings: preset, open, ...loads };
 }
 
@@ -202,9 +209,10 @@ const serverOf = (workers: number | string | undefined): string | undefined =>
   typeof workers === "string" ? workers : undefined;
 
 /** The default name of a run: its environment and method, where these differ from the defaults. */
-function nameOf({ env, seed, rl, async, pretrained }: Preset, { model, quick }: StartOptions): string {
+function nameOf({ env, seed, rl, async, pretrained, from }: Preset, { model, quick }: StartOptions): string {
   const lambda = rl.options?.["echo"]?.["lambda"];
-  const own = pretrained && basename(pretrained.path).replaceAll(/[^\w.-]+/g, "_");
+  const begun = pretrained ?? from;
+  const own = begun && basename(begun.path).replaceAll(/[^\w.-]+/g, "_");
   const parts = [
     ...(quick ? ["quick"] : []),
     ...(own === undefined ? (quick ? [] : [model]) : [own]),

@@ -38,7 +38,7 @@ import type { Helpers, PlayAhead } from "./helpers.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
 import { objectiveMemories } from "./memories.ts";
 import type { Preset } from "./preset.ts";
-import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
+import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, Scripts } from "./scripts.ts";
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
@@ -234,7 +234,7 @@ export class Experiment {
         ...(data.temperature ? {} : { temperature: temperature! }),
         ...(signal ? { signal } : {}),
       },
-      rng: this.#rng.split("rl"),
+      rng: rlNumbers(this.preset),
     };
     const { async } = this.preset;
     if (this.preset.data?.selfPlay) yield* this.#selfPlay(run, this.preset.data.selfPlay);

@@ -1,6 +1,7 @@
 /** The score of an evaluation on held-out tasks, and its line of metrics. */
 import { type Evaluation, passAt, wasPlayed } from "../rl/evaluate.ts";
 import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
+import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Reader } from "../rl/train/reader.ts";
 import type { Evaluation as Recorded } from "./records.ts";
@@ -26,10 +27,11 @@ export interface HeldOutScore extends Evaluation {
 
 /** The line of metrics of an evaluation (records.ts). */
 export function metricsOfScore(score: HeldOutScore): Metrics {
-  const { episodes, notPlayed, successes, meanTurns } = score;
+  const { episodes, notPlayed, successes, meanReward, rewardStd, meanTurns } = score;
   const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, generalLoss } = score;
   return {
     success: successes / episodes,
+    ...(Number.isNaN(meanReward) ? {} : { reward: meanReward, reward_std: rewardStd }),
     episodes,
     ...(notPlayed === 0 ? {} : { not_played: notPlayed }),
     "num_turns/mean": meanTurns,
@@ -46,7 +48,7 @@ export function metricsOfScore(score: HeldOutScore): Metrics {
 
 /** What a summary keeps of an evaluation; its families in the order of their names. */
 export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
-  const { episodes, notPlayed, successes, meanTurns, passAt } = score;
+  const { episodes, notPlayed, successes, meanReward, rewardStd, meanTurns, passAt } = score;
   const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess } = score;
   const names = Object.keys(score.families).toSorted();
   const families = Object.fromEntries(names.map((name) => [name, score.families[name]!]));
@@ -54,6 +56,7 @@ export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
     episodes,
     ...(notPlayed === 0 ? {} : { notPlayed }),
     successes,
+    ...(Number.isNaN(meanReward) ? {} : { meanReward, rewardStd }),
     meanTurns,
     worldLoss,
     worldLossRandom,
@@ -78,7 +81,7 @@ export function passAtPowers(
   trajectories.forEach((episode, i) => {
     if (!wasPlayed(episode)) return;
     counts[i % tasks]!.played++;
-    counts[i % tasks]!.solved += Number(episode.info["success"] === true);
+    counts[i % tasks]!.solved += Number(succeeded(episode));
   });
   const rates = (k: number): number[] =>
     counts.flatMap(({ solved, played }) => (played < k ? [] : [passAt([solved], played, k)]));

@@ -1,7 +1,11 @@
-/** Workers and learners that help a run. */
+/** What a run is given beside its settings: workers and learners that help it, and who looks on. */
 import type { trainRlAsync } from "../rl/async/train.ts";
 import type { RolloutWorkers } from "../rl/async/workers.ts";
+import type { Template } from "../rl/episode/template.ts";
+import type { Model } from "../nn/index.ts";
 import type { Learners } from "../rl/train/learners.ts";
+import type { StepReport } from "../rl/train/report.ts";
+import type { LoadSource } from "./modelFiles.ts";
 
 /** Playing ahead of the learner. It is passed in, so that a page without workers does not load its code. */
 export interface PlayAhead {
@@ -19,4 +23,17 @@ export interface Helpers {
   /** Needed if the settings ask for workers. */
   readonly playAhead?: PlayAhead;
   readonly learners?: Learners;
+}
+
+/** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
+export interface StepWitness {
+  begins(model: Model, template: Template): void;
+  ended(report: StepReport): void;
+}
+
+/** What a run is given beside its settings. */
+export interface RunParts extends Helpers {
+  readonly witness?: StepWitness | undefined;
+  /** Loads the model that the settings name (`Preset.pretrained`); needed if they do. */
+  readonly source?: LoadSource | undefined;
 }

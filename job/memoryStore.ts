@@ -37,6 +37,10 @@ export class MemoryStore implements RunStore {
     return this.#transcripts;
   }
 
+  readMetrics(): readonly MetricsRecord[] {
+    return this.#metrics;
+  }
+
   appendMetrics(record: MetricsRecord): void {
     this.#metrics.push(record);
   }
@@ -83,8 +87,8 @@ export class MemoryStore implements RunStore {
     this.#checkpoints = this.#checkpoints.filter(({ step }) => step <= (checkpoint?.step ?? -1));
   }
 
-  pruneCheckpoints(keep: number): void {
+  pruneCheckpoints(keep: number, best?: number): void {
     const newest = this.#checkpoints.length - keep;
-    this.#checkpoints = this.#checkpoints.filter(({ step }, i) => i >= newest || this.#isKept(step));
+    this.#checkpoints = this.#checkpoints.filter(({ step }, i) => i >= newest || step === best || this.#isKept(step));
   }
 }

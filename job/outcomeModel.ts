@@ -10,12 +10,13 @@
  */
 import { Rng } from "../engine/random.ts";
 import { type Model, schedule } from "../nn/index.ts";
+import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { criticise, outcomeClass, OUTCOMES, trainOutcomeCritic } from "../rl/train/outcomeCritic.ts";
 import { initReaderHead, lastToken, type Marked, type Reader, trainReader } from "../rl/train/reader.ts";
 import type { Experiment } from "./experiment.ts";
-import { agreement, succeeded, verdicts } from "./readers.ts";
+import { agreement, verdicts } from "./readers.ts";
 import { shownTo, type Watch } from "./observer.ts";
 import { ORM, type OrmOptions, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions } from "./parts.ts";
 

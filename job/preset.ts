@@ -37,6 +37,17 @@ export interface PretrainedSettings {
   readonly format: EpisodeFormat;
 }
 
+/** The checkpoint of another run that a run begins with. Its weights are copied into the run's first checkpoint. */
+export interface FromSettings {
+  /** The folder of that run, and the step of the checkpoint. */
+  readonly path: string;
+  readonly step: number;
+  /** The hash of the checkpoint's weights. */
+  readonly sha256: string;
+  /** The text around the parts of an episode, if it is not the library's own. */
+  readonly format?: EpisodeFormat;
+}
+
 /** All settings of a run. */
 export interface Preset extends Tasks {
   readonly env: string;
@@ -45,6 +56,8 @@ export interface Preset extends Tasks {
   readonly seed: number;
   /** Default: a model and a tokenizer of the run's own. */
   readonly pretrained?: PretrainedSettings;
+  /** Default: it begins with no other run's weights. */
+  readonly from?: FromSettings;
   readonly tokenizer: {
     readonly vocabSize: number;
     readonly corpusEpisodes: number;

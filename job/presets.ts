@@ -9,6 +9,7 @@ import { dataSettings, temperatureOf } from "./data.ts";
 import { dataFor } from "./dataOptions.ts";
 import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
 import { taskOptions, WORLDS } from "./worlds.ts";
+import { type Earlier, loopOf, methodOf, worldOf } from "./from.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { methodSettings, objectiveFor } from "./methods.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
@@ -81,15 +82,20 @@ export interface Source {
 /**
  * The settings of a run from its flags.
  * @param source the model of `--model-path`
+ * @param earlier the run of `--from`
  * @throws UsageError if a name is unknown or the flags contradict each other
  */
-export function presetFor(given: StartOptions, source?: Source): Preset {
+export function presetFor(given: StartOptions, source?: Source, earlier?: Earlier): Preset {
   const options = withRecipe(given);
-  const { env = "home" } = options;
+  const before = earlier?.preset;
+  const { env = before?.env ?? "home" } = options;
   if (options.modelPath !== undefined && source === undefined)
     throw new UsageError("--model-path: only npm start for one agent reads a model from a folder");
+  if (options.from !== undefined && earlier === undefined)
+    throw new UsageError("--from: only npm start for one agent begins with another run");
   const set = parseSettings(options.set ?? []);
-  const own = environmentSettings(env, set["sft"]?.["thoughts"] === true);
+  const isSameWorld = before?.env === env;
+  const own = before && isSameWorld ? worldOf(before) : environmentSettings(env, set["sft"]?.["thoughts"] === true);
   const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
   const trl = options.grpoConfig;
   const loop = loopSettings(set, trl?.training);
@@ -98,7 +104,10 @@ export function presetFor(given: StartOptions, source?: Source): Preset {
   if (temperature !== undefined && sampling.temperature !== undefined) {
     throw new UsageError("--grpo-config says what --temperature says; give one of them");
   }
-  const data = dataSettings(options, set);
+  const saidData = dataSettings(options, set);
+  const isNamed = options.method !== undefined || trl !== undefined;
+  const kept = earlier && !isNamed ? methodOf(earlier, options, set, saidData) : undefined;
+  const data = kept ? kept.data : saidData;
   const method = options.method ?? (data?.selfPlay && METHOD_OF_SELF_PLAY[data.selfPlay.name]);
   const room = data?.selfPlay ? { maxActionTokens: PROPOSAL_TOKENS } : {};
   const full: Preset = {
@@ -107,7 +116,8 @@ export function presetFor(given: StartOptions, source?: Source): Preset {
     ...tasksOf(env, own, set, options.seed),
     seed: options.seed,
     tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
-    model: modelFor(options.model, own, maxTokens),
+    ...(earlier ? { from: earlier.settings } : {}),
+    model: before ? { ...before.model, ...roomOf(before, maxTokens) } : modelFor(options.model, own, maxTokens),
     sft: {
       demonstrations: 8000,
       noviceShare: 0.2,
@@ -118,7 +128,9 @@ export function presetFor(given: StartOptions, source?: Source): Preset {
       warmup: 50,
       checkpointEvery: 300,
       ...sft,
-      ...(source ? { steps: 0, warmup: 0, lr: WHOLE_RATE } : {}), // if steps are asked for, they train all weights
+      ...before?.sft,
+      ...(source ? { lr: WHOLE_RATE } : {}),
+      ...(source || before ? { steps: 0, warmup: 0 } : {}), // if steps are asked for, they train all weights
       ...loop.sft,
     },
     rl: {
@@ -130,19 +142,26 @@ export function presetFor(given: StartOptions, source?: Source): Preset {
       ...rl,
       ...(source ? { groups: 4, lr: rateOf(set), gradEvery: 0 } : {}),
       ...(options.steps === undefined ? {} : { steps: options.steps }),
-      ...methodSettings({ ...options, method }, set, trl?.choice),
+      ...(kept?.method ?? methodSettings({ ...options, method }, set, trl?.choice)),
       betas: [0.9, 0.95],
       clipNorm: 1,
       weightDecay: 0.01,
+      ...(before && isSameWorld ? loopOf(before) : {}),
+      ...(before && options.steps !== undefined ? { steps: options.steps } : {}),
       ...loop.rl,
     },
-    rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...room, ...sampling },
-    ...(set["lora"] ? { lora: set["lora"] } : {}),
+    rollout: {
+      temperature: typeof temperature === "number" ? temperature : (before?.rollout.temperature ?? 1),
+      ...limits,
+      ...room,
+      ...sampling,
+    },
+    ...(set["lora"] || before?.lora ? { lora: set["lora"] ?? before?.lora } : {}),
     ...(data ? { data } : {}),
     ...asyncOf(options),
     ...(options.learners === undefined ? {} : { learners: options.learners }),
-    evaluation: { ...(source ? FEW_EVALUATIONS : EVALUATIONS), ...set["evaluation"] },
-    checkpointEvery: 20,
+    evaluation: { ...(source ? FEW_EVALUATIONS : EVALUATIONS), ...before?.evaluation, ...set["evaluation"] },
+    checkpointEvery: before?.checkpointEvery ?? 20,
   };
   const said = { ...full, ...(source ? pretrainedPart(full, source, own, maxTokens) : {}) };
   const short = options.quick ? quick(said, options, loop, set) : said;
@@ -185,6 +204,12 @@ function pretrainedPart(
     tokenizer: { vocabSize: config.vocabSize, corpusEpisodes: 0 },
     model: { hiddenSize, layers, heads, intermediateSize, maxPositions: positions, ropeTheta, initializerRange },
   };
+}
+
+/** How long episodes may be under the model of an earlier run, which has learnt no further positions. */
+function roomOf({ model }: Preset, maxTokens = model.maxPositions): Pick<Preset["model"], "maxPositions"> {
+  if (maxTokens <= model.maxPositions) return { maxPositions: maxTokens };
+  throw new UsageError(`--set rollout.maxTokens: the run's episodes had ${model.maxPositions}, got ${maxTokens}`);
 }
 
 /** The largest number of tokens of an episode, unless the environment needs more. */
@@ -324,7 +349,7 @@ function quick(full: Preset, options: StartOptions, said: LoopSettings, set: Ret
     evaluation: { every: 2, episodes: 15, finalEpisodes: 15, ...set["evaluation"] },
     checkpointEvery: 2,
   };
-  if (full.pretrained) return short;
+  if (full.pretrained || full.from) return short;
   return {
     ...short,
     tokenizer: { ...full.tokenizer, vocabSize: 320, corpusEpisodes: 100, ...said.tokenizer },

@@ -2,6 +2,7 @@
  * What models that read episodes say of them: an outcome model of successes, a process model of steps, a critic of
  * programs.
  */
+import { succeeded } from "../rl/episode/outcomes.ts";
 import { type Trajectory, turnEnds } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { type PROCESS_FORMS, processRewards, solutionScore } from "../rl/rewards/process.ts";
@@ -9,8 +10,6 @@ import type { EpisodeReward } from "../rl/tasks/scoring.ts";
 import { criticise, outcomeClass, OUTCOMES } from "../rl/train/outcomeCritic.ts";
 import { lastToken, readEpisodes, type Reader } from "../rl/train/reader.ts";
 import type { OutcomeCriticOptions } from "./parts.ts";
-
-export const succeeded = ({ info }: Trajectory): boolean => info["success"] === true;
 
 const probability = (logit: number): number => 1 / (1 + Math.exp(-logit));
 

@@ -16,8 +16,9 @@ export type Phase = "sft" | "rl" | "eval";
  * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and
  * metrics under TRL's names. Lines of phase "eval" have
  *
- * - `success`, `episodes` and `num_turns/mean`, of the episodes that were played; `not_played`: how many could not be,
- *   because their environment failed, if there are such
+ * - `success`, `episodes` and `num_turns/mean`, of the episodes that were played; `reward` and `reward_std`: mean and
+ *   deviation of their returns as the environment rewards them; `not_played`: how many could not be, because their
+ *   environment failed, if there are such
  * - `world_loss`: on fixed episodes; `world_loss/random`: on those of them that are random play
  * - `world_loss/on_policy`: on the policy's own episodes
  * - `world_loss_excess`: the same minus the entropy of the answers, if the environment reports it
@@ -91,6 +92,9 @@ export interface Score {
   /** How many could not be played, because their environment failed; absent for none. */
   readonly notPlayed?: number;
   readonly successes: number;
+  /** The mean return, as the environment rewards it, and its standard deviation; absent if nothing was scored. */
+  readonly meanReward?: number;
+  readonly rewardStd?: number;
   readonly meanTurns?: number;
   /** The world-model loss on fixed episodes: the mean of −log p over observation tokens, in nats. */
   readonly worldLoss?: number;

@@ -17,6 +17,7 @@ import { softOverlong } from "../rl/rewards/length.ts";
 import { chanceReward, PROGRAM_REWARDS, type ProgramRewardName } from "../rl/rewards/program.ts";
 import { toolRlReward } from "../rl/rewards/toolCalls.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
+import { succeeded } from "../rl/episode/outcomes.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
@@ -241,7 +242,7 @@ function outcomeFor(
   }
   const approval = approvalJudge({ model });
   const all: Readonly<Record<JudgeName, Judge<Trajectory>>> = {
-    verifier: async ({ info }) => info["success"] === true,
+    verifier: async (t) => succeeded(t),
     form: async (t) => formatScore(t, 0) === 1, // no action was cut off; mistakes are for `tools`
     tools: async ({ info }) => (typeof info["toolErrors"] === "number" ? info["toolErrors"] === 0 : undefined),
     approval: async (t) => {

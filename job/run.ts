@@ -17,16 +17,17 @@ import { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
-import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
+import { fileOf, filesOfModel, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
 import type { Observer, Watch } from "./observer.ts";
+import { bestOf, isBetter } from "./best.ts";
 import { Experiment } from "./experiment.ts";
 import { FailedSteps } from "./failures.ts";
 import { metricsOfScore, recordOf } from "./heldOut.ts";
-import type { Helpers } from "./helpers.ts";
+import type { RunParts } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
-import type { Evaluation, State, Summary } from "./records.ts";
+import type { Evaluation, MetricsRecord, State, Summary } from "./records.ts";
 import type { Checkpoint, RunStore } from "./runStore.ts";
-import { showSettings } from "./shownSettings.ts";
+import { factsOf } from "./facts.ts";
 import { templateFor } from "./template.ts";
 import { phaseOf } from "./yardsticks.ts";
 import { stopwatch, timed } from "./stopwatch.ts";
@@ -38,22 +39,9 @@ const TRANSCRIPTS_EVERY = 5;
  * them is visible.
  */
 const HELD_OUT_SHOWN = 4;
-const CHECKPOINTS_KEPT = 2;
+const CHECKPOINTS_KEPT = 2; // of the newest; the best one (best.ts) stays, too
 
 type Scored = Omit<Evaluation, "label">;
-
-/** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
-export interface StepWitness {
-  begins(model: Model, template: Template): void;
-  ended(report: StepReport): void;
-}
-
-/** What a run is given beside its settings. */
-export interface RunParts extends Helpers {
-  readonly witness?: StepWitness | undefined;
-  /** Loads the model that the settings name (`Preset.pretrained`); needed if they do. */
-  readonly source?: LoadSource | undefined;
-}
 
 /** A run and the place where it is kept. */
 export class Run {
@@ -72,6 +60,8 @@ export class Run {
   /** The state of RL; undefined until RL starts. */
   #trainingState: TrainingState | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
+  /** The evaluation of the best checkpoint. */
+  #best: MetricsRecord | undefined;
   /** The wall time of earlier sessions, and when this session began. */
   #earlierSeconds = 0;
   #started = 0;
@@ -123,21 +113,10 @@ export class Run {
     if (before === null) return null;
     const final = await this.#unlessStopped(this.#reinforce());
     if (final === null) return null;
-    const { lora } = this.#preset;
-    const settings = showSettings(this.#preset.rl, { ...this.#preset.data, ...(lora ? { lora } : {}) });
     return {
       before,
       after: { ...final, label: phaseOf(this.#preset.rl.method).after },
-      facts: {
-        executor: this.#device.description,
-        parameters: estimateParameters(this.#model.config),
-        ...(this.#model.trainable ? { "trained parameters": countParameters(this.#model).trainable } : {}),
-        seed: this.#preset.seed,
-        method: this.#preset.rl.method,
-        ...(settings === "" ? {} : { settings }),
-        "RL steps": this.#preset.rl.steps,
-        "wall time (s)": Math.round(this.#seconds()),
-      },
+      facts: factsOf(this.#preset, this.#model, this.#device, this.#seconds()),
     };
   }
 
@@ -148,15 +127,24 @@ export class Run {
     // Only now, after all checks: a run that cannot be continued keeps all of its files.
     this.#store.rewindTo(checkpoint);
     if (checkpoint === null) return;
-    // A process that dies between saving and pruning leaves one checkpoint too many.
-    this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
-    const { phase, done } = this.#state;
-    this.#observer.note(`continuing after ${phase === "sft" ? "warm-start" : "RL"} step ${done}`);
+    this.#best = bestOf(this.#store.readMetrics(), this.#store.listCheckpoints());
+    this.#prune(); // a process that dies between saving and pruning leaves one checkpoint too many
+    const [{ phase, done }, { from }] = [this.#state, this.#preset];
+    this.#observer.note(
+      from && checkpoint.step === 0
+        ? `beginning with the weights of ${from.path} after step ${from.step}`
+        : `continuing after ${phase === "sft" ? "warm-start" : "RL"} step ${done}`,
+    );
   }
 
   /** Makes the model, optimiser and state that a run begins or continues with. Changes nothing in the store. */
   async #load(checkpoint: Checkpoint | null): Promise<void> {
     if (checkpoint === null) {
+      const { from } = this.#preset;
+      check(
+        !from,
+        () => `run: the weights of ${from!.path}, with which it begins, are in no checkpoint; begin it anew`,
+      );
       const source = await this.#parts.source?.(this.#device);
       const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer(this.#signal));
       this.#template = templateFor(this.#preset, tokenizer);
@@ -269,6 +257,8 @@ export class Run {
 
   async #reinforce(): Promise<Scored | null> {
     const { steps, method } = this.#preset.rl;
+    // Without a step the model is the one that was evaluated before.
+    if (steps === 0 && method !== "random" && this.#state.before !== null) return this.#state.before;
     const { every, episodes } = this.#preset.evaluation;
     this.#observer.phase(phaseOf(method).during, steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();
@@ -302,8 +292,11 @@ export class Run {
       this.#state = { ...this.#state, done: report.step + 1 };
       await this.#eventLoop.turn();
       await failed.pause({ observer: this.#observer, signal: this.#signal });
+      const best = this.#best;
       if (due()) await this.#evaluate(episodes, 1, failed.count > 0 ? undefined : () => this.#save());
-      if (failed.count === 0 && this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
+      if (failed.count > 0)
+        this.#best = best; // nothing is saved here, and the weights are those of an earlier step
+      else if (this.#state.done % this.#preset.checkpointEvery === 0 || this.#best !== best) await this.#save();
       this.#parts.witness?.begins(this.#model, this.#template);
       clock();
     }
@@ -311,7 +304,7 @@ export class Run {
     if (this.#signal.aborted) return null;
     // Random play takes no steps; its evaluation counts as the one after the last step.
     if (method === "random") this.#state = { ...this.#state, done: steps };
-    return this.#evaluateAsPhase("evaluating on held-out tasks");
+    return this.#evaluateAsPhase("evaluating on held-out tasks").finally(() => this.#prune()); // the last may be best
   }
 
   /** An evaluation before or after training, as a phase of its own. */
@@ -336,7 +329,9 @@ export class Run {
       throw error;
     });
     if (score === null) return null;
-    this.#store.appendMetrics({ step: this.#globalStep(this.#state.done), phase: "eval", ...metricsOfScore(score) });
+    const line = { step: this.#globalStep(this.#state.done), phase: "eval", ...metricsOfScore(score) } as const;
+    this.#store.appendMetrics(line);
+    if (player === "model" && isBetter(line, this.#best)) this.#best = line;
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const result = recordOf(score);
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
@@ -378,7 +373,11 @@ export class Run {
       ...(await this.#trainingState?.files()),
       "state.json": JSON.stringify(state),
     });
-    this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
+    this.#prune();
+  }
+
+  #prune(): void {
+    this.#store.pruneCheckpoints(CHECKPOINTS_KEPT, this.#best?.step);
   }
 
   /** The wall time of the run so far, including earlier sessions. */

@@ -28,12 +28,16 @@ export interface RunStore {
   readonly config: RunConfig;
   appendMetrics(record: MetricsRecord): void;
   appendTranscript(transcript: Transcript): void;
+  /** All metric lines, in order. */
+  readMetrics(): readonly MetricsRecord[];
   /** @param files plain names, no folders; a text is saved as UTF-8 */
   saveCheckpoint(step: number, files: Readonly<Record<string, Uint8Array | string>>): void;
+  /** The steps that have a checkpoint, in ascending order. */
+  listCheckpoints(): number[];
   /** The newest checkpoint; null if there is none. @throws if it is damaged */
   loadLatestCheckpoint(): Checkpoint | null;
   /** Cuts the logs back to this checkpoint (null: to the start) and removes newer ones. */
   rewindTo(checkpoint: Checkpoint | null): void;
-  /** Removes all checkpoints but the newest `keep` and those that the store was told to keep. */
-  pruneCheckpoints(keep: number): void;
+  /** Removes all checkpoints but the newest `keep`, that of the step `best`, and those that the store has to keep. */
+  pruneCheckpoints(keep: number, best?: number): void;
 }

@@ -43,7 +43,7 @@ export function savedSettings(path: string, given: unknown): Preset {
   };
   const [model, sft, rl] = [part("model"), part("sft"), part("rl")];
   for (const name of ["tokenizer", "rollout", "evaluation"]) part(name);
-  const others = ["data", "async", "lora", "pretrained", "tasks", "trainTasks", "demoTasks", "environmentFile"];
+  const others = ["data", "async", "lora", "pretrained", "from", "tasks", "trainTasks", "demoTasks", "environmentFile"];
   for (const name of others) if (preset[name] !== undefined) part(name);
   const read = (where: string, fields: Fields, values: object): void =>
     void options(where, fields).read(only(values, fields) as never);

@@ -41,6 +41,12 @@ const HELD_OUT_TEXTS = 64;
 /** In a run with self-play, which demonstrations are episodes of `riddle`: every second one. */
 const isRiddle = (i: number): boolean => i % 2 === 1;
 
+/** The random numbers of RL, which draw its tasks: other ones than those of the run whose weights it begins with. */
+export function rlNumbers({ seed, from }: Pick<Preset, "seed" | "from">): Rng {
+  const rng = new Rng(seed).split("rl");
+  return from ? rng.split(from.sha256) : rng;
+}
+
 /** Plays the scripted episodes of a run. */
 export class Scripts {
   readonly #preset: Preset;
@@ -124,7 +130,7 @@ export class Scripts {
   /** The expert's episodes on all tasks that RL would train on. */
   async lessons(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
     const { steps, groups } = this.#preset.rl;
-    const draw = this.#rng.split("rl");
+    const draw = rlNumbers(this.#preset);
     const lessons: Trajectory[] = [];
     for (let i = 0; i < steps * groups; i++) {
       signal?.throwIfAborted();

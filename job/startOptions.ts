@@ -76,6 +76,9 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly storage?: WeightStorage | undefined;
   /** The system message of its episodes; undefined: a line about the environment. */
   readonly system?: string | undefined;
+  /** The run whose weights it begins with, and which of its checkpoints; default the newest. */
+  readonly from?: string | undefined;
+  readonly checkpoint?: string | undefined;
   readonly resume: string | undefined;
   readonly name: string | undefined;
   readonly quick: boolean;
@@ -117,6 +120,8 @@ export const START_FLAGS = {
   set: { type: "string", multiple: true },
   "grpo-config": { type: "string" },
   name: { type: "string" },
+  from: { type: "string" },
+  checkpoint: { type: "string" },
   resume: { type: "string" },
   quick: { type: "boolean" },
 } as const;
@@ -134,6 +139,11 @@ export function startOptions(values: Said): StartOptions {
   }
   if (modelPath !== undefined && text("model") !== undefined)
     throw new UsageError("--model is the size of a model that is made; with --model-path none is");
+  if (text("from") !== undefined) {
+    const other = ["model-path", "model"].find((name) => values[name] !== undefined);
+    if (other !== undefined) throw new UsageError(`--from begins with the model of a run; leave --${other} out`);
+  } else if (text("checkpoint") !== undefined)
+    throw new UsageError("--checkpoint names a checkpoint of --from, and there is none");
   const number = (name: keyof typeof START_FLAGS): number | undefined =>
     text(name) === undefined ? undefined : numberFrom(name, text(name)!);
   return {
@@ -173,6 +183,8 @@ export function startOptions(values: Said): StartOptions {
     storage: text("storage") === undefined ? undefined : oneOf("storage", text("storage")!, WEIGHT_STORAGES),
     system: text("system"),
     name: text("name") === undefined ? undefined : folderName(text("name")!),
+    from: text("from"),
+    checkpoint: text("checkpoint"),
     resume: text("resume"),
     quick: values["quick"] === true,
   };

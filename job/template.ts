@@ -13,8 +13,13 @@ export const longestCompletion = ({ rollout, model }: Preset): number =>
 const ACTION_TAGS = ["[", "]"] as const;
 
 /** The chat template of a run. */
-export const templateFor = ({ sft, pretrained }: Pick<Preset, "sft" | "pretrained">, tokenizer: Tokenizer): Template =>
-  new Template(tokenizer, {
+export const templateFor = (
+  { sft, pretrained, from }: Pick<Preset, "sft" | "pretrained" | "from">,
+  tokenizer: Tokenizer,
+): Template => {
+  const { format } = pretrained ?? from ?? {};
+  return new Template(tokenizer, {
     ...(sft.thoughts ? { action: ACTION_TAGS } : {}),
-    ...(pretrained ? { format: pretrained.format } : {}),
+    ...(format ? { format } : {}),
   });
+};

@@ -3,6 +3,7 @@ import type { Model } from "../nn/index.ts";
 import { score } from "../rl/train/score.ts";
 import { expectedAnswers } from "../rl/play/expectation.ts";
 import { rowOf, type TokenRow } from "../rl/methods/columns.ts";
+import { succeeded } from "../rl/episode/outcomes.ts";
 import { isAgentToken, type Trajectory, turnCount } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { Phase, Transcript } from "./records.ts";
@@ -29,7 +30,7 @@ export async function describeEpisodes(
       task: trajectory.task,
       group: trajectory.group,
       reward: trajectory.reward,
-      success: info["success"] === true,
+      success: succeeded(trajectory),
       stopReason: trajectory.stopReason,
       turns: turnCount(trajectory),
       tokens: stream.ids.map((id, t) => ({
@@ -66,7 +67,7 @@ export async function describeHeldOut(
 /** A successful and a failed episode of a step, as far as there are such, to show. */
 export function pickEpisodes(rows: readonly TokenRow[]): TokenRow[] {
   const counted = rows.filter(({ trajectory }) => !trajectory.masked);
-  const success = counted.find(({ trajectory }) => trajectory.info["success"] === true);
-  const failure = counted.find(({ trajectory }) => trajectory.info["success"] !== true);
+  const success = counted.find(({ trajectory }) => succeeded(trajectory));
+  const failure = counted.find(({ trajectory }) => !succeeded(trajectory));
   return [success, failure].filter((row) => row !== undefined);
 }

@@ -2,13 +2,14 @@
  * Math-Shepherd's verification (Wang et al. 2023, arXiv 2312.08935): of several tries of a task a trained model chooses
  * one, before anybody says which succeeded.
  */
+import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { wasPlayed } from "../rl/evaluate.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { solutionScore, weightedVote } from "../rl/rewards/process.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import type { Reader } from "../rl/train/reader.ts";
-import { outcomeValues, stepValues, succeeded } from "./readers.ts";
+import { outcomeValues, stepValues } from "./readers.ts";
 
 /** The score of each episode: the lowest value of its steps, or an outcome model's value of the whole. */
 export const solutionScores = async (

@@ -5,6 +5,7 @@ import { isRecord } from "../job/records.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "../job/startOptions.ts";
 import { usage, UsageError } from "../job/usage.ts";
 import { parse } from "./flags.ts";
+import { withWorldOf } from "./fromRun.ts";
 
 /** The text of `--help`. */
 export const HELP = `worldgrad: train small language agents in text worlds, and see what predicting the world is worth
@@ -75,6 +76,10 @@ any other flag about a method, one agent is trained.
   --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
   --list              a line for every method, loss, advantage and environment, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)
+  --from PATH         begin a new run with the weights, and otherwise the settings, of the run in this folder: more
+                      steps, other rates, another method or world; --steps 0 evaluates it
+  --checkpoint NAME   with --from: newest | best (on held-out tasks) | a step
+                                                            (default newest)
   --resume PATH       continue the run in this folder from its last checkpoint
   --quick             a short run that goes through every part
   --help              this text
@@ -94,9 +99,12 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
   if (values["resume"] !== undefined) {
     const others = Object.keys(values).filter((name) => name !== "resume" && name !== "device");
     if (others.length > 0)
-      throw new UsageError(`--resume continues a run with its own settings; remove --${others[0]}`);
+      throw new UsageError(
+        `--resume continues a run with its own settings; remove --${others[0]}, or begin another run with its ` +
+          `weights: --from ${String(values["resume"])} --${others[0]} …`,
+      );
   }
-  return startOptions(withFiles(values));
+  return startOptions(withFiles(withWorldOf(values)));
 }
 
 /** The flags, in which the content of a file replaces its path. @throws UsageError if it cannot be read */

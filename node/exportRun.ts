@@ -10,9 +10,10 @@ import type { Device } from "../engine/index.ts";
 import { modelFromCheckpoint } from "../job/modelFiles.ts";
 import type { PretrainedSettings } from "../job/preset.ts";
 import { presetOf } from "../job/presets.ts";
-import type { Checkpoint } from "../job/runStore.ts";
 import { ADAPTER_FILES, isLora, mergeLora } from "../nn/index.ts";
+import { checkpointNamed } from "./checkpoints.ts";
 import { named } from "./disk.ts";
+import { textFiles } from "./exportTexts.ts";
 import { copyTexts, savePretrained, type SavePretrainedOptions } from "./pretrained.ts";
 import type { RunFolder } from "./runFolder.ts";
 import { sourceLoader } from "./runSource.ts";
@@ -56,7 +57,9 @@ export async function exportRun(folder: RunFolder, pretrained: Pick<PretrainedSe
 }
 
 /**
- * Writes the trained model as a folder that `transformers` loads, with an adapter merged into its weights.
+ * Writes the trained model as a folder that `transformers` loads, with an adapter merged into its weights, the chat
+ * template that it was trained in, and a README.md.
+ * @param name of the checkpoint: newest (default), best, or a step
  * @throws if the run has no checkpoint, or there is something at `path`
  */
 export async function exportMerged(
@@ -64,11 +67,12 @@ export async function exportMerged(
   path: string,
   device: Device,
   how: Pick<SavePretrainedOptions, "dtype" | "maxShardSize"> = {},
+  name?: string,
 ): Promise<Exported> {
   const isFree = (): void => check(!existsSync(path), () => `${path} exists; choose a folder that does not`);
   isFree();
   const preset = presetOf(folder);
-  const checkpoint = newest(folder);
+  const checkpoint = checkpointNamed("run", folder, name);
   const { model, tokenizer } = await modelFromCheckpoint(checkpoint, device, sourceLoader(preset));
   const { path: from } = preset.pretrained ?? {};
   const hasTokenizer = from !== undefined && existsSync(join(from, "tokenizer.json"));
@@ -76,15 +80,12 @@ export async function exportMerged(
   const merged = isLora(model) ? mergeLora(model) : model;
   await appear(resolve(path), async (draft) => {
     await savePretrained(draft, merged, { ...texts, ...how });
+    const { step } = checkpoint;
+    const run = { name: folder.name, preset, model: merged, tokenizer, step, metrics: folder.readMetrics() };
+    for (const [file, text] of Object.entries(textFiles(run))) put(draft, file, text);
     isFree(); // merging may have taken minutes
   });
   return { path, what: "model, as transformers loads it" };
-}
-
-function newest(folder: RunFolder): Checkpoint {
-  const checkpoint = folder.loadLatestCheckpoint();
-  check(checkpoint !== null, () => `${folder.path} has no checkpoint yet`);
-  return checkpoint;
 }
 
 /** The error of a full disk would not name the file. */

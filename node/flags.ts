@@ -7,6 +7,7 @@ import { WorldgradError } from "../engine/index.ts";
 import { nearest } from "../engine/options.ts";
 import { UsageError } from "../job/usage.ts";
 import { visible } from "../job/visible.ts";
+import { agentFolder } from "./comparison.ts";
 import { openRun, type RunFolder } from "./runFolder.ts";
 
 /** parseArgs with clearer errors, which suggest the nearest known flag for an unknown one. */
@@ -54,11 +55,12 @@ function joinNegativeNumbers(
   return joined;
 }
 
-/** Opens the run folder that a flag names. */
+/** Opens the run folder that a flag names; of a comparison that of an agent, and a line says of which. */
 export function openGiven(flag: string, path: string): RunFolder {
   try {
-    return openRun(path);
+    return openRun(agentFolder(flag, path, (line) => console.error(visible(line))));
   } catch (error) {
+    if (error instanceof UsageError) throw error;
     throw new UsageError(`--${flag}: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

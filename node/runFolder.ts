@@ -228,7 +228,11 @@ export class RunFolder implements RunStore {
    */
   loadLatestCheckpoint(): Checkpoint | null {
     const step = this.listCheckpoints().at(-1);
-    if (step === undefined) return null;
+    return step === undefined ? null : this.loadCheckpoint(step);
+  }
+
+  /** The checkpoint of a step (`listCheckpoints`). @throws if there is none, or as `loadLatestCheckpoint` does */
+  loadCheckpoint(step: number): Checkpoint {
     const path = join(this.checkpointsPath, `step-${String(step).padStart(6, "0")}`);
     const manifest = readManifest(join(path, MANIFEST));
     check(manifest.step === step, () => `checkpoint ${path}: its ${MANIFEST} is of step ${manifest.step}`);
@@ -276,10 +280,12 @@ export class RunFolder implements RunStore {
     }
   }
 
-  /** Removes all but the newest `keep` (≥ 1) checkpoints. */
-  pruneCheckpoints(keep: number): void {
+  /** Removes all but the newest `keep` (≥ 1) checkpoints and that of the step `best`. */
+  pruneCheckpoints(keep: number, best?: number): void {
     check(Number.isInteger(keep) && keep >= 1, () => `pruneCheckpoints: expected to keep at least 1, got ${keep}`);
-    const doomed = this.listCheckpoints().slice(0, -keep);
+    const doomed = this.listCheckpoints()
+      .slice(0, -keep)
+      .filter((step) => step !== best);
     for (const step of doomed) this.discard(`step-${String(step).padStart(6, "0")}`);
     if (doomed.length > 0) flushFolder(this.checkpointsPath);
   }

@@ -3,6 +3,8 @@
  * its files. The run keeps no copy of weights that it does not train, and refuses to continue if the files have
  * changed.
  */
+import { WorldgradError } from "../engine/errors.ts";
+import type { EpisodeFormat } from "../rl/index.ts";
 import { WORLDS } from "../job/worlds.ts";
 import { Experiment } from "../job/experiment.ts";
 import type { LoadSource } from "../job/modelFiles.ts";
@@ -18,6 +20,8 @@ import { episodeFormatFor, type ModelFolder, ofFlag, openModelFolder } from "./m
 export interface FoundSource extends Source {
   readonly tokenizer: Tokenizer;
   readonly folder: ModelFolder;
+  /** A sentence that the folder has no chat template, if it has none. */
+  readonly warning: string | undefined;
 }
 
 /** The system message of an environment, unless the user gives one. */
@@ -30,13 +34,28 @@ const systemOf = (env: string): string =>
  * @throws UsageError in one line: no folder, an unsupported family, a damaged tokenizer, a template that cannot be used
  */
 export async function sourceOf(options: StartOptions): Promise<FoundSource | undefined> {
-  const { modelPath, storage = "f32", env = "home", system = systemOf(env) } = options;
+  const { modelPath, storage = "f32", env = "home" } = options;
   if (modelPath === undefined) return undefined;
   const folder = await openModelFolder(modelPath);
-  const format = await ofFlag("--model-path", () => episodeFormatFor(folder, { system }));
+  const format = await ofFlag("--model-path", () => formatFor(folder, options.system, env));
   const { path, config, tokenizer } = folder;
   const sha256 = await ofFlag("--model-path", () => folder.hash());
-  return { settings: { path, sha256, storage, format }, config, tokenizer, folder };
+  const warning =
+    (await folder.chat()) === undefined
+      ? `${modelPath} has no chat template: episodes are written in plain lines (Task: … Action: …), in which the ` +
+        "model was perhaps never trained"
+      : undefined;
+  return { settings: { path, sha256, storage, format }, config, tokenizer, folder, warning };
+}
+
+/** The text around episodes. A template that knows no system message, as Gemma's, gets ours only if the user says one. */
+async function formatFor(folder: ModelFolder, system: string | undefined, env: string): Promise<EpisodeFormat> {
+  try {
+    return await episodeFormatFor(folder, { system: system ?? systemOf(env) });
+  } catch (error) {
+    if (system !== undefined || !(error instanceof WorldgradError)) throw error;
+    return episodeFormatFor(folder, { system: "" });
+  }
 }
 
 /**

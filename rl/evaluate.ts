@@ -7,6 +7,8 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.
 import { score, tokenStatistics } from "./train/score.ts";
 import { rowOf } from "./methods/columns.ts";
 import { rollout, type RolloutOptions } from "./play/rollout.ts";
+import { moments } from "./episode/groups.ts";
+import { succeeded } from "./episode/outcomes.ts";
 import { hasFailed, type Trajectory, turnCount } from "./episode/stream.ts";
 import type { Template } from "./episode/template.ts";
 
@@ -16,8 +18,12 @@ export interface Evaluation {
   readonly episodes: number;
   /** How many were not, because their environment failed before the agent did anything. */
   readonly notPlayed: number;
+  /** How many of them succeeded, as `succeeded` says. */
   readonly successes: number;
+  /** The mean return of those that have a score, as the environment rewards them; NaN if none has. */
   readonly meanReward: number;
+  /** The standard deviation of these returns (n − 1); 0 of a single one. */
+  readonly rewardStd: number;
   readonly meanTurns: number;
   /**
    * Successes and episodes per task family. The name is `all` if the environment has no families. An environment
@@ -54,20 +60,25 @@ export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   const families = new Map<string, { successes: number; episodes: number }>(); // the names are the environment's
   const played = trajectories.filter(wasPlayed);
   const isNamed = played.some(({ info }) => info["family"] !== undefined);
-  for (const { info } of played) {
-    const name = String(info["family"] ?? (isNamed ? "unknown" : "all"));
+  for (const episode of played) {
+    const name = String(episode.info["family"] ?? (isNamed ? "unknown" : "all"));
     const family = families.get(name) ?? { successes: 0, episodes: 0 };
     families.set(name, family);
     family.episodes++;
-    if (info["success"] === true) family.successes++;
+    if (succeeded(episode)) family.successes++;
   }
+  const reward = moments(
+    played.map((t) => t.reward).filter((r) => !Number.isNaN(r)),
+    1,
+  );
   const average = (value: (t: Trajectory) => number): number =>
     played.reduce((sum, t) => sum + value(t), 0) / played.length;
   return {
     episodes: played.length,
     notPlayed: trajectories.length - played.length,
-    successes: played.filter((t) => t.info["success"] === true).length,
-    meanReward: average((t) => (Number.isNaN(t.reward) ? 0 : t.reward)),
+    successes: played.filter(succeeded).length,
+    meanReward: reward.mean,
+    rewardStd: reward.std,
     meanTurns: average(turnCount),
     families: Object.fromEntries(families),
     trajectories,

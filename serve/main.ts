@@ -20,7 +20,9 @@ const HELP = `worldgrad: a trained policy, or a model from a folder, behind the 
   npm run serve -- --run runs/NAME [flags]
   npm run serve -- --model-path DIR [flags]
 
-  --run PATH          run folder whose newest checkpoint is served
+  --run PATH          run folder whose checkpoint is served
+  --checkpoint NAME   newest | best (on held-out tasks) | a step
+                                                           (default newest)
   --model-path DIR    folder with a model, as transformers or llama2.c write it; its chat template formats conversations
                       and tools
   --adapter DIR       an adapter for it, in PEFT's format
@@ -45,6 +47,7 @@ const HELP = `worldgrad: a trained policy, or a model from a folder, behind the 
 const TEXT = { type: "string" } as const;
 const FLAGS = {
   run: TEXT,
+  checkpoint: TEXT,
   "model-path": TEXT,
   adapter: TEXT,
   storage: TEXT,
@@ -95,11 +98,16 @@ async function main(): Promise<number> {
 
   const storage = oneOf("storage", values["storage"] ?? "f32", WEIGHT_STORAGES);
   const maxContext = context === undefined ? undefined : count("max-context", 0, 2);
+  const checkpoint = values["checkpoint"];
+  if (checkpoint !== undefined && modelPath !== undefined)
+    throw new UsageError("--checkpoint names a checkpoint of a run (--run)");
+  if (watch > 0 && checkpoint !== undefined)
+    throw new UsageError("--watch serves the newest checkpoint; leave --checkpoint out");
   if (watch > 0 && modelPath !== undefined) throw new UsageError("--watch looks for checkpoints of a run (--run)");
   const executor = await device(kind);
   const { served, options, run } =
     modelPath === undefined
-      ? await runSubject(path!, executor)
+      ? await runSubject(path!, executor, checkpoint)
       : await folderSubject({ path: modelPath, adapter, storage, maxContext, rows, note: console.log }, executor);
   const name = values["name"] ?? options.name;
   const server = await servePolicy(served, {

@@ -6,6 +6,7 @@ import { presetOf } from "../job/presets.ts";
 import { templateFor } from "../job/template.ts";
 import { UsageError } from "../job/usage.ts";
 import { ADAPTER_FILES, disposeLora, isLora, loraFromFiles, type Model, type WeightStorage } from "../nn/index.ts";
+import { checkpointNamed } from "../node/checkpoints.ts";
 import { openGiven } from "../node/flags.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
 import { drawMemoryLine } from "../node/modelMemory.ts";
@@ -26,15 +27,18 @@ export interface Subject {
 
 const lastPart = (path: string): string => path.split(/[\\/]/).findLast((part) => part !== "") ?? path;
 
-/** The newest checkpoint of a run. @throws UsageError in one line */
-export async function runSubject(path: string, executor: Device): Promise<Subject> {
+/**
+ * A checkpoint of a run.
+ * @param name newest (the default), best, or a step; what is loaded later is that of the same name
+ * @throws UsageError in one line
+ */
+export async function runSubject(path: string, executor: Device, name?: string): Promise<Subject> {
   const folder = openGiven("run", path);
-  const checkpoint = folder.loadLatestCheckpoint();
-  if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
+  const checkpoint = checkpointNamed("run", folder, name);
   const preset = presetOf(folder);
   const { model, tokenizer } = await modelFromCheckpoint(checkpoint, executor, sourceLoader(preset));
   const template = templateFor(preset, tokenizer);
-  const loadNewest = (): Promise<number> => install(folder, model, executor);
+  const loadNewest = (): Promise<number> => install(folder, model, executor, name);
   return {
     served: { model, tokenizer, template },
     options: {
@@ -53,10 +57,9 @@ export async function runSubject(path: string, executor: Device): Promise<Subjec
   };
 }
 
-/** Loads the newest checkpoint of a run into a model. @returns its step */
-async function install(folder: RunFolder, model: Model, executor: Device): Promise<number> {
-  const checkpoint = folder.loadLatestCheckpoint();
-  check(checkpoint !== null, () => `${folder.path} has no checkpoint any more`);
+/** Loads a checkpoint of a run into a model. @returns its step */
+async function install(folder: RunFolder, model: Model, executor: Device, name?: string): Promise<number> {
+  const checkpoint = checkpointNamed("run", folder, name);
   const isAdapter = ADAPTER_FILES.config in checkpoint.files;
   check(
     isAdapter === isLora(model),

@@ -7,6 +7,7 @@ import { longestCompletion } from "../job/template.ts";
 import { describeEpisodes } from "../job/transcripts.ts";
 import { isYardstick } from "../job/yardsticks.ts";
 import { logits, readText } from "../nn/index.ts";
+import { succeeded } from "../rl/episode/outcomes.ts";
 import { clipOf, CRITIC, type Objective } from "../rl/methods/objective.ts";
 import { lossOf } from "../rl/methods/choice.ts";
 import { ALL_PARTS } from "../rl/methods/presets.ts";
@@ -62,8 +63,8 @@ const objectiveOf = (preset: Preset): Objective => objectiveFrom(ALL_PARTS, pres
 function stepView({ step, report }: LastStep, preset: Preset): StepView {
   const episodes = report.rows.map(({ trajectory, advantages, mask }) => {
     const first = mask.findIndex((m) => m !== 0);
-    const { group, task, reward, info } = trajectory;
-    return { group, task, reward, success: info["success"] === true, advantage: first < 0 ? NaN : advantages[first]! };
+    const { group, task, reward } = trajectory;
+    return { group, task, reward, success: succeeded(trajectory), advantage: first < 0 ? NaN : advantages[first]! };
   });
   return { step, form: lossForm(preset, objectiveOf(preset)), metrics: report.metrics, episodes };
 }

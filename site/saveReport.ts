@@ -62,6 +62,7 @@ function newestIn(metrics: readonly MetricsRecord[], label: string): Evaluation 
     episodes: number("episodes"),
     ...("not_played" in line ? { notPlayed: number("not_played") } : {}),
     successes: Math.round(number("success") * number("episodes")),
+    ...("reward" in line ? { meanReward: number("reward"), rewardStd: number("reward_std") } : {}),
     meanTurns: number("num_turns/mean"),
     worldLoss: number("world_loss"),
     worldLossRandom: number("world_loss/random"),

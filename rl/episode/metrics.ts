@@ -3,6 +3,7 @@
  * for a batch (because nothing was called or sampled) is left out; it is not 0.
  */
 import { mean, moments } from "./groups.ts";
+import { succeeded } from "./outcomes.ts";
 import { rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
 
 /** Metrics by name. */
@@ -38,7 +39,7 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const metrics: Metrics = {
     reward: average,
     reward_std: rewards.length > 0 ? moments(rewards, 1).std : NaN,
-    success: mean(counted.map((t) => Number(t.info["success"] === true))),
+    success: mean(counted.map((t) => Number(succeeded(t)))),
     "completions/mean_length": mean(lengths),
     ...(thoughts.some((n) => n > 0) ? { "completions/mean_thought_length": mean(thoughts) } : {}),
     "completions/min_length": Math.min(...lengths),

@@ -1,13 +1,20 @@
-/** Success of finished episodes and of groups, as curricula, retries and filters need it. */
-import { outcomeOf, rolloutsOf, type Trajectory } from "./stream.ts";
+/**
+ * Success of episodes and of groups. All of the library asks here: metrics, evaluations, transcripts, curricula,
+ * filters, imitation, hindsight.
+ */
+import { hasFailed, outcomeOf, rolloutsOf, type Trajectory } from "./stream.ts";
 
 /** Whether an episode counts as solved. */
 export type Success = (trajectory: Trajectory) => boolean;
 
-/** Whether the environment reports success (`info.success`); if it reports nothing, whether the outcome is positive. */
+/**
+ * Whether the environment reports success (`info.success`). If it reports nothing, an episode is a success if its
+ * outcome is positive and its environment has not failed. In a world with costs, whose best outcome is below 0, or with
+ * graded rewards, of which any is positive, the environment has to report success, or the reward is what to look at.
+ */
 export const succeeded: Success = (trajectory) => {
   const { success } = trajectory.info;
-  return typeof success === "boolean" ? success : outcomeOf(trajectory) > 0;
+  return typeof success === "boolean" ? success : !hasFailed(trajectory) && outcomeOf(trajectory) > 0;
 };
 
 /** The share of successes among the scorable rollouts; undefined if there are none. */

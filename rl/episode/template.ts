@@ -31,7 +31,8 @@ export interface EpisodeFormat {
   readonly pad: string;
 }
 
-const OWN_FORMAT: EpisodeFormat = {
+/** The text around the parts if no other is given: `SPECIAL_TOKENS`. */
+export const OWN_FORMAT: EpisodeFormat = {
   task: ["<|task|>", "<|end|>"],
   observation: ["<|obs|>", "<|end|>"],
   action: "<|act|>",

@@ -61,7 +61,7 @@ async function votesOf<Question>(
  * reward itself fails, which masks the episode.
  *
  * @example
- * const reward = judgesReward({ tests: async (t) => t.info["success"] === true, style: askAnotherModel });
+ * const reward = judgesReward({ tests: async (t) => succeeded(t), style: askAnotherModel });
  */
 export function judgesReward<Question>(
   judges: Readonly<Record<string, Judge<Question>>>,

@@ -15,7 +15,7 @@
  */
 import { mean } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
-import { successRate } from "../episode/outcomes.ts";
+import { succeeded, successRate } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { EpisodeSource } from "../train/episodes.ts";
 import type { SelfPlayBuffer, SettledSelfPlay } from "./options.ts";
@@ -61,7 +61,7 @@ export function absoluteZero(
         const worth = riddle ? controlReward(reward, learnability(rates[i]!), chance.split(i)) : 0;
         return paid(episode, composite(isWellFormed, worth));
       });
-      const solved = attempts.flat().map((t) => paid(t, composite(isAnswered(t), Number(t.info["success"] === true))));
+      const solved = attempts.flat().map((t) => paid(t, composite(isAnswered(t), Number(succeeded(t)))));
       buffer.add(proposals.flatMap(({ riddle }) => (riddle ? [{ riddle }] : [])));
       return { trajectories: [...proposed, ...solved], metrics: metricsOf(proposals, rates, kinds, buffer) };
     },

@@ -15,6 +15,7 @@
  */
 import { mean } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
+import { succeeded } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { show, type Riddle } from "../../environments/riddle/selfPlay.ts";
 import type { EpisodeSource } from "../train/episodes.ts";
@@ -121,6 +122,6 @@ async function answer(options: SelfPlayed, buffer: SelfPlayBuffer, step: number)
       return paid(t, 0.9 * Number(said === label) + 0.1 * Number(said !== undefined));
     }),
   );
-  const successes = attempts.flat().map(({ info }) => Number(info["success"] === true));
+  const successes = attempts.flat().map((t) => Number(succeeded(t)));
   return { trajectories, metrics: { "self_play/success/deduction": mean(successes), "self_play/kept": buffer.size } };
 }

@@ -7,6 +7,7 @@ import { checkKeys, showValue } from "../../engine/options.ts";
 import type { EnvironmentSpec, StepResult } from "../../environments/index.ts";
 import { type Files, modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/index.ts";
 import { assign, treeEntries } from "../../engine/index.ts";
+import { succeeded } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { EventLoop } from "../play/eventLoop.ts";
@@ -229,5 +230,5 @@ class Agent {
 
 function inWords(trajectory: Trajectory, template: Template): PlayedEpisode {
   const { task, reward, info, stopReason } = trajectory;
-  return { task, turns: turnsOf(trajectory, template), reward, success: info["success"] === true, stopReason, info };
+  return { task, turns: turnsOf(trajectory, template), reward, success: succeeded(trajectory), stopReason, info };
 }

@@ -8,6 +8,7 @@ const plain: HeldOutScore = {
   notPlayed: 0,
   successes: 3,
   meanReward: 0.5,
+  rewardStd: 0.25,
   meanTurns: 2.5,
   families: {
     b: { successes: 1, episodes: 2 },
@@ -30,6 +31,8 @@ const whole: HeldOutScore = {
 
 const line = {
   success: 0.75,
+  reward: 0.5,
+  reward_std: 0.25,
   episodes: 4,
   "num_turns/mean": 2.5,
   world_loss: 1.5,
@@ -50,10 +53,20 @@ it("the line of metrics has what was measured, a 0 too, and no more", () => {
   });
 });
 
+it("without a score there is no reward, in neither", () => {
+  const unscored = { ...plain, meanReward: NaN, rewardStd: 0 };
+  const { reward: _, reward_std: __, ...others } = line;
+  expect(metricsOfScore(unscored)).toStrictEqual(others);
+  expect(Object.keys(recordOf(unscored))).not.toEqual(expect.arrayContaining(["meanReward"]));
+  expect(Object.keys(recordOf(unscored))).not.toEqual(expect.arrayContaining(["rewardStd"]));
+});
+
 it("a summary keeps counts, losses and families by name", () => {
   const kept = {
     episodes: 4,
     successes: 3,
+    meanReward: 0.5,
+    rewardStd: 0.25,
     meanTurns: 2.5,
     worldLoss: 1.5,
     worldLossRandom: 1.75,

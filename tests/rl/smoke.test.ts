@@ -13,17 +13,17 @@ import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import type { ImportanceCorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
 import { UNCERTAINTIES } from "../../rl/methods/tokenWeights.ts";
-import { KL_ESTIMATORS, POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
+import { KL_ESTIMATORS } from "../../rl/methods/losses/index.ts";
 import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
-import { type MethodChoice, METHODS } from "../../rl/methods/choice.ts";
+import { METHODS } from "../../rl/methods/choice.ts";
 import { trainPreference, trainRl, trainSft } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 import { gpuEnabled } from "../support/gpu.ts";
+import { METHOD_CASES, withoutPairs } from "../support/methodCases.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { letters, toyModel, toySpec, toyTemplate } from "../support/rlToy.ts";
@@ -32,56 +32,13 @@ import { some, tries } from "../support/tries.ts";
 const stepsOn = (executor: string, method?: string): number =>
   executor === "wasm" ? tries(20) : method?.startsWith("rft") ? 5 : 2;
 
-/** One of these on top of each method in turn, so that each is there several times. */
-const ADD_ONS: readonly (Partial<MethodChoice> & { readonly plus?: string })[] = [
-  { plus: "echo" },
-  { plus: "paw" },
-  ...UNCERTAINTIES.map((uncertainty) => ({ plus: "actfocus", options: { actfocus: { uncertainty } } })),
-  { plus: "top_entropy" },
-  { plus: "echo+paw+actfocus" },
-  ...(
-    [
-      { level: "token", mode: "truncate" },
-      { level: "sequence", mode: "mask", max: 3 },
-    ] satisfies ImportanceCorrectionOptions[]
-  ).map((importanceCorrection) => ({ importanceCorrection })),
-  ...KL_ESTIMATORS.map((estimator) => ({ kl: { beta: 0.1, estimator } })),
-  { kl: { beta: 0.1, in: "reward", target: 0.05 } },
-  { entropy: 0.01, maskTruncated: true },
-];
-
-const inPresets = (part: "loss" | "advantage"): string[] => Object.values(METHODS).map((method) => method[part]);
-const withoutPairs = Object.keys(POLICY_LOSSES).filter(
-  (n) => ![...Object.keys(PREFERENCE), ...Object.keys(SUPERVISED)].includes(n),
-);
-
-/** All presets, and what no preset has. */
-const METHOD_CASES: readonly MethodChoice[] = [
-  ...Object.keys(METHODS).map((method) => ({ method })),
-  ...withoutPairs.filter((n) => !inPresets("loss").includes(n)).map((loss) => ({ method: "grpo", loss })),
-  ...Object.keys(ADVANTAGES)
-    .filter((n) => !inPresets("advantage").includes(n))
-    .map((advantage) => ({ method: "grpo", advantage })),
-];
-const CASES: readonly [string, MethodChoice][] = METHOD_CASES.map((choice, i) => {
-  const { plus, ...more } = ADD_ONS[i % ADD_ONS.length]!;
-  // Without rewards only the world model learns; V-trace weighs by the ratios itself.
-  const safe =
-    choice.advantage === "none" ? { plus: "echo" } : choice.method === "vtrace" ? { plus } : { plus, ...more };
-  const { plus: name, ...rest } = safe as (typeof ADD_ONS)[number];
-  const method = [choice.method!, ...(name === undefined ? [] : [name])].join("+");
-  const full = { ...choice, ...rest, method, maxLength: 8 };
-  const { maxLength: _, ...shown } = full;
-  return [JSON.stringify(shown), full];
-});
-
 it("every loss, estimator and add-on is among the cases", () => {
-  const text = CASES.map(([name]) => name).join(" ");
+  const text = METHOD_CASES.map(([name]) => name).join(" ");
   for (const name of ["echo", "paw", "actfocus", "top_entropy", ...UNCERTAINTIES, ...KL_ESTIMATORS, "truncate", "mask"])
     expect(text).toContain(name);
   const used = (part: "loss" | "advantage"): Set<string> =>
     new Set(
-      CASES.map(([, c]) => c[part] ?? METHODS[c.method!.split(/\+(?=echo|paw|actfocus|top_entropy)/)[0]!]![part]),
+      METHOD_CASES.map(([, c]) => c[part] ?? METHODS[c.method!.split(/\+(?=echo|paw|actfocus|top_entropy)/)[0]!]![part]),
     );
   expect([...used("loss")].toSorted()).toEqual(withoutPairs.toSorted());
   expect([...used("advantage")].toSorted()).toEqual(Object.keys(ADVANTAGES).toSorted());
@@ -108,7 +65,7 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
     expect(after).not.toEqual(before);
   }
 
-  it.each(name === "wasm" ? CASES : some(CASES))("%s", { timeout: 60_000 }, async (_, choice) => {
+  it.each(name === "wasm" ? METHOD_CASES : some(METHOD_CASES))("%s", { timeout: 60_000 }, async (_, choice) => {
     const model = tiny();
     const count = stepsOn(name, choice.method);
     const head = initValueHead(model.config, device);

@@ -16,6 +16,7 @@ export const THOROUGH = [
   "tests/ops/reduce.test.ts",
   "tests/rl/asyncQueue.test.ts",
   "tests/rl/asyncThreads.test.ts",
+  "tests/rl/hardWorlds.test.ts",
   "tests/rl/properties.test.ts",
   "tests/rl/smoke.test.ts",
 ];

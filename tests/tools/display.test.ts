@@ -4,7 +4,14 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createDisplay, type Display, type OutputStream } from "../../tools/display/display.ts";
 import { bar, sparkline } from "../../tools/display/spark.ts";
 import { createStyle, wantsColour } from "../../tools/display/style.ts";
-import { comparisonTable, familyTable, formatRate, successChange, tableLines } from "../../tools/display/table.ts";
+import {
+  comparisonTable,
+  familyTable,
+  formatRate,
+  scoreLine,
+  successChange,
+  tableLines,
+} from "../../tools/display/table.ts";
 import { fit, textWidth, truncate, wrap, wrapWords } from "../../tools/display/width.ts";
 import { formatCount, formatDuration, formatNumber, formatPercent } from "../../tools/figures/format.ts";
 import { visible } from "../../job/visible.ts";
@@ -332,6 +339,22 @@ describe("tables", () => {
     expect(formatRate({ episodes: 0, successes: 0 })).toBe("–");
     expect(successChange({ episodes: 10, successes: 3 }, { episodes: 10, successes: 4 }).tone).toBeUndefined();
     expect(successChange({ episodes: 99, successes: 90 }, { episodes: 99, successes: 9 }).tone).toBe("bad");
+  });
+
+  test("the mean reward is shown where it is another number than the success, with 1.96·s/√n", () => {
+    const graded = {
+      before: { ...summary.before, meanReward: -0.5, rewardStd: 1 },
+      after: { ...summary.after, meanReward: 0.25, rewardStd: 0.5 },
+    };
+    const lines = tableLines(comparisonTable(graded), createStyle(false), 100).join("\n");
+    expect(lines).toMatch(/mean reward ± 95 % +−0\.5000 ± 0\.1960 +0\.2500 ± 0\.0980 +\+0\.7500/);
+    expect(scoreLine(graded.before)).toContain("30.0 % of 100 solved, mean reward −0.5000");
+    // Where a success earns 1, they are the same number, but for rounding.
+    const plain = { ...summary, after: { ...summary.after, meanReward: 0.7 + 1e-16, rewardStd: 0.46 } };
+    expect(comparisonTable(plain).rows.map(([name]) => name)).not.toContain("mean reward ± 95 %");
+    expect(scoreLine(plain.after)).not.toContain("reward");
+    const absent = comparisonTable({ ...graded, before: summary.before });
+    expect(absent.rows.find(([name]) => name === "mean reward ± 95 %")).toMatchObject([{}, "–", {}, { text: "–" }]);
   });
 
   test("Wilson and Newcombe agree with published values", () => {

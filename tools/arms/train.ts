@@ -6,6 +6,7 @@ import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Device } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
+import { bestOf } from "../../job/best.ts";
 import type { Observer } from "../../job/observer.ts";
 import { presetOf } from "../../job/presets.ts";
 import { Run } from "../../job/run.ts";
@@ -34,7 +35,7 @@ export async function trainJob(job: Job, device: Device, observer: Observer, sig
     if (summary === null) return false;
     if ("after" in summary) {
       await writeReport(folder, summary);
-      folder.pruneCheckpoints(1);
+      folder.pruneCheckpoints(1, bestOf(folder.readMetrics(), folder.listCheckpoints())?.step);
     }
     folder.writeFile(SUMMARY, sealed(summary));
     return true;

@@ -15,12 +15,11 @@ import { withFiles } from "../../node/commandLine.ts";
 import { checkFinished, type Job } from "../arms/job.ts";
 import { environmentSettings } from "../../job/environments.ts";
 import { loadEnvironmentOf } from "../../node/environmentFile.ts";
+import { COMPARISON } from "../../node/comparison.ts";
 import { sealed, unsealed } from "../../node/sealed.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
 import { presetFor } from "../../job/presets.ts";
-
-const SETTINGS = "comparison.json";
 
 /** An agent of the comparison. */
 export interface ArmJob extends Job {
@@ -73,6 +72,7 @@ export function isAboutSeveral(options: StartOptions): boolean {
 /** Options that belong to one agent, and not to the world or the warm start, which all have in common. */
 const OF_ONE = [
   "modelPath",
+  "from",
   "method",
   "loss",
   "advantage",
@@ -95,22 +95,22 @@ const OF_ONE = [
 ] as const;
 
 /** Makes the folder, with its settings or not at all. */
-export function createComparison({ path, options }: Comparison): void {
+export function createComparison({ path, options, arms }: Comparison): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
-  writeFileSync(join(unfinished, SETTINGS), sealed(options));
+  writeFileSync(join(unfinished, COMPARISON), sealed({ ...options, agents: arms.map(({ arm }) => arm.slug) }));
   renameSync(unfinished, path);
 }
 
-export const isComparison = (path: string): boolean => existsSync(join(path, SETTINGS));
+export const isComparison = (path: string): boolean => existsSync(join(path, COMPARISON));
 
 /** Reads the comparison in this folder, to continue it. @throws UsageError if its settings cannot be read */
 export async function openComparison(path: string, device: StartOptions["device"]): Promise<Comparison> {
-  const file = join(path, SETTINGS);
-  const options = unsealed(file, (problem) => {
+  const file = join(path, COMPARISON);
+  const { agents: _, ...options } = unsealed(file, (problem) => {
     throw new UsageError(`--resume: ${file}: ${problem}`);
-  }) as unknown as StartOptions;
+  }) as unknown as StartOptions & { readonly agents: unknown };
   const { env = "home", environmentFile } = options;
   if (environmentFile) await loadEnvironmentOf({ env, environmentFile });
   const comparison = comparisonOf(path, { ...options, device });

@@ -1,7 +1,15 @@
 /**
  * The end of a comparison: a table of the agents, and one sentence about what the figures show and what they do not.
  */
-import { formatRate, notPlayedNote, successChange, type Table, type TableCell } from "../display/table.ts";
+import {
+  formatRate,
+  formatReward,
+  isGraded,
+  notPlayedNote,
+  successChange,
+  type Table,
+  type TableCell,
+} from "../display/table.ts";
 import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
 import { rateDifference } from "../figures/statistics.ts";
 import type { Outcome } from "./outcome.ts";
@@ -16,6 +24,8 @@ export function outcomeTables(outcome: Outcome): Table[] {
   const worldLoss = (value: number | undefined): string => (value === undefined ? "–" : formatNumber(value));
   // If no environment knows the entropy of its answers, this column is left out.
   const hasExcess = [warm, ...arms.map(({ after }) => after)].some((of) => of.worldLossExcess !== undefined);
+  const hasReward = [warm, ...arms.map(({ after }) => after)].some(isGraded);
+  const reward = (of: typeof warm): string[] => (hasReward ? [formatReward(of)] : []);
   const losses = (of: typeof warm): string[] =>
     [of.worldLoss, of.worldLossOnPolicy, ...(hasExcess ? [of.worldLossExcess] : [])].map(worldLoss);
   const against = (label: string, after: (typeof arms)[number]["after"]): TableCell =>
@@ -26,17 +36,19 @@ export function outcomeTables(outcome: Outcome): Table[] {
       "",
       "success [95 %]",
       `against ${first!.label}`,
+      ...(hasReward ? ["reward ± 95 %"] : []),
       "training",
       "wm loss",
       "its own",
       ...(hasExcess ? ["excess"] : []),
     ],
     rows: [
-      ["warm start", formatRate(warm) + notPlayedNote(warm), against("", warm), "", ...losses(warm)],
+      ["warm start", formatRate(warm) + notPlayedNote(warm), against("", warm), ...reward(warm), "", ...losses(warm)],
       ...arms.map(({ label, after, trainingSuccess }) => [
         label,
         formatRate(after) + notPlayedNote(after),
         against(label, after),
+        ...reward(after),
         trainingSuccess === null ? "–" : formatPercent(trainingSuccess),
         ...losses(after),
       ]),

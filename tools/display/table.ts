@@ -79,14 +79,26 @@ export function formatRate(score: Score): string {
   return `${formatPercent(value)} [${(100 * low).toFixed(0)}, ${(100 * high).toFixed(0)}]`;
 }
 
+/** "0.42 ± 0.06": the mean reward with half of its 95 % interval, by the normal distribution; "–" if there is none. */
+export function formatReward({ meanReward, rewardStd = 0, episodes }: Score): string {
+  if (meanReward === undefined) return "–";
+  return `${formatNumber(meanReward)} ± ${formatNumber((1.96 * rewardStd) / Math.sqrt(episodes))}`;
+}
+
+/** Whether the mean reward says more than the success, which it equals where a success earns 1 and all else nothing. */
+export const isGraded = ({ meanReward, successes, episodes }: Score): boolean =>
+  meanReward !== undefined && Math.abs(meanReward - successes / episodes) > 1e-9;
+
 /** " (20 of 200 not played)", or nothing if all were. */
 export const notPlayedNote = ({ episodes, notPlayed = 0 }: Pick<Score, "episodes" | "notPlayed">): string =>
   notPlayed === 0 ? "" : ` (${notPlayed} of ${episodes + notPlayed} not played)`;
 
 /** The result of an evaluation in one line. */
-export function scoreLine({ successes, episodes, notPlayed = 0, worldLoss }: Score): string {
+export function scoreLine(score: Score): string {
+  const { successes, episodes, notPlayed = 0, meanReward, worldLoss } = score;
   const percent = `${((100 * successes) / episodes).toFixed(1)} %`;
-  const solved = `held-out tasks: ${percent} of ${episodes} solved${notPlayedNote({ episodes, notPlayed })}`;
+  const reward = isGraded(score) ? `, mean reward ${formatNumber(meanReward!)}` : "";
+  const solved = `held-out tasks: ${percent} of ${episodes} solved${notPlayedNote({ episodes, notPlayed })}${reward}`;
   return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
 }
 
@@ -95,10 +107,11 @@ export function comparisonTable(summary: Summary): Table {
   const { before, after } = summary;
   const columns: readonly Evaluation[] = [...(summary.baselines ?? []), before, after];
   const optional = (value: number | undefined): string => (value === undefined ? "–" : formatNumber(value));
-  const change = (key: "meanTurns" | "worldLoss"): TableCell => {
+  const change = (key: "meanReward" | "meanTurns" | "worldLoss"): TableCell => {
     const [b, a] = [before[key], after[key]];
     if (b === undefined || a === undefined) return { text: "–" };
-    return { text: formatSigned(a - b), tone: a < b ? "good" : "dim" };
+    const isBetter = key === "meanReward" ? a > b : a < b;
+    return { text: formatSigned(a - b), tone: isBetter ? "good" : "dim" };
   };
   const turns = columns.some((column) => column.meanTurns !== undefined);
   const world = columns.some((column) => column.worldLoss !== undefined);
@@ -107,6 +120,7 @@ export function comparisonTable(summary: Summary): Table {
     head: ["", ...columns.map((column) => column.label), "change"],
     rows: [
       ["success rate [95 %]", ...columns.map(formatRate), successChange(before, after)],
+      ...(columns.some(isGraded) ? [["mean reward ± 95 %", ...columns.map(formatReward), change("meanReward")]] : []),
       ...(turns ? [["mean turns", ...columns.map((c) => optional(c.meanTurns)), change("meanTurns")]] : []),
       ...(world ? [["world loss, nats/token", ...columns.map((c) => optional(c.worldLoss)), change("worldLoss")]] : []),
       ["episodes", ...columns.map((column) => String(column.episodes)), ""],

@@ -42,10 +42,10 @@ function main(): number {
   const folder = openGiven("doctor", path);
   const run = read();
   const diagnosis = diagnose(run);
-  if (values["json"]) process.stdout.write(`${JSON.stringify({ run: path, ...diagnosis }, null, 2)}\n`);
+  if (values["json"]) process.stdout.write(`${JSON.stringify({ run: folder.path, ...diagnosis }, null, 2)}\n`);
   else
     process.stdout.write(
-      `${lines(path, run, diagnosis, createStyle(wantsColour(process.stdout.isTTY, process.env))).join("\n")}\n`,
+      `${lines(folder.path, run, diagnosis, createStyle(wantsColour(process.stdout.isTTY, process.env))).join("\n")}\n`,
     );
   return diagnosis.findings.some(({ kind }) => kind === "problem") ? 1 : 0;
 

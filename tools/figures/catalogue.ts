@@ -89,11 +89,15 @@ export const CHARTS: readonly ChartInfo[] = [
   {
     title: "Reward",
     format: "number",
-    series: [{ name: "reward", label: "reward" }],
+    series: [
+      { name: "reward", label: "training tasks" },
+      { name: "reward", label: "held-out tasks", heldOut: true },
+    ],
     band: { plusMinus: "reward_std" },
     about:
       "Mean return of the sampled episodes ± one standard deviation. It is noisy because batches have different " +
-      "tasks; look at the smoothed line. If reward rises but held-out success does not, the policy exploits a " +
+      "tasks; look at the smoothed line. On held-out tasks it is the environment's own reward, without what the run " +
+      "adds to it. If reward rises but held-out success does not, the policy exploits a " +
       "gap in the verifier.",
   },
   {
