@@ -71,13 +71,12 @@ const ENTRIES: readonly Entry[] = [
     budget: 50 * 1024,
     external: ["@modelcontextprotocol/sdk"],
   },
-  // Chat templates of checkpoints; their language is @huggingface/jinja, an optional peer.
+  // Chat templates of checkpoints.
   {
     name: "worldgrad/chat",
     file: "chat/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "chat"],
-    budget: 5 * 1024,
-    external: ["@huggingface/jinja"],
+    budget: 20 * 1024,
   },
   // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
   // made.
