@@ -1,7 +1,4 @@
-/**
- * `worldgrad/chat`: the chat templates of published checkpoints. They are Jinja programs, run by the optional peer
- * `@huggingface/jinja`.
- */
+/** `worldgrad/chat`: the chat templates of published checkpoints, which are Jinja programs. */
 export { chatTemplate, ChatTemplate } from "./template.ts";
 export type { ChatTemplateOptions } from "./template.ts";
 export type { ChatMessage, MarkedText, RenderedText, Renderer, RenderOptions } from "./types.ts";

@@ -1,12 +1,14 @@
 /**
- * A checkpoint's own chat template: the Jinja program of `chat_template.jinja` or `tokenizer_config.json`, run by
- * `@huggingface/jinja`, an optional peer that is loaded when a template is made.
+ * A checkpoint's own chat template: the Jinja program of `chat_template.jinja` or `tokenizer_config.json`.
  *
  * Rendering differs from transformers' `apply_chat_template` in one thing: the name of a special token in what somebody
  * said is text. `<|im_end|>` in a user's message ends nothing.
  */
 import { check, fail } from "../engine/errors.ts";
 import { checkKeys, showValue } from "../engine/options.ts";
+import { compile, type Program } from "./jinja/render.ts";
+import { HIDDEN_NAMES } from "./jinja/text.ts";
+import { strftime } from "./strftime.ts";
 import { encodeWithOffsets, type Range, type Tokenizer } from "../nn/index.ts";
 import type { EpisodeFormat } from "../rl/index.ts";
 import { episodeFormatOf, type EpisodeFormatOptions } from "./format.ts";
@@ -24,20 +26,19 @@ export interface ChatTemplateOptions {
   readonly name?: string;
 }
 
-type Program = (variables: Record<string, unknown>) => string;
-
 const RENDER_KEYS = ["tools", "addGenerationPrompt", "variables", "now"] as const;
 /** The special tokens that templates know as variables. */
 const PARTS = ["bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"] as const;
-/** Private-use characters; one replaces each name of a special token while the template runs. */
-const PRIVATE = 0x10f000;
-const NOW = "strftime_given";
-/** Marks around what a template's `{% generation %}` blocks write. */
+/** Marks around what a template's `{% generation %}` blocks write: the last private-use characters. */
 const [GENERATED, WRITTEN] = ["\u{10fffc}", "\u{10fffd}"];
+/** What a text counts as beside its letters: a conversation of many short messages is not a small one. */
+const LETTERS_PER_TEXT = 50;
+/** Private-use characters that are left for names of special tokens: one replaces each while the template runs. */
+const MOST_NAMES = 0x10fffc - HIDDEN_NAMES;
 
 /**
  * Makes a chat template.
- * @throws WorldgradError if `@huggingface/jinja` is not installed, or if the template is missing or malformed
+ * @throws WorldgradError if the template is missing or malformed
  *
  * @example
  * const chat = await chatTemplate({ tokenizer, config: JSON.parse(tokenizerConfig), template: jinja });
@@ -57,8 +58,7 @@ export async function chatTemplate(options: ChatTemplateOptions): Promise<ChatTe
     const content = typeof given === "object" && given !== null ? (given as { content?: unknown }).content : given;
     if (typeof content === "string") parts[part] = content;
   }
-  const program = await compile(source, name);
-  return new ChatTemplate(tokenizer, program, parts, name);
+  return new ChatTemplate(tokenizer, programOf(source, name), parts, name);
 }
 
 /** The template of a configuration: a text, or of a list of named ones that for tools, else the default. */
@@ -73,22 +73,9 @@ function templateIn(value: unknown, name: string): string {
       );
 }
 
-async function compile(source: string, name: string): Promise<Program> {
-  const jinja = await import("@huggingface/jinja").catch(() =>
-    fail(`${name}: chat templates need the package @huggingface/jinja: npm install @huggingface/jinja`),
-  );
-  // The blocks that transformers masks by are unknown to the package: marks take their place, spaces as Jinja has them.
-  // The package's `strftime_now` reads the clock; ours, under a name of its own, is there if a date is given.
-  const marked = source
-    .replaceAll("strftime_now", NOW)
-    .replace(
-      /(^[ \t]*)?\{%(-?)\s*(end)?generation\s*(-?)%\}(\n)?/gm,
-      (_, _indent, left: string, end: string | undefined, right: string) =>
-        `{{${left} "${end ? WRITTEN : GENERATED}" ${right}}}`,
-    );
+function programOf(source: string, name: string): Program {
   try {
-    const program = new jinja.Template(marked);
-    return (variables) => program.render(variables);
+    return compile(source);
   } catch (error) {
     return fail(`${name}: the template cannot be read: ${messageOf(error)}`);
   }
@@ -104,6 +91,8 @@ export class ChatTemplate implements Renderer {
   /** The special tokens by their part: `bos_token`, `eos_token` and so on. */
   readonly parts: Readonly<Record<string, string>>;
   readonly #program: Program;
+  /** Finds names of special tokens, the longest first. */
+  readonly #names: RegExp | undefined;
 
   /** Use `chatTemplate`. */
   constructor(tokenizer: Tokenizer, program: Program, parts: Readonly<Record<string, string>>, name: string) {
@@ -111,6 +100,10 @@ export class ChatTemplate implements Renderer {
     this.name = name;
     this.parts = parts;
     this.#program = program;
+    const names = (tokenizer.addedTokens ?? []).filter(({ special }) => special).map(({ content }) => content);
+    const longestFirst = names.filter((one) => one !== "").sort((a, b) => b.length - a.length);
+    const source = longestFirst.map((one) => one.replace(/[\^$\\.*+?()[\]{}|/]/g, String.raw`\$&`)).join("|");
+    this.#names = source === "" ? undefined : new RegExp(source, "gu");
   }
 
   /** The conversation as text, as transformers' `apply_chat_template(…, tokenize=False)` gives it. */
@@ -155,23 +148,30 @@ export class ChatTemplate implements Renderer {
         () => `${this.name}: message ${i} has no role: ${showValue(message)}`,
       );
     });
-    const { tools, addGenerationPrompt = false, variables = {}, now } = options;
-    const names = (this.tokenizer.addedTokens ?? []).filter(({ special }) => special).map(({ content }) => content);
-    const hidden = (value: unknown): unknown => mapTexts(value, (text) => hide(text, names));
+    const { tools, addGenerationPrompt = false, variables = {}, now = new Date() } = options;
+    const hidden = new HiddenNames(this.#names);
     let text: string;
     try {
-      text = this.#program({
-        [NOW]: now ? (format: string) => strftime(now, format) : undefined,
-        ...this.parts,
-        ...variables,
-        messages: hidden(messages),
-        tools: tools === undefined ? null : hidden(tools),
-        add_generation_prompt: addGenerationPrompt,
-      });
+      const given = {
+        messages: mapTexts(messages, (one) => hidden.hide(one)),
+        tools: tools === undefined ? null : mapTexts(tools, (one) => hidden.hide(one)),
+      };
+      text = this.#program.render(
+        {
+          strftime_now: (format: string) => strftime(now, format),
+          documents: null,
+          ...this.parts,
+          ...variables,
+          ...given,
+          add_generation_prompt: addGenerationPrompt,
+        },
+        hidden.size,
+        [GENERATED, WRITTEN],
+      );
     } catch (error) {
       return fail(`${this.name}: the template refuses the conversation: ${messageOf(error)}`);
     }
-    return reveal(text, names);
+    return hidden.reveal(text);
   }
 
   /** The ids of a text with the places of its tokens. */
@@ -188,52 +188,50 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapTexts(item, change)]));
 }
 
-/** Puts a character in place of each name of a special token; a character that would mean one is left out. */
-function hide(text: string, names: readonly string[]): string {
-  let result = text.replace(/[\u{10f000}-\u{10fffd}]/gu, "\ufffd");
-  names.forEach((name, i) => (result = result.replaceAll(name, () => String.fromCodePoint(PRIVATE + i))));
-  return result;
-}
+/** The names of special tokens in a conversation, for which other characters stand while the template runs. */
+class HiddenNames {
+  readonly #pattern: RegExp | undefined;
+  readonly #numbers = new Map<string, number>();
+  /** The size of what was looked at, in letters. */
+  size = 0;
 
-/** Undoes `hide`, and takes the marks of generation blocks out. */
-function reveal(text: string, names: readonly string[]): MarkedText {
-  const plain: Range[] = [];
-  const generated: Range[] = [];
-  let result = "";
-  let begun = 0;
-  let end = 0;
-  for (const { 0: char, index } of text.matchAll(/[\u{10f000}-\u{10fffd}]/gu)) {
-    result += text.slice(end, index);
-    end = index + char.length;
-    if (char === GENERATED) begun = result.length;
-    else if (char === WRITTEN) generated.push([begun, result.length]);
-    else {
-      const name = names[char.codePointAt(0)! - PRIVATE] ?? "";
-      plain.push([result.length, result.length + name.length]);
-      result += name;
-    }
+  constructor(pattern: RegExp | undefined) {
+    this.#pattern = pattern;
   }
-  return { text: result + text.slice(end), plain, generated };
-}
 
-const MONTHS = "January February March April May June July August September October November December".split(" ");
-const DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday".split(" ");
+  /** Puts a character in place of each name; a character of the text that would mean one is left out. */
+  hide(text: string): string {
+    this.size += text.length + LETTERS_PER_TEXT;
+    const result = text.replace(/[\u{10f000}-\u{10fffd}]/gu, "\ufffd");
+    return this.#pattern === undefined ? result : result.replace(this.#pattern, (name) => this.#characterOf(name));
+  }
 
-/** The letters of Python's `strftime` that templates use. */
-function strftime(date: Date, format: string): string {
-  const two = (n: number): string => String(n).padStart(2, "0");
-  const parts: Record<string, string> = {
-    Y: String(date.getFullYear()),
-    m: two(date.getMonth() + 1),
-    d: two(date.getDate()),
-    H: two(date.getHours()),
-    M: two(date.getMinutes()),
-    S: two(date.getSeconds()),
-    B: MONTHS[date.getMonth()]!,
-    b: MONTHS[date.getMonth()]!.slice(0, 3),
-    A: DAYS[date.getDay()]!,
-    a: DAYS[date.getDay()]!.slice(0, 3),
-    "%": "%",
-  };
-  return format.replace(/%(.)/g, (whole, letter: string) => parts[letter] ?? whole);
+  #characterOf(name: string): string {
+    const number = this.#numbers.get(name) ?? this.#numbers.size;
+    check(number < MOST_NAMES, () => `it names more than ${MOST_NAMES} different special tokens`);
+    this.#numbers.set(name, number);
+    return String.fromCodePoint(HIDDEN_NAMES + number);
+  }
+
+  /** Undoes `hide`, and takes the marks of generation blocks out. */
+  reveal(text: string): MarkedText {
+    const names = [...this.#numbers.keys()];
+    const plain: Range[] = [];
+    const generated: Range[] = [];
+    let result = "";
+    let begun = 0;
+    let end = 0;
+    for (const { 0: char, index } of text.matchAll(/[\u{10f000}-\u{10fffd}]/gu)) {
+      result += text.slice(end, index);
+      end = index + char.length;
+      if (char === GENERATED) begun = result.length;
+      else if (char === WRITTEN) generated.push([begun, result.length]);
+      else {
+        const name = names[char.codePointAt(0)! - HIDDEN_NAMES] ?? "";
+        plain.push([result.length, result.length + name.length]);
+        result += name;
+      }
+    }
+    return { text: result + text.slice(end), plain, generated };
+  }
 }

@@ -20,7 +20,7 @@ export interface RenderOptions {
   readonly addGenerationPrompt?: boolean;
   /** Further variables of the template, `enable_thinking` for example. */
   readonly variables?: Readonly<Record<string, unknown>>;
-  /** The time that `strftime_now` returns; without it the template does not have that function. */
+  /** The time that the template's `strftime_now` tells. Default: that of the call. */
   readonly now?: Date;
 }
 

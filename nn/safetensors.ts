@@ -114,6 +114,8 @@ export function readSafetensorsHeader(bytes: Uint8Array, fileBytes: number = byt
 export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): number {
   const present = Math.min(bytes.length, fileBytes);
   check(present >= 8, () => `safetensors: the file has ${present} bytes, its header length alone takes 8`);
+  const accident = accidentOf(bytes.subarray(0, present));
+  check(accident === undefined, () => `safetensors: the file is ${accident}; download the weights themselves`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
   check(
@@ -123,6 +125,15 @@ export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): numb
   const available = fileBytes - 8;
   check(length <= available, () => `safetensors: header of ${length} bytes, but only ${available} follow (truncated?)`);
   return 8 + length;
+}
+
+/** What a file is by its beginning if it came instead of weights: the first bytes of neither can be a header's length. */
+function accidentOf(bytes: Uint8Array): string | undefined {
+  const start = new TextDecoder().decode(bytes.subarray(0, 64)).trimStart().toLowerCase();
+  if (start.startsWith("version") && (start.length < 9 || start.startsWith("version https://git-lfs"))) {
+    return "a pointer of Git LFS (install git-lfs and run `git lfs pull`)";
+  }
+  return /^<(!doctyp|html|head|\?xml|!--)/.test(start) ? "a web page" : undefined;
 }
 
 /**

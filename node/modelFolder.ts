@@ -42,7 +42,7 @@ export interface ModelFolder {
   readonly tokenizer: Tokenizer;
   /** The token that stands before every text, if the model has one. */
   readonly bos: string | undefined;
-  /** Its chat template; undefined if it has none. @throws if it is malformed, or `@huggingface/jinja` is missing */
+  /** Its chat template; undefined if it has none. @throws if it is malformed */
   chat(): Promise<ChatTemplate | undefined>;
   load(device: Device, storage?: WeightStorage): Promise<Model>;
   /** Reads configuration, tokenizer and weights and returns their SHA-256. */

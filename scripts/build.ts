@@ -64,12 +64,11 @@ const ENTRIES: readonly Entry[] = [
     folders: ["kernels", "engine", "environments", "mcp"],
     external: ["@modelcontextprotocol/sdk"],
   },
-  // Chat templates of checkpoints; their language is @huggingface/jinja, an optional peer.
+  // Chat templates of checkpoints.
   {
     name: "worldgrad/chat",
     file: "chat/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "chat"],
-    external: ["@huggingface/jinja"],
   },
   // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
   // made.

@@ -75,19 +75,19 @@ export function generationFromHuggingFace(json: unknown): GenerationConfig {
   const doSample = fields["do_sample"] ?? false;
   check(typeof doSample === "boolean", wrong("do_sample", "true or false"));
   const integer = (least: number) => (n: number) => Number.isSafeInteger(n) && n >= least;
-  const share = (n: number): boolean => n > 0 && n <= 1;
   const { accepts, expected } = SAMPLING.fields.temperature;
   const temperature = number("temperature", accepts, `a number ${expected}`);
   // Transformers' own default of top_k, where a file samples and does not say it.
-  const topK = number("top_k", integer(0), "an integer ≥ 0") ?? (fields["top_k"] === null ? 0 : 50);
-  const topP = number("top_p", share, "a number in (0, 1]");
+  const topK = number("top_k", integer(-1), "an integer ≥ −1") ?? (fields["top_k"] === null ? 0 : 50);
+  const topP = number("top_p", (n) => n >= 0 && n <= 1, "a number in [0, 1]");
   const minP = number("min_p", (n) => n >= 0 && n <= 1, "a number in [0, 1]");
   const maxNewTokens = number("max_new_tokens", integer(1), "an integer ≥ 1");
   const sampling: SamplingOptions = doSample
     ? {
         temperature: temperature ?? 1,
-        topK,
-        ...(topP === undefined ? {} : { topP }),
+        // −1 is all tokens in vLLM's files; 0 in top_p is the most likely one, as top_k = 1 says.
+        topK: topP === 0 ? 1 : Math.max(topK, 0),
+        ...(topP === undefined || topP === 0 ? {} : { topP }),
         ...(minP === undefined ? {} : { minP }),
       }
     : { temperature: 0 };

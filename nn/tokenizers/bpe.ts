@@ -66,7 +66,7 @@ export class BpeTokenizer implements Tokenizer {
   readonly #idOfByte = new Int32Array(256).fill(-1);
   /** Ids by name. For tokenizers of the library the map is made at its first use. */
   #idOfName: Map<string, number> | undefined;
-  /** Ids by UTF-16 unit, of tokens that are one character; where a text is merged from characters. */
+  /** Ids by UTF-16 unit, of tokens of plain text that are one character; where a text is merged from characters. */
   #idOfUnit: Int32Array | undefined;
   readonly #merges: Merges;
   readonly #pattern: RegExp | undefined;
@@ -101,14 +101,13 @@ export class BpeTokenizer implements Tokenizer {
     });
     if (foreign) {
       this.#idOfName = new Map(foreign.names.map((name, id) => [name, id]));
-      // An added token may also be a byte.
       if (foreign.byteLevel)
         for (let byte = 0; byte < 256; byte++) {
-          this.#idOfByte[byte] = this.#idOfName.get(toAlphabet(Uint8Array.of(byte))) ?? -1;
+          this.#idOfByte[byte] = foreign.plain.get(toAlphabet(Uint8Array.of(byte))) ?? -1;
         }
       else {
         const idOfUnit = new Int32Array(2 ** 16).fill(-1);
-        for (const [name, id] of this.#idOfName) if (name.length === 1) idOfUnit[name.charCodeAt(0)] = id;
+        for (const [name, id] of foreign.plain) if (name.length === 1) idOfUnit[name.charCodeAt(0)] = id;
         this.#idOfUnit = idOfUnit;
       }
     } else {
@@ -187,7 +186,7 @@ export class BpeTokenizer implements Tokenizer {
   #encodePiece(piece: string): number[] {
     const { foreign, merges } = this.#tables;
     if (foreign?.ignoreMerges) {
-      const whole = this.#idOfName!.get(foreign.byteLevel ? toAlphabet(UTF8.encode(piece)) : piece);
+      const whole = foreign.plain.get(foreign.byteLevel ? toAlphabet(UTF8.encode(piece)) : piece);
       if (whole !== undefined) return [whole];
     }
     const ids = foreign
@@ -200,7 +199,7 @@ export class BpeTokenizer implements Tokenizer {
    * The ids that a piece is merged from: of its bytes or characters; of a character without token its bytes, or
    * unknown.
    */
-  #symbols(piece: string, { byteLevel, byteFallback, unknown, fuseUnknown }: ForeignParts): number[] {
+  #symbols(piece: string, { byteLevel, byteFallback, unknown, fuseUnknown, plain }: ForeignParts): number[] {
     const ids: number[] = [];
     let wasUnknown = false;
     const add = (id: number): void => {
@@ -234,7 +233,7 @@ export class BpeTokenizer implements Tokenizer {
       const unit = piece.charCodeAt(at);
       const isPair = piece.codePointAt(at)! > 0xffff;
       const end = start + (unit < 0x80 ? 1 : unit < 0x800 ? 2 : isPair ? 4 : 3);
-      const id = isPair ? (this.#idOfName!.get(piece.slice(at, ++at + 1)) ?? -1) : this.#idOfUnit![unit]!;
+      const id = isPair ? (plain.get(piece.slice(at, ++at + 1)) ?? -1) : this.#idOfUnit![unit]!;
       if (id >= 0) add(id);
       else addMissing(bytes, start, end);
       start = end;
@@ -257,13 +256,29 @@ export class BpeTokenizer implements Tokenizer {
   decode(ids: ArrayLike<number>, options: DecodeOptions = {}): string {
     const { foreign } = this.#tables;
     const bytes = this.decodeBytes(ids, options); // refuses ids that are none
-    // ignoreBOM: otherwise the decoder would swallow a U+FEFF at the start.
-    const text = foreign?.byteFallback
-      ? this.#decodeFallback(ids, options, foreign.byteFallback)
-      : new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+    const mark = foreign?.firstWithout;
+    if (mark !== undefined) {
+      const kept = Array.from(ids).filter((id) => options.specials !== "skip" || !this.#specialIds.has(id));
+      const first = foreign!.names[kept[0] ?? 0]!;
+      if (kept.length > 0 && first.includes(mark)) return first.replaceAll(mark, "") + this.#decodeAll(kept.slice(1));
+    }
+    const text = this.#decodeAll(ids, bytes, options);
     let start = 0;
     while (start < (foreign?.strip ?? 0) && text[start] === " ") start++;
     return text.slice(start);
+  }
+
+  /** The text of tokens, its start included. */
+  #decodeAll(
+    ids: ArrayLike<number>,
+    bytes: Uint8Array = this.decodeBytes(ids),
+    options: DecodeOptions = {},
+  ): string {
+    const byteFallback = this.#tables.foreign?.byteFallback;
+    // ignoreBOM: otherwise the decoder would swallow a U+FEFF at the start.
+    return byteFallback
+      ? this.#decodeFallback(ids, options, byteFallback)
+      : new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   }
 
   /** Runs of byte tokens are text if all of the run is UTF-8, else one U+FFFD a byte: as `tokenizers` does. */

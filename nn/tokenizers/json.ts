@@ -40,13 +40,18 @@ export function tokenizerFromJSON(json: unknown): BpeTokenizer {
   const names = namesOf(ids);
   const contents = new Set(added.map(({ content }) => content));
   const encoder = new TextEncoder();
-  const tokens = names.map((name) => (contents.has(name) ? encoder.encode(name) : decoder.bytes(name)));
+  // The name of an added token is text, which the alphabet of bytes would read otherwise; `▁` in it is a space.
+  const isText = (name: string): boolean => byteLevel && contents.has(name);
+  const tokens = names.map((name) => (isText(name) ? encoder.encode(name) : decoder.bytes(name)));
+  const plain = new Map(own);
+  for (const { content, special } of added) if (special) plain.delete(content);
   for (const id of around.flat()) {
     check(id < names.length, () => `tokenizer.json: post_processor has the id ${id}, of ${names.length} tokens`);
   }
   const unknown = model["unk_token"] ?? undefined;
   const foreign: ForeignParts = {
     names,
+    plain,
     normalizer,
     preTokenize,
     byteLevel,
@@ -56,6 +61,7 @@ export function tokenizerFromJSON(json: unknown): BpeTokenizer {
     ignoreMerges: flag(model["ignore_merges"], "model.ignore_merges", false),
     around,
     strip: decoder.strip,
+    firstWithout: decoder.firstWithout,
     pairs: Array.isArray((model["merges"] as unknown[] | undefined)?.[0]),
     rest: { ...root, model: { ...model, vocab: Object.keys(vocab), merges: [] } },
   };

@@ -24,6 +24,8 @@ export interface Normalizer {
 export interface TokenDecoder {
   readonly bytes: (token: string) => Uint8Array;
   readonly strip: number;
+  /** The mark of a space, all of which are left out in the first token. */
+  readonly firstWithout?: string;
   /** Whether tokens such as `<0x0A>` stand for bytes; each that is no UTF-8 becomes a U+FFFD of its own. */
   readonly byteFallback: boolean;
 }
@@ -52,14 +54,22 @@ function growthOf(pattern: string | RegExp, content: string): number {
   return typeof pattern === "string" && pattern !== "" ? content.length : content.length + 1;
 }
 
+/** How deep sequences may stand within each other; published tokenizers have one. */
+const DEEPEST = 16;
+
+function expectDepth(depth: number, where: string): void {
+  check(depth <= DEEPEST, () => `tokenizer.json: ${where} has more than ${DEEPEST} sequences within each other`);
+}
+
 /** Reads `normalizer`. */
-export function readNormalizer(value: unknown, where = "normalizer"): Normalizer | undefined {
+export function readNormalizer(value: unknown, where = "normalizer", depth = 0): Normalizer | undefined {
   if ((value ?? null) === null) return undefined;
+  expectDepth(depth, "normalizer");
   const json = object(value, where);
   const type = json["type"];
   if (type === "Sequence") {
     const parts = list(json["normalizers"], `${where}.normalizers`).map(
-      (part, i) => readNormalizer(part, `${where}.normalizers[${i}]`) ?? fail(unsupported(`${where}[${i}]`, part)),
+      (part, i) => readNormalizer(part, `${where}.normalizers[${i}]`, depth + 1) ?? fail(unsupported(`${where}[${i}]`, part)),
     );
     const forms = new Set(parts.map(({ form }) => form).filter((form) => form !== "none"));
     return {
@@ -252,14 +262,19 @@ function join(cut: readonly (readonly [text: string, isMatch: boolean])[], behav
 }
 
 /** Reads `post_processor`: the ids before and behind a text. */
-export function readPostProcessor(value: unknown, where = "post_processor"): [before: number[], behind: number[]] {
+export function readPostProcessor(
+  value: unknown,
+  where = "post_processor",
+  depth = 0,
+): [before: number[], behind: number[]] {
   if ((value ?? null) === null) return [[], []];
+  expectDepth(depth, "post_processor");
   const json = object(value, where);
   if (json["type"] === "ByteLevel") return [[], []];
   if (json["type"] === "Sequence") {
     const result: [number[], number[]] = [[], []];
     list(json["processors"], `${where}.processors`).forEach((part, i) => {
-      const [before, behind] = readPostProcessor(part, `${where}.processors[${i}]`);
+      const [before, behind] = readPostProcessor(part, `${where}.processors[${i}]`, depth + 1);
       result[0].unshift(...before);
       result[1].push(...behind);
     });
@@ -303,6 +318,7 @@ export function readDecoder(value: unknown, byteLevel: boolean): TokenDecoder {
   const steps = isSequence ? list(json["decoders"], "decoder.decoders") : [json];
   const replaced: (readonly [string, string])[] = [];
   let [strip, byteFallback] = [0, false];
+  let firstWithout: string | undefined;
   steps.forEach((step, i) => {
     const where = isSequence ? `decoder.decoders[${i}]` : "decoder";
     const part = object(step, where);
@@ -313,9 +329,10 @@ export function readDecoder(value: unknown, byteLevel: boolean): TokenDecoder {
       replaced.push([from, text(part["content"], `${where}.content`)]);
     } else if (type === "ByteFallback") byteFallback = true;
     else if (type === "Metaspace") {
-      replaced.push([text(part["replacement"] ?? "▁", `${where}.replacement`), " "]);
+      const mark = text(part["replacement"] ?? "▁", `${where}.replacement`);
+      replaced.push([mark, " "]);
       const scheme = part["prepend_scheme"] ?? (flag(part["add_prefix_space"], where, true) ? "always" : "never");
-      strip = scheme === "never" ? 0 : 1;
+      if (scheme !== "never") firstWithout = mark;
     } else if (type === "Strip") {
       expectValue(part["content"], " ", `${where}.content`);
       expectValue(part["stop"] ?? 0, 0, `${where}.stop`);
@@ -331,6 +348,7 @@ export function readDecoder(value: unknown, byteLevel: boolean): TokenDecoder {
       return UTF8.encode(replaced.reduce((result, [from, to]) => result.replaceAll(from, () => to), token));
     },
     strip,
+    ...(firstWithout === undefined ? {} : { firstWithout }),
     byteFallback,
   };
 }

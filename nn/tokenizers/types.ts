@@ -86,6 +86,8 @@ export interface BpeTables {
 export interface ForeignParts {
   /** Each token as its key in the vocabulary. */
   readonly names: readonly string[];
+  /** The tokens of plain text: the vocabulary of the model, without special tokens and added ones that it lacks. */
+  readonly plain: ReadonlyMap<string, number>;
   readonly normalizer: Normalizer | undefined;
   readonly preTokenize: PreTokenizer | undefined;
   /** Whether a piece is merged from its bytes; else from its characters. */
@@ -100,6 +102,8 @@ export interface ForeignParts {
   readonly around: readonly [before: readonly number[], behind: readonly number[]];
   /** The number of spaces at the start of a text that decoding leaves out. */
   readonly strip: number;
+  /** The mark of a space, all of which decoding leaves out in the first token. */
+  readonly firstWithout: string | undefined;
   /** Whether the file has merges as pairs; else as "left right". */
   readonly pairs: boolean;
   /** The file without merges, and with names only as its vocabulary. */
