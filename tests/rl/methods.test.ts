@@ -6,7 +6,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import { valueAndGrad } from "../../engine/grad.ts";
+import { grad, valueAndGrad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { Rng } from "../../engine/random.ts";
@@ -135,6 +135,39 @@ describe.each(everyExecutor)("on $name", ({ open, name: executor, tolerance }) =
     near(gradient, ({ slope }) => slope, 1e-6);
     if (exceptions?.start === undefined) {
       near(await curvature(device, loss, rows, along), (expected) => expected.curvature, 1e-5);
+    }
+  });
+
+  // By hand, with d = ref − lp: the slope by lp and the second derivative, the latter where there is one.
+  it.each([
+    ["k1", 1, 0],
+    ["k2", 0, 1],
+    ["k3", 0, 1],
+    ["abs", 0, undefined],
+    ["k3+", 0, 1],
+  ] as const)("start: KL %s, clamped and not, where the policy is its reference", async (estimator, slope, bend) => {
+    const floats = (...values: number[]): Tensor => tensor(Float64Array.from(values), { device, dtype: device.float });
+    for (const clamp of [undefined, { logRatio: 20, value: 10 }]) {
+      const penalty = (lp: Tensor): Tensor => sum(klPenalty(estimator, lp, floats(-1, 0), floats(1, 1), clamp));
+      const at = floats(-1, 0);
+      expect(await penalty(at).item()).toBe(0);
+      expect([...(await grad(penalty)(at).read())].map((x) => x + 0)).toEqual([slope, slope]);
+      const second = grad((lp: Tensor) => sum(grad(penalty)(lp)))(at);
+      if (bend !== undefined) expect([...(await second.read())].map((x) => x + 0)).toEqual([bend, bend]);
+    }
+  });
+
+  it("start: value losses where the value is the old one and the target", async () => {
+    const floats = (...values: number[]): Tensor => tensor(Float64Array.from(values), { device, dtype: device.float });
+    const ones = floats(1, 1);
+    const value = (v: Tensor): Tensor => sum(clippedValueLoss(v, floats(0, 2), floats(0, 2), ones, 0.2));
+    const error = (v: Tensor): Tensor => sum(clippedErrorLoss(v, ones, 0.3));
+    for (const [loss, at] of [
+      [value, floats(0, 2)],
+      [error, floats(0, -0)],
+    ] as const) {
+      expect(await loss(at).item()).toBe(0);
+      expect([...(await grad(loss)(at).read())].map((x) => x + 0)).toEqual([0, 0]);
     }
   });
 
@@ -345,6 +378,39 @@ describe("advantages", () => {
     const mixed = [actor(1, 1, 0), actor(2, 2, 0), actor(3, 3, 1)];
     expect(ADVANTAGE_ROWS[name]!.make().estimate(mixed, madeUpSignals(mixed)).fracRewardZeroStd).toBe(0.5);
   });
+
+  /** Rewards on purpose: none differs, one does, one is NaN, a group of one, and all of these at once. */
+  const EDGES: Readonly<Record<string, readonly Trajectory[]>> = {
+    "all rewards equal": [0, 0, 0, 0].map((reward, i) => actor(reward, i + 1)),
+    "one is better": [0, 0, 1, 0].map((reward, i) => actor(reward, i + 1)),
+    "one is worse": [1, 1, 0, 1].map((reward, i) => actor(reward, i + 1)),
+    "one is NaN": [0, 0, NaN, 1].map((reward, i) => actor(reward, i + 1)),
+    "all are NaN": [NaN, NaN].map((reward, i) => actor(reward, i + 1)),
+    "a single member": [actor(1, 1)],
+    "single members, and a group": [actor(1, 1, 0), actor(0, 2, 1), actor(0, 3, 2), actor(1, 4, 2)],
+    "the ends of f32": [-1e30, 0, 1e30].map((reward, i) => actor(reward, i + 1)),
+  };
+  it.each(Object.keys(ADVANTAGE_ROWS))(
+    "edges: %s is finite whatever the rewards are, and prefers the better one",
+    (name) => {
+      for (const [what, batch] of Object.entries(EDGES)) {
+        for (const row of estimate(name, batch))
+          expect([...row].every(Number.isFinite), `${what}: ${row.join()}`).toBe(true);
+      }
+      if (name === "none") return;
+      const total = (row: Float64Array): number => row.reduce((a, b) => a + b, 0);
+      const best = estimate(name, EDGES["one is better"]!).map(total);
+      expect(
+        best.every((x, i) => i === 2 || x < best[2]!),
+        best.join(),
+      ).toBe(true);
+      const worst = estimate(name, EDGES["one is worse"]!).map(total);
+      expect(
+        worst.every((x, i) => i === 2 || x >= worst[2]!),
+        worst.join(),
+      ).toBe(true);
+    },
+  );
 
   it.each(having("unscorable"))("unscorable: %s", (name) => {
     const [low, high] = [actor(1, 1), actor(3, 3)];
