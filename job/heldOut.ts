@@ -46,6 +46,18 @@ export function metricsOfScore(score: HeldOutScore): Metrics {
   };
 }
 
+/**
+ * A sentence if held-out tasks read as tasks of training do, as in a world that does not know `split`.
+ * @param trained the texts of training's tasks
+ */
+export function overlapNote(heldOut: readonly Trajectory[], trained: ReadonlySet<string>): string | undefined {
+  const same = heldOut.filter(({ task }) => trained.has(task)).length;
+  return same === 0
+    ? undefined
+    : `${same} of ${heldOut.length} held-out tasks have the same text as tasks of training: if the environment does ` +
+        'not know split: "heldout", they are no new tasks';
+}
+
 /** What a summary keeps of an evaluation; its families in the order of their names. */
 export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
   const { episodes, notPlayed, successes, meanReward, rewardStd, meanTurns, passAt } = score;

@@ -15,4 +15,5 @@ export { presetFor } from "./presets.ts";
 export { encodeMetrics, type Evaluation, type MetricsRecord, type Summary, type Transcript } from "./records.ts";
 export { Run } from "./run.ts";
 export type { Checkpoint, RunConfig, RunStore } from "./runStore.ts";
+export { describeEpisodes, pickEpisodes } from "./transcripts.ts";
 export { type StartOptions, startOptions } from "./startOptions.ts";

@@ -22,7 +22,7 @@ import type { Observer, Watch } from "./observer.ts";
 import { bestOf, isBetter } from "./best.ts";
 import { Experiment } from "./experiment.ts";
 import { FailedSteps } from "./failures.ts";
-import { metricsOfScore, recordOf } from "./heldOut.ts";
+import { metricsOfScore, overlapNote, recordOf } from "./heldOut.ts";
 import type { RunParts } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
 import type { Evaluation, MetricsRecord, State, Summary } from "./records.ts";
@@ -34,10 +34,7 @@ import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
 
 const TRANSCRIPTS_EVERY = 5;
-/**
- * How many held-out episodes of each evaluation get a transcript. The tasks are always the same, so that progress on
- * them is visible.
- */
+/** How many held-out episodes of each evaluation get a transcript, always of the same tasks: progress is visible. */
 const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2; // of the newest; the best one (best.ts) stays, too
 
@@ -60,6 +57,8 @@ export class Run {
   /** The state of RL; undefined until RL starts. */
   #trainingState: TrainingState | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
+  /** The texts of training's tasks, in a world that is not the library's. */
+  readonly #trained = new Set<string>();
   /** The evaluation of the best checkpoint. */
   #best: MetricsRecord | undefined;
   /** The wall time of earlier sessions, and when this session began. */
@@ -285,6 +284,7 @@ export class Run {
     for await (const report of loop) {
       if (failed.isFirst(report.rows)) await this.#save();
       const metrics = timed(report, clock());
+      if (this.#preset.environmentFile) for (const { trajectory } of report.rows) this.#trained.add(trajectory.task);
       this.#parts.witness?.ended(report);
       this.#store.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
       if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
@@ -333,6 +333,8 @@ export class Run {
     this.#store.appendMetrics(line);
     if (player === "model" && isBetter(line, this.#best)) this.#best = line;
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
+    const note = this.#state.done === this.#preset.rl.steps && overlapNote(score.trajectories, this.#trained);
+    if (note) this.#observer.note(note);
     const result = recordOf(score);
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     if (player === "model") await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));

@@ -1,6 +1,6 @@
 /**
- * The text files of an exported model: how a conversation is written for it, in the files that `transformers` reads, and
- * a page for people. A model that came from a folder has that folder's own.
+ * The text files of an exported model: how a conversation is written for it, in the files that `transformers` reads,
+ * and a page for people. A model that came from a folder has that folder's own.
  */
 import { estimateParameters, type Model, type Tokenizer } from "../nn/index.ts";
 import type { Preset } from "../job/preset.ts";
@@ -79,7 +79,7 @@ function cardOf({ name, preset, model, step, metrics }: ExportedRun): string {
   const percent = typeof line?.["success"] === "number" ? `${(100 * line["success"]).toFixed(1)} %` : undefined;
   const reward = typeof line?.["reward"] === "number" ? `, mean reward ${line["reward"].toPrecision(4)}` : "";
   const facts = [
-    `environment: \`${env}\`; an action has up to ${rollout.maxActionTokens} tokens, an episode ${rollout.maxTurns} turns`,
+    `environment: \`${env}\`; up to ${rollout.maxTurns} actions of up to ${rollout.maxActionTokens} tokens`,
     ...(origin === undefined ? [] : [`began as ${origin}`]),
     ...(sft.steps === 0 ? [] : [`warm start: ${sft.steps} steps on ${sft.demonstrations} demonstrations`]),
     `then ${rl.method}, up to ${rl.steps} steps; seed ${seed}; these are the weights after step ${step} of all`,
@@ -95,7 +95,7 @@ pipeline_tag: text-generation
 
 # ${name}
 
-An agent of [worldgrad](https://www.npmjs.com/package/worldgrad): a transformer of the family ${model.config.family} with
+An agent of worldgrad: a transformer of the family ${model.config.family} with
 ${estimateParameters(model.config).toLocaleString("en")} parameters.
 
 ${facts.map((fact) => `- ${fact}`).join("\n")}
@@ -113,7 +113,7 @@ ids = tokenizer.apply_chat_template([{"role": "user", "content": "a task"}], add
 print(tokenizer.decode(model.generate(**ids)[0]))
 \`\`\`
 
-\`npm run generate -- --model-path DIR --prompt "a task"\` draws an action; \`npm start -- --model-path DIR --env ${env}\`
-trains it further.
+\`npm run generate -- --model-path DIR --prompt "a task"\` draws an action, and
+\`npm start -- --model-path DIR --env ${env}\` trains it further.
 `;
 }

@@ -10,7 +10,7 @@ import { basename, dirname, join } from "node:path";
 import process from "node:process";
 import { fail } from "../engine/errors.ts";
 import { isRecord } from "../job/records.ts";
-import { named } from "./disk.ts";
+import { makeFolder, named } from "./disk.ts";
 
 interface Owner {
   readonly pid: number;
@@ -29,12 +29,13 @@ const LOOK_AGAIN_MS = 100;
 const TURN_MS = 5000;
 
 /**
- * Takes the lock of a folder, which need not exist yet.
+ * Takes the lock of a folder, which need not exist yet; the folder around it is made.
  * @returns a function that gives the lock back; the end of the process does so, too
  * @throws WorldgradError naming the process that has it
  */
 export async function lockFolder(path: string, { patienceMs = 0 }: LockOptions = {}): Promise<() => void> {
   const file = `${path}.pid`;
+  makeFolder(dirname(file));
   const until = performance.now() + patienceMs;
   for (;;) {
     const owner = take(file);

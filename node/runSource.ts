@@ -42,13 +42,13 @@ export async function sourceOf(options: StartOptions): Promise<FoundSource | und
   const sha256 = await ofFlag("--model-path", () => folder.hash());
   const warning =
     (await folder.chat()) === undefined
-      ? `${modelPath} has no chat template: episodes are written in plain lines (Task: … Action: …), in which the ` +
-        "model was perhaps never trained"
+      ? `${modelPath} has no chat template: episodes are written in plain lines (Task: … Action: …), in which ` +
+        "the model was perhaps never trained"
       : undefined;
   return { settings: { path, sha256, storage, format }, config, tokenizer, folder, warning };
 }
 
-/** The text around episodes. A template that knows no system message, as Gemma's, gets ours only if the user says one. */
+/** The text around episodes. A template that refuses a system message, as Gemma's does, gets one only from the user. */
 async function formatFor(folder: ModelFolder, system: string | undefined, env: string): Promise<EpisodeFormat> {
   try {
     return await episodeFormatFor(folder, { system: system ?? systemOf(env) });

@@ -1,6 +1,7 @@
 /** What is written of an evaluation: its line of metrics, and what a summary keeps. */
 import { expect, it } from "vitest";
-import { type HeldOutScore, metricsOfScore, recordOf } from "../../job/heldOut.ts";
+import { episode } from "../support/rlToy.ts";
+import { type HeldOutScore, metricsOfScore, overlapNote, recordOf } from "../../job/heldOut.ts";
 
 /** Only what is always there. Families in another order than that of their names. */
 const plain: HeldOutScore = {
@@ -59,6 +60,15 @@ it("without a score there is no reward, in neither", () => {
   expect(metricsOfScore(unscored)).toStrictEqual(others);
   expect(Object.keys(recordOf(unscored))).not.toEqual(expect.arrayContaining(["meanReward"]));
   expect(Object.keys(recordOf(unscored))).not.toEqual(expect.arrayContaining(["rewardStd"]));
+});
+
+it("held-out tasks that read as those of training are named, and no others (jinyangwu/SEED#5, openai/procgen#100)", () => {
+  const heldOut = ["a", "b", "a", "c"].map((task) => episode([["prompt", [1]]], { task }));
+  expect(overlapNote(heldOut, new Set(["a"]))).toMatch(
+    /^2 of 4 held-out tasks have the same text as tasks of training/,
+  );
+  expect(overlapNote(heldOut, new Set(["d"]))).toBeUndefined();
+  expect(overlapNote(heldOut, new Set())).toBeUndefined();
 });
 
 it("a summary keeps counts, losses and families by name", () => {

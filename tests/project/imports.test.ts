@@ -30,7 +30,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools", "chat"],
   // Of the kernels the formulas alone, which the page shows.
   site: ["kernels", "engine", "nn", "environments", "rl", "job", "tools"],
-  examples: ["index.ts", "mcp", "node"],
+  examples: ["index.ts", "job", "mcp", "node"],
   // Chapters of the book also look inside.
   learn: ["index.ts", "kernels", "engine", "nn", "environments", "rl", "job", "tools"],
 };

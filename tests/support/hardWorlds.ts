@@ -22,8 +22,8 @@ const costs: Act = (_action, turn) => ({
 });
 
 /**
- * Nothing is said of success, and rewards are graded: 0, ½ or 1 at the end of two turns. An episode that earned anything
- * counts as solved, everywhere; otherwise a world like it would have 0 % in every table.
+ * Nothing is said of success, and rewards are graded: 0, ½ or 1 at the end of two turns. An episode that earned
+ * anything counts as solved, everywhere; otherwise a world like it would have 0 % in every table.
  */
 const silent: Act = (action, turn) => ({
   observation: "b",

@@ -6,6 +6,7 @@ import process from "node:process";
 import { createStyle, type Style, wantsColour } from "../display/style.ts";
 import { type Diagnosis, diagnose } from "./diagnose.ts";
 import type { RunLog } from "./run.ts";
+import { writeReport } from "../report/report.ts";
 import { openGiven, parse, report } from "../../node/flags.ts";
 import { endWithOutput } from "../../node/output.ts";
 import { UsageError } from "../../job/usage.ts";
@@ -14,16 +15,17 @@ const HELP = `worldgrad: say what is wrong with a run
 
   npm run doctor -- runs/NAME [flags]
 
-  --json   the diagnosis as one JSON object
-  --help   this text
+  --json     the diagnosis as one JSON object
+  --report   also makes the folder's report.html from what the logs have
+  --help     this text
 
 Exit code 0: nothing found, 1: something was found, 2: wrong usage, or no run there.
 `;
 
-const FLAGS = { json: { type: "boolean" }, help: { type: "boolean" } } as const;
+const FLAGS = { json: { type: "boolean" }, report: { type: "boolean" }, help: { type: "boolean" } } as const;
 const WIDTH = 100;
 
-function main(): number {
+async function main(): Promise<number> {
   endWithOutput();
   const args = process.argv.slice(2);
   const values = parse(
@@ -47,6 +49,7 @@ function main(): number {
     process.stdout.write(
       `${lines(folder.path, run, diagnosis, createStyle(wantsColour(process.stdout.isTTY, process.env))).join("\n")}\n`,
     );
+  if (values["report"]) console.error(`report: ${await writeReport(folder)}`);
   return diagnosis.findings.some(({ kind }) => kind === "problem") ? 1 : 0;
 
   function read(): RunLog {
@@ -105,8 +108,4 @@ function wrapped(bullet: string, text: string): string[] {
   return [...out, line];
 }
 
-try {
-  process.exitCode = main();
-} catch (error) {
-  process.exitCode = report(error);
-}
+process.exitCode = await main().catch(report);
