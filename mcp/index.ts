@@ -14,6 +14,7 @@ export {
   type McpTask,
   type McpTurn,
 } from "./environment.ts";
-export { type McpAddress, type McpCommand, McpError, type McpServer } from "./session.ts";
+export type { McpCommand } from "./process.ts";
+export { type McpAddress, McpError, type McpServer } from "./session.ts";
 export { describeTools, type McpTool, parseToolCall, resultText, toolDefinitions } from "./toolCall.ts";
 export type { ToolCall, ToolDefinition, ToolResult } from "./toolCall.ts";

@@ -7,7 +7,14 @@
  * killed if it is still there after two seconds. If this process dies without a word, a shell that waits for the end of
  * a pipe does the same.
  */
-import type { McpCommand } from "./session.ts";
+/** An MCP server that is started for a session, as a child process; it gets no variable that is not named here. */
+export interface McpCommand {
+  readonly command: string;
+  readonly args?: readonly string[];
+  /** Environment variables, beside a few harmless ones (PATH, HOME, …) that the client's library passes on. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
 
 type Socket = import("node:net").Socket;
 type ChildProcess = import("node:child_process").ChildProcessWithoutNullStreams;

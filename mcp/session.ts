@@ -6,17 +6,8 @@
  */
 import { WorldgradError } from "../engine/errors.ts";
 import { LONGEST_TIMER, nestsBeyond, showValue } from "../engine/options.ts";
-import { endTree, ServerProcess } from "./process.ts";
+import { endTree, type McpCommand, ServerProcess } from "./process.ts";
 import { type Fields, isFields, type McpTool, MOST_LEVELS, type ToolCall, type ToolResult } from "./toolCall.ts";
-
-/** An MCP server that is started for a session, as a child process; it gets no variable that is not named here. */
-export interface McpCommand {
-  readonly command: string;
-  readonly args?: readonly string[];
-  /** Environment variables, beside a few harmless ones (PATH, HOME, …) that the client's library passes on. */
-  readonly env?: Readonly<Record<string, string>>;
-  readonly cwd?: string;
-}
 
 /** An MCP server at an address. */
 export interface McpAddress {
@@ -78,9 +69,9 @@ async function loadSdk<T>(load: () => Promise<T>): Promise<T> {
 }
 
 /**
- * What `start` resolves to, unless the time is over or `signal` is aborted first: then this rejects, whatever becomes of
- * it, and the signal that `start` got is aborted. The library's own time-out never ends a call: its error would look like
- * a server's. Leaves neither timer nor listener behind.
+ * What `start` resolves to, unless the time is over or `signal` is aborted first: then this rejects, whatever becomes
+ * of it, and the signal that `start` got is aborted. The library's own time-out never ends a call: its error would look
+ * like a server's. Leaves neither timer nor listener behind.
  */
 function within<T>({ timeout, signal }: Patience, where: string, start: (limits: Limits) => Promise<T>): Promise<T> {
   const own = new AbortController();

@@ -8,7 +8,8 @@
  *     get-sum 2 3                                           spaces; values without a name fill the required arguments
  *
  * An argument's type comes from the tool's schema: `2` is a number if the schema asks for a number, and a text if it
- * asks for a text; `"2"` is a text wherever one may be. The server checks arguments; here only calls are refused that no server could accept.
+ * asks for a text; `"2"` is a text wherever one may be. The server checks arguments; here only calls are refused that
+ * no server could accept.
  */
 import { check, fail } from "../engine/errors.ts";
 import { nearest, nestsBeyond, showValue } from "../engine/options.ts";
@@ -55,7 +56,7 @@ export function describeTools(tools: readonly McpTool[]): string {
     .join("\n");
 }
 
-/** Levels of arguments and answers; Python's JSON, for one, writes no deeper. `JSON.stringify` fails at some thousands. */
+/** Levels of arguments and answers: as deep as Python's JSON writes; `JSON.stringify` fails at some thousands. */
 export const MOST_LEVELS = 1000;
 
 /** Whether it is a JSON object. */
@@ -167,25 +168,31 @@ interface Admitted {
   readonly values: readonly unknown[];
 }
 
-/** References and alternatives in alternatives that are followed. */
-const MOST_STEPS = 20;
+/** Parts of a schema that are looked at; one that has more admits anything. */
+const MOST_PARTS = 100;
 
-/** What a schema admits by `type`, `enum`, `const`, `anyOf`, `oneOf` and references within `root`; the rest is ignored. */
-function admittedBy(schema: unknown, root: Fields, steps = MOST_STEPS): Admitted {
-  if (!isFields(schema) || steps === 0) return { types: undefined, values: [] };
-  const { type, enum: listed, const: only, anyOf, oneOf, $ref } = schema;
-  const values = Array.isArray(listed) ? (listed as readonly unknown[]) : only !== undefined ? [only] : [];
-  if (type !== undefined) return { types: new Set(Array.isArray(type) ? type : [type]), values };
-  if (values.length > 0) return { types: new Set(values.map(typeOf)), values };
-  if (typeof $ref === "string") return admittedBy(referenced($ref, root), root, steps - 1);
-  const parts: unknown = anyOf ?? oneOf;
-  if (!Array.isArray(parts)) return { types: undefined, values };
-  const all = parts.map((part) => admittedBy(part, root, Math.floor(steps / 2)));
-  const isAny = all.some(({ types }) => types === undefined);
-  return {
-    types: isAny ? undefined : new Set(all.flatMap(({ types }) => [...types!])),
-    values: all.flatMap((part) => part.values),
-  };
+/** What a schema admits by `type`, `enum`, `const`, `anyOf`, `oneOf` and references within `root`, and nothing else. */
+function admittedBy(schema: unknown, root: Fields): Admitted {
+  const types = new Set<unknown>();
+  const values: unknown[] = [];
+  let isAny = false;
+  const open: unknown[] = [schema];
+  for (const part of open) {
+    if (!isFields(part) || open.length > MOST_PARTS) {
+      isAny = true;
+      break;
+    }
+    const { type, enum: listed, const: only, anyOf, oneOf, $ref } = part;
+    const own = Array.isArray(listed) ? (listed as readonly unknown[]) : only !== undefined ? [only] : [];
+    const alternatives: unknown = anyOf ?? oneOf;
+    for (const value of own) values.push(value);
+    if (type !== undefined) for (const one of Array.isArray(type) ? (type as unknown[]) : [type]) types.add(one);
+    else if (own.length > 0) for (const value of own) types.add(typeOf(value));
+    else if (typeof $ref === "string") open.push(referenced($ref, root));
+    else if (Array.isArray(alternatives)) for (const one of alternatives) open.push(one);
+    else isAny = true;
+  }
+  return { types: isAny ? undefined : types, values };
 }
 
 const typeOf = (value: unknown): string => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value);

@@ -223,8 +223,8 @@ export function setupFromBytes(bytes: Uint8Array, most: number): WireSetup {
     kind: setup.choice("kind", ["setup"]),
     ...modelFrom("setup", setup, adapter === undefined ? most : Infinity), // frozen weights came with these bytes
     tokenizer: setup.object("tokenizer"),
-    template: setup.object("template") as WireSetup["template"],
-    rollout: setup.object("rollout") as WireSetup["rollout"],
+    template: setup.object("template"),
+    rollout: setup.object("rollout"),
     rows: setup.integer("rows", 1),
   };
   return adapter === undefined

@@ -174,7 +174,7 @@ export class AgentWorker<Settings = void> {
     else this.#port.postMessage(message);
   }
 
-  /** Sends what was held back. The second time, because the worker says so at its start and when it is asked, nothing. */
+  /** Sends what was held back: once, although the worker says that it listens at its start and when it is asked. */
   #release(): void {
     const held = this.#held ?? [];
     this.#held = undefined;

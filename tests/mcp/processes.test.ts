@@ -37,7 +37,7 @@ async function gone(pids: readonly number[]): Promise<void> {
 
 const numbers = (text: string): number[] => text.trim().split(" ").map(Number);
 
-describe.skipIf(process.platform === "win32")("after an episode", () => {
+describe("after an episode", () => {
   it.each([
     ["a server with a timer", own("stays")],
     ["the same behind a shell", wrapped("stays")],
@@ -66,22 +66,18 @@ describe.skipIf(process.platform === "win32")("after an episode", () => {
   }, 60_000);
 });
 
-it.skipIf(process.platform === "win32")(
-  "a trainer that is killed leaves no server",
-  async () => {
-    const text = `
+it("a trainer that is killed leaves no server", async () => {
+  const text = `
     import { openSession } from ${JSON.stringify(programAt("mcp/session.ts"))};
     const session = await openSession(${JSON.stringify(wrapped("deaf"))}, { timeout: ${timeout} }, 1e6);
     const { content } = await session.call({ name: "pid", arguments: {} }, { timeout: ${timeout} });
     console.log(content[0].text);`;
-    const trainer = spawn(process.execPath, ["--input-type=module", "--eval", text], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    const lines = createInterface({ input: trainer.stdout });
-    const pids = numbers(await new Promise<string>((resolve) => lines.once("line", resolve)));
-    expect(pids.every((pid) => pid > 0 && isAlive(pid))).toBe(true);
-    trainer.kill("SIGKILL");
-    await gone(pids);
-  },
-  60_000,
-);
+  const trainer = spawn(process.execPath, ["--input-type=module", "--eval", text], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const lines = createInterface({ input: trainer.stdout });
+  const pids = numbers(await new Promise<string>((resolve) => lines.once("line", resolve)));
+  expect(pids.every((pid) => pid > 0 && isAlive(pid))).toBe(true);
+  trainer.kill("SIGKILL");
+  await gone(pids);
+}, 60_000);

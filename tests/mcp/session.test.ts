@@ -72,7 +72,7 @@ describe("an answer", () => {
 describe("a list of tools", () => {
   const names = (made: McpSession): string[] => made.tools.map(({ name }) => name);
 
-  // The cursor that does not advance: DeusData/codebase-memory-mcp#1247; the empty one: modelcontextprotocol/java-sdk#628.
+  // One that does not advance: DeusData/codebase-memory-mcp#1247; an empty one: modelcontextprotocol/java-sdk#628.
   it.each(["same cursor", "empty cursor", "null cursor"])("with the %s is there once", async (habit) => {
     expect(names(await session(habit))).toEqual(["fail", "slow"]);
   });

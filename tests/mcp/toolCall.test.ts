@@ -123,6 +123,13 @@ describe("a tool call", () => {
     expect(() => parseToolCall(text, TOOLS)).toThrow(message);
   });
 
+  it("of a tool whose schema refers to itself without end is read in no time", () => {
+    const many = { anyOf: Array.from({ length: 1000 }, () => ({ $ref: "#/$defs/many" })) };
+    const inputSchema = { type: "object", properties: { a: { $ref: "#/$defs/many" } }, $defs: { many } };
+    const tool = { name: "t", description: "", inputSchema };
+    expect(parseToolCall('t a="5"', [tool]).arguments).toEqual({ a: "5" });
+  });
+
   it("of a long action without an end is read in linear time", () => {
     expect(() => parseToolCall(`read "${'\\"a'.repeat(20_000)}`, TOOLS)).toThrow("is a quote missing?");
     expect(parse(`read ${"x".repeat(100_000)}`)).toEqual({ path: "x".repeat(100_000) });

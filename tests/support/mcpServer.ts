@@ -24,6 +24,7 @@ const tool = (name: string, more: object = {}): object => ({
   inputSchema: { type: "object", properties: {} },
   ...more,
 });
+const DEEP = `{"a":${"[".repeat(20_000)}${"]".repeat(20_000)}}`;
 /** Alternatives that take 2³⁰ steps to compile or to check, and a pattern that backtracks over 41 letters for ever. */
 const $defs: Record<string, object> = { d0: { type: "string", pattern: "^(a+)+$" } };
 for (let i = 1; i <= 30; i++) {
@@ -76,9 +77,7 @@ function answer({ id, params: { name, arguments: args } }: Request): unknown {
     case "wrong":
       return done({ content: "a text" });
     case "deep":
-      return process.stdout.write(
-        `{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":{"a":${"[".repeat(20_000)}${"]".repeat(20_000)}}}}\n`,
-      );
+      return process.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"structuredContent":${DEEP}}}\n`);
     case "crash":
       process.stderr.write("Traceback: dead\n");
       return process.exit(3);
