@@ -66,7 +66,8 @@ export interface TokenStream {
   readonly versions: number[];
   /**
    * Whether a world model may be trained on a token: true for the tokens of an answer, false for warnings of the
-   * harness.
+   * harness. Where an answer was cut, its marker is such a warning; the token right behind the gap, which nobody can
+   * predict, is none either.
    */
   readonly targets: boolean[];
 }
@@ -90,8 +91,8 @@ export interface AppendOptions {
   readonly oldLogProbs?: readonly number[];
   readonly temperature?: number;
   readonly versions?: readonly number[];
-  /** Whether observation tokens may be world-model targets. Default true. */
-  readonly target?: boolean;
+  /** Whether observation tokens may be world-model targets: all of them, or one by one. Default true. */
+  readonly target?: boolean | readonly boolean[];
 }
 
 /** Appends tokens of one role and turn. */
@@ -113,7 +114,7 @@ export function append(
     stream.oldLogProbs.push(oldLogProbs?.[i] ?? 0);
     stream.temperatures.push(temperature);
     stream.versions.push(versions?.[i] ?? -1);
-    stream.targets.push(role === "observation" && target);
+    stream.targets.push(role === "observation" && (typeof target === "boolean" ? target : target[i]!));
   });
 }
 

@@ -61,8 +61,8 @@ export async function playScripted(
       const result = checkAnswer(spec.name, await env.step(action));
       ({ done, info } = result);
       stepRewards.push(result.reward);
-      const ids = template.encodeObservation(result.observation, maxObservationTokens);
-      template.appendObservation(stream, turn, ids, "", done || turn + 1 === maxTurns);
+      const answer = template.encodeObservation(result.observation, maxObservationTokens);
+      template.appendObservation(stream, turn, answer, "", done || turn + 1 === maxTurns);
     }
     if (!done && !isTooLong && env.end) {
       ({ info, ...end } = addEnd(checkEnd(spec.name, await env.end("max_turns")), stream, stepRewards, info));

@@ -77,11 +77,11 @@ export function appendAnswer(
 ): StopReason | null {
   const { template, maxTurns, maxTokens, maxObservationTokens } = limits;
   const isLast = done || turn + 1 >= maxTurns;
-  const ids = template.encodeObservation(observation, maxObservationTokens);
+  const answer = template.encodeObservation(observation, maxObservationTokens);
   // If the episode goes on, room is needed for at least one token.
-  const needed = ids.length + template.tokensAroundAnswer(isLast) + (isLast ? 0 : 1);
+  const needed = answer.ids.length + template.tokensAroundAnswer(isLast) + (isLast ? 0 : 1);
   if (stream.ids.length + needed > maxTokens) return done ? "completed" : "context_overflow";
-  template.appendObservation(stream, turn, ids, "", isLast);
+  template.appendObservation(stream, turn, answer, "", isLast);
   return !isLast ? null : done ? "completed" : "max_turns";
 }
 
