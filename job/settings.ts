@@ -154,6 +154,6 @@ export function listSettings(): string {
 function allowedText({ kind, expected }: Option<unknown>): string {
   if (kind === "schedule") return expected.replace("a function of the step", "a schedule");
   if (kind === "bounds") return "LOW..HIGH or none";
-  if (kind === "number or word") return expected.replaceAll(/"|,/g, (mark) => (mark === "," ? " |" : ""));
+  if (kind === "number or word") return expected.replaceAll('"', "").replaceAll(/, | or /g, " | ");
   return typeof kind === "string" ? expected : kind.join(" | ");
 }
