@@ -124,13 +124,13 @@ async function main(): Promise<number> {
       write("\n");
       if (action.at(-1) !== template.endId) return end("the action did not end");
       const result = checkAnswer(env.name, await env.step(template.actionText(action)));
-      const ids = template.encodeObservation(result.observation, maxObservationTokens);
-      if (ids.length > 0) write(`${style.role.observation(visible(tokenizer.decode(ids)))}\n`);
+      const answer = template.encodeObservation(result.observation, maxObservationTokens);
+      if (answer.ids.length > 0) write(`${style.role.observation(visible(tokenizer.decode(answer.ids)))}\n`);
       if (result.done) {
         return end(values["task"] === undefined ? `reward ${result.reward}` : "ended (your own task is not judged)");
       }
       const before = stream.ids.length;
-      template.appendObservation(stream, turn, ids);
+      template.appendObservation(stream, turn, answer);
       pending = [...pending, ...stream.ids.slice(before)];
     }
     return end("out of turns");

@@ -22,7 +22,8 @@ export const REQUIRED: unique symbol = Symbol("required");
 /**
  * How a value is written on the command line: one of some words, or by its kind. `code`: it can only be given in code.
  */
-export type OptionKind = "number" | "text" | "switch" | "schedule" | "bounds" | "code" | readonly string[];
+export type OptionKind =
+  "number" | "text" | "switch" | "schedule" | "bounds" | "number or word" | "code" | readonly string[];
 
 /** One option without a default: where it is not given, the part does without it or derives a value. */
 export interface Option<T> {
@@ -165,6 +166,17 @@ export function oneOf<const W extends readonly string[], D extends W[number] | u
   const quoted = words.map((word) => `"${word}"`);
   const expected = quoted.length < 2 ? quoted.join() : `${quoted.slice(0, -1).join(", ")} or ${quoted.at(-1)}`;
   return declared(fallback, about, words, expected, (value) => words.includes(value as string));
+}
+
+/** One of some words, or a finite number. */
+export function wordOrNumber<const W extends readonly string[], D extends W[number] | number | undefined>(
+  words: W,
+  fallback: D,
+  about: string,
+): Declared<W[number] | number, D> {
+  const expected = `${words.map((word) => `"${word}"`).join(", ")} or a finite number`;
+  const accepts = (value: unknown): boolean => words.includes(value as string) || isWithin(value, {});
+  return declared(fallback, about, "number or word", expected, accepts);
 }
 
 /** A number, or a function from the optimiser step (from 0) to one. */

@@ -35,13 +35,27 @@ export interface StepResult {
   readonly info: StepInfo;
 }
 
+/**
+ * Why whoever drives an episode ends it although the environment has not: the limit of actions is reached, one action
+ * grew too long, the context is full, or no action was found in what the agent wrote.
+ */
+export type OutsideEnd = "max_turns" | "max_tokens" | "context_overflow" | "parse_error";
+
+/** What an environment says of an episode that was ended from outside. */
+export interface EndResult {
+  /** Is added to the rewards of the steps; NaN: the episode cannot be scored. Default: whoever drives it decides. */
+  readonly reward?: number;
+  /** Facts in addition to those of the last step, such as `success`. */
+  readonly info?: StepInfo;
+}
+
 /** Options of every call of an environment. */
 export interface CallOptions {
   /** Aborts the call: the promise rejects with the signal's reason, and the episode is over. */
   readonly signal?: AbortSignal;
 }
 
-/** One episode. `reset` is called once, then `step` until `done`. */
+/** One episode. `reset` is called once, then `step` until `done`, or until `end`. */
 export interface Environment {
   readonly name: string;
   /**
@@ -54,6 +68,13 @@ export interface Environment {
   reset(seed: number, options?: CallOptions): Promise<string>;
   /** Plays one action. Errors in the action's text are told by the observation; it never throws for them. */
   step(action: string, options?: CallOptions): Promise<StepResult>;
+  /**
+   * Is told that the episode is over although the environment has not ended it, so that it can score what was reached.
+   * Called once at most, after `reset`, never after a step with `done`; no step follows. Optional: an environment
+   * without it, or one that returns no reward, leaves the return of such an episode to whoever drives it
+   * (`truncatedReward` of `trainRl`).
+   */
+  end?(reason: OutsideEnd, options?: CallOptions): Promise<EndResult | undefined>;
   /**
    * A copy of the live episode, for searches that try several actions from one point; neither affects the other. Both
    * have the same random numbers, so that the same actions get the same answers, unless the copy is given a `seed`. (A
@@ -186,6 +207,8 @@ export abstract class SingleUseEnvironment implements Environment {
    * Plays one action. Errors in the action are observations; an exception means that the environment itself is broken.
    */
   protected abstract act(action: string, signal?: AbortSignal): StepResult | Promise<StepResult>;
+  /** What the episode is worth that is ended from outside, as `end` of the interface says. Default: nothing is said. */
+  protected finish?(reason: OutsideEnd, signal?: AbortSignal): EndResult | undefined | Promise<EndResult | undefined>;
 
   async reset(seed: number, options: CallOptions = {}): Promise<string> {
     check(
@@ -200,11 +223,22 @@ export abstract class SingleUseEnvironment implements Environment {
   }
 
   async step(action: string, options: CallOptions = {}): Promise<StepResult> {
-    check(this.#phase === "ready", () => `${this.name}.step: ${REFUSALS[this.#phase as keyof typeof REFUSALS]}`);
+    this.#checkReady("step");
     check(typeof action === "string", () => `${this.name}.step: the action must be a string, got ${typeof action}`);
     const result = await this.#exclusively(options.signal, () => this.act(action, options.signal));
     if (result.done) this.#phase = "done";
     return result;
+  }
+
+  async end(reason: OutsideEnd, options: CallOptions = {}): Promise<EndResult | undefined> {
+    this.#checkReady("end");
+    const result = await this.#exclusively(options.signal, () => this.finish?.(reason, options.signal));
+    this.#phase = "done";
+    return result;
+  }
+
+  #checkReady(call: string): void {
+    check(this.#phase === "ready", () => `${this.name}.${call}: ${REFUSALS[this.#phase as keyof typeof REFUSALS]}`);
   }
 
   /**

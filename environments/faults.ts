@@ -9,9 +9,11 @@
 import { Rng } from "../engine/index.ts";
 import type {
   CallOptions,
+  EndResult,
   Environment,
   EnvironmentOptions,
   EnvironmentSpec,
+  OutsideEnd,
   StepInfo,
   StepResult,
 } from "./environment.ts";
@@ -108,6 +110,10 @@ class Faulty implements Environment {
     const { answerEntropy } = result.info;
     if (typeof answerEntropy !== "number") return { ...result, ...faulty };
     return { ...result, ...faulty, info: { ...result.info, answerEntropy: answerEntropy + this.#entropy } };
+  }
+
+  async end(reason: OutsideEnd, options?: CallOptions): Promise<EndResult | undefined> {
+    return this.world.end?.(reason, options);
   }
 
   close(): void {

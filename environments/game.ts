@@ -10,10 +10,12 @@ import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import {
   type Achievement,
+  type EndResult,
   type Environment,
   type EnvironmentSpec,
   type FamilyInfo,
   type NoviceMove,
+  type OutsideEnd,
   type ShownTurn,
   SingleUseEnvironment,
   type StepInfo,
@@ -102,6 +104,11 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   start(task: Task): State;
   /** Plays one action. Errors in its text are told by the observation; it never throws for them. */
   play(episode: Episode<F, Task, State>, action: string): Move<State> | Promise<Move<State>>;
+  /**
+   * How the episode counts that is ended from outside; the score of the ending is added to what was earned. Default, and
+   * if it is undefined: the game says nothing, and whoever plays it decides.
+   */
+  end?(episode: Episode<F, Task, State>, reason: OutsideEnd): Ending | undefined;
   /** The expert's next action. */
   expert(episode: Episode<F, Task, State>): string;
   /** The action of the random baseline, as `EnvironmentSpec` has it. */
@@ -241,6 +248,14 @@ export class GameEnvironment<
         ...info,
       },
     };
+  }
+
+  protected override finish(reason: OutsideEnd): EndResult | undefined {
+    const ending = this.rules.end?.(this.episode, reason);
+    if (ending === undefined) return undefined;
+    const { kind, score } = ending;
+    const info = { ...this.info, success: score === 1, score, ending: kind };
+    return { reward: score + this.#progress(true), info };
   }
 
   clone(seed?: number): GameEnvironment<F, Family, Task, State> {

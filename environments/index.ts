@@ -6,11 +6,13 @@
 
 export {
   type CallOptions,
+  type EndResult,
   type Environment,
   type EnvironmentOptions,
   type EnvironmentSpec,
   type Achievement,
   type NoviceMove,
+  type OutsideEnd,
   type ShownTurn,
 } from "./environment.ts";
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";

@@ -202,6 +202,7 @@ export class Experiment {
     },
   ): AsyncGenerator<StepReport> {
     const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery, gradShares } = this.preset.rl;
+    const { truncatedReward } = this.preset.rl;
     const { signal, reader, ...rest } = options;
     if (isYardstick(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
@@ -216,6 +217,7 @@ export class Experiment {
       iterations,
       ...(gradEvery === undefined ? {} : { gradEvery }),
       ...(gradShares === undefined ? {} : { gradShares }),
+      ...(truncatedReward === undefined ? {} : { truncatedReward }),
       // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and without
       // ECHO have the same metrics.
       ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),

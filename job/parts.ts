@@ -29,6 +29,7 @@ import { HINDSIGHT } from "../rl/tasks/hindsight.ts";
 import { IMITATE_EXPERT } from "../rl/tasks/imitateExpert.ts";
 import { PREDICTIONS } from "../rl/tasks/predictions.ts";
 import { REPLAY } from "../rl/tasks/replay.ts";
+import { TRUNCATED } from "../rl/tasks/truncated.ts";
 import { SFT_ROWS } from "../rl/train/supervised.ts";
 
 /** Options by name. */
@@ -111,6 +112,7 @@ export const LOOP = options("--set rl", {
     WHOLE,
   ),
   gradShares: flag(undefined, "whether each term's share of the gradient is measured in those steps; by default no"),
+  truncatedReward: TRUNCATED.fields.truncatedReward,
   groups: number(undefined, "number of tasks in a step", COUNT),
   groupSize: number(undefined, "number of episodes of each task", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),

@@ -5,6 +5,7 @@
 import type { EnvironmentOptions } from "../environments/index.ts";
 import type { WeightStorage } from "../nn/index.ts";
 import type { EpisodeFormat } from "../rl/episode/template.ts";
+import type { TruncatedReward } from "../rl/tasks/truncated.ts";
 import type { DataSettings } from "./data.ts";
 import type { MethodSettings } from "./objective.ts";
 import type { AdapterSettings } from "./parts.ts";
@@ -127,6 +128,8 @@ export interface Preset extends Tasks {
     readonly gradEvery?: number;
     /** Whether the share of each term in the gradient is measured in those steps, too. Default: no. */
     readonly gradShares?: boolean;
+    /** What an episode earns that was cut short. Default: the library's, `worst`. */
+    readonly truncatedReward?: TruncatedReward;
     /** The largest number of tokens in a micro-batch, padding included. Default: 1200. */
     readonly maxBatchTokens?: number;
     /** Whether blocks are computed again in the backward pass instead of being kept. Default: no. */

@@ -79,6 +79,8 @@ function readText(kind: Option<unknown>["kind"], text: string): Exclude<Value, S
       const [low, high, ...more] = text.split("..").map(numberOf);
       return low === undefined || high === undefined || more.length > 0 ? undefined : [low, high];
     }
+    case "number or word":
+      return numberOf(text) ?? text;
     default:
       return text;
   }
@@ -152,5 +154,6 @@ export function listSettings(): string {
 function allowedText({ kind, expected }: Option<unknown>): string {
   if (kind === "schedule") return expected.replace("a function of the step", "a schedule");
   if (kind === "bounds") return "LOW..HIGH or none";
+  if (kind === "number or word") return expected.replaceAll('"', "").replaceAll(/, | or /g, " | ");
   return typeof kind === "string" ? expected : kind.join(" | ");
 }

@@ -13,12 +13,13 @@ export type Settings = Readonly<Record<string, Readonly<Record<string, Value>>>>
 export function showSettings(rl: object, data: object = {}): string {
   const given = rl as Readonly<Record<string, Settings[string] | undefined>>;
   const { options = {}, kl, critic, importanceCorrection, reward, entropy, imitation, rolloutFilter } = given;
-  const { maskTruncated, trainObservations, dropConstantGroups, rewardFrom, expertsOnly, iterations } = given;
+  const { maskTruncated, trainObservations, dropConstantGroups, rewardFrom, expertsOnly, iterations, truncatedReward } =
+    given;
   const { advantage, loss } = rl as { readonly advantage?: string; readonly loss?: string };
   const { temperature, ...rest } = data as Readonly<Record<string, Settings[string] | undefined>>;
   const { reject: rejection, ...weighing } = (importanceCorrection ?? {}) as { readonly reject?: Settings[string] };
   const masks = { maskTruncated, trainObservations, dropConstantGroups };
-  const loop = { imitation, ...masks, rewardFrom, expertsOnly, iterations };
+  const loop = { imitation, ...masks, rewardFrom, expertsOnly, iterations, truncatedReward };
   const bonus = typeof entropy === "object" ? { entropy, rl: loop } : { rl: { entropy, ...loop } };
   const corrections = { importanceCorrection: weighing, rejection };
   const method = { ...options, kl, critic, ...corrections, rolloutFilter, reward, ...bonus };

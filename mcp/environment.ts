@@ -11,10 +11,12 @@ import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
 import { flag, inCode, number, options, type OptionsOf, REQUIRED, text } from "../engine/optionTable.ts";
 import {
+  type EndResult,
   type Environment,
   type EnvironmentOptions,
   type EnvironmentSpec,
   type FamilyInfo,
+  type OutsideEnd,
   SingleUseEnvironment,
   type StepInfo,
   type StepResult,
@@ -92,6 +94,11 @@ const MCP = options("mcp", {
     "a function",
     isFunction,
     REQUIRED,
+  ),
+  end: inCode<(episode: McpEpisode, reason: OutsideEnd) => McpReward | undefined | Promise<McpReward | undefined>>(
+    "is called instead of `reward` when a run ends the episode from outside; undefined: the run decides what it earns",
+    "a function",
+    isFunction,
   ),
   finish: text("answer", "the word that ends an episode, with the answer behind it; empty: there is none"),
   maxTurns: number(16, "actions until the episode ends", { integer: true, min: 1 }),
@@ -206,6 +213,19 @@ export class McpEnvironment extends SingleUseEnvironment {
     } catch (error) {
       this.#release();
       throw error;
+    }
+  }
+
+  protected override async finish(reason: OutsideEnd, signal?: AbortSignal): Promise<EndResult | undefined> {
+    const { end } = this.#rules;
+    if (!end) return undefined;
+    try {
+      const earned = await end(this.#episode(true, undefined, signal), reason);
+      if (earned === undefined) return undefined;
+      const { reward, info } = this.#result("", earned, true);
+      return { reward, info };
+    } finally {
+      this.#release();
     }
   }
 

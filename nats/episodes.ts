@@ -5,7 +5,7 @@
  */
 import { check } from "../engine/errors.ts";
 import type { WireRequest } from "../rl/async/messages.ts";
-import { hasFailed, isAgentToken, isTruncated, ROLES, STOP_REASONS, type Trajectory } from "../rl/episode/stream.ts";
+import { hasFailed, isAgentToken, returnOf, ROLES, STOP_REASONS, type Trajectory } from "../rl/episode/stream.ts";
 import { Fields, fromJson, isRecord, toJson } from "./json.ts";
 import { checkVersions, LIBRARY, PROTOCOL } from "./protocol.ts";
 
@@ -156,6 +156,7 @@ function trajectoryFrom(outcome: Fields, bytes: Uint8Array, from: number, tokens
     stepRewards: stepRewards as readonly number[],
     stopReason,
     masked: outcome.flag("masked"),
+    ...(outcome.any("scoredAtEnd") === true ? { scoredAtEnd: true } : {}),
     env: outcome.text("env"),
     task: outcome.text("task", 2 ** 20),
     seed: outcome.integer("seed"),
@@ -189,7 +190,7 @@ export function checkEpisode(
   check(T > 0 || masked, () => "episode: it has no tokens");
   check(masked === hasFailed(trajectory), () => `episode: masked is ${masked} after ${stopReason}`);
   check(stepRewards.length <= maxTurns, () => `episode: ${stepRewards.length} step rewards in ${maxTurns} turns`);
-  const sum = isTruncated(trajectory) ? 0 : stepRewards.reduce((a, b) => a + b, 0);
+  const sum = returnOf(trajectory);
   check(
     Object.is(sum, reward) || sum === reward,
     () => `episode: the reward ${reward} is not that of its steps, ${sum}`,

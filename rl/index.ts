@@ -9,6 +9,7 @@ export {
   type AppendOptions,
   emptyStream,
   isAgentToken,
+  isCutShort,
   isTruncated,
   type Role,
   ROLES,
@@ -154,6 +155,7 @@ export { paw, type PawOptions } from "./methods/world/paw.ts";
 // Data: temperatures, exploration, refills, help, predictions, hindsight, curricula, replay, filtered rollouts
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
+export { type TruncatedReward, withTruncatedReward } from "./tasks/truncated.ts";
 export {
   Exploration,
   type ExplorationOptions,

@@ -2,7 +2,7 @@
  * Groups and their statistics. The rollouts of one task are a group and are compared with each other. Statistics count
  * rollouts, not rows or tokens, and leave out rollouts whose reward is NaN.
  */
-import { outcomeOf, type Rollout, rolloutsOf, type Trajectory } from "./stream.ts";
+import { isTruncated, outcomeOf, type Rollout, rolloutRows, rolloutsOf, type Trajectory } from "./stream.ts";
 
 /** Items by key, in order of first appearance. */
 export function groupBy<T>(items: readonly T[], keyOf: (item: T) => number | string): T[][] {
@@ -54,4 +54,16 @@ export const scorableOutcomes = (rollouts: readonly Rollout[]): number[] =>
 export function rowsWithoutSpread(trajectories: readonly Trajectory[]): Set<number> {
   const constant = groupsOf(rolloutsOf(trajectories)).filter((group) => isWithoutSpread(scorableOutcomes(group)));
   return new Set(constant.flatMap((group) => group.flatMap((rollout) => rollout.rows)));
+}
+
+/** The rows of rollouts that ran out of tokens. */
+export const truncatedRows = (trajectories: readonly Trajectory[]): Set<number> =>
+  new Set(
+    rolloutRows(trajectories).flatMap((rows) => (rows.some((row) => isTruncated(trajectories[row]!)) ? rows : [])),
+  );
+
+/** The trajectories, of which those that ran out of tokens cannot be scored: no statistics count them. */
+export function withoutTruncated(trajectories: readonly Trajectory[]): readonly Trajectory[] {
+  const cut = truncatedRows(trajectories);
+  return trajectories.map((t, row) => (cut.has(row) ? { ...t, reward: NaN } : t));
 }

@@ -34,6 +34,13 @@ export type StopReason = (typeof STOP_REASONS)[number];
 export const isTruncated = ({ stopReason }: { readonly stopReason: StopReason }): boolean =>
   stopReason === "max_tokens" || stopReason === "context_overflow";
 
+/**
+ * Whether what the agent wrote ended the episode before the environment could judge it: it ran out of tokens, or a
+ * strict template found no action.
+ */
+export const isCutShort = ({ stopReason }: { readonly stopReason: StopReason }): boolean =>
+  isTruncated({ stopReason }) || stopReason === "parse_error";
+
 const FAILED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "aborted"]);
 
 /**
@@ -59,7 +66,8 @@ export interface TokenStream {
   readonly versions: number[];
   /**
    * Whether a world model may be trained on a token: true for the tokens of an answer, false for warnings of the
-   * harness.
+   * harness. Where an answer was cut, its marker is such a warning; the token right behind the gap, which nobody can
+   * predict, is none either.
    */
   readonly targets: boolean[];
 }
@@ -83,8 +91,8 @@ export interface AppendOptions {
   readonly oldLogProbs?: readonly number[];
   readonly temperature?: number;
   readonly versions?: readonly number[];
-  /** Whether observation tokens may be world-model targets. Default true. */
-  readonly target?: boolean;
+  /** Whether observation tokens may be world-model targets: all of them, or one by one. Default true. */
+  readonly target?: boolean | readonly boolean[];
 }
 
 /** Appends tokens of one role and turn. */
@@ -106,7 +114,7 @@ export function append(
     stream.oldLogProbs.push(oldLogProbs?.[i] ?? 0);
     stream.temperatures.push(temperature);
     stream.versions.push(versions?.[i] ?? -1);
-    stream.targets.push(role === "observation" && target);
+    stream.targets.push(role === "observation" && (typeof target === "boolean" ? target : target[i]!));
   });
 }
 
@@ -115,13 +123,21 @@ export interface Trajectory {
   readonly stream: TokenStream;
   /** Episodes of the same task share this number; advantages compare them with each other. */
   readonly group: number;
-  /** The return of the episode; 0 if it ran out of tokens, NaN if it could not be scored. */
+  /**
+   * The return of the episode, NaN if it could not be scored. As played it is `returnOf`; of an episode that was cut
+   * short training makes what `truncatedReward` says, and a `reward` function makes it anew.
+   */
   readonly reward: number;
-  /** The reward of each step of the environment, in order. */
+  /**
+   * The reward of each step of the environment, in order. What it says of an end from outside is in that of the last
+   * turn, which may have no answer.
+   */
   readonly stepRewards: readonly number[];
   readonly stopReason: StopReason;
   /** True: nothing of the episode is trained, because the environment failed or the run was stopped. */
   readonly masked: boolean;
+  /** True: the environment was told of the end from outside and scored it, so that no option says what that earns. */
+  readonly scoredAtEnd?: boolean;
   readonly env: string;
   readonly task: string;
   readonly seed: number;
@@ -150,6 +166,17 @@ export interface Trajectory {
    */
   readonly greedyReward?: number;
 }
+
+/** Σ of the step rewards: what the environment has paid. */
+export const paid = ({ stepRewards }: Pick<Trajectory, "stepRewards">): number =>
+  stepRewards.reduce((a, b) => a + b, 0);
+
+/**
+ * The return of an episode as it was played: what the environment has paid, but not more than 0 if it was cut short and
+ * the environment has not scored that. Rewards of 0 or 1 at the end make it 0 then (arXiv 2605.24517).
+ */
+export const returnOf = (episode: Pick<Trajectory, "stepRewards" | "stopReason" | "scoredAtEnd">): number =>
+  isCutShort(episode) && !episode.scoredAtEnd ? Math.min(0, paid(episode)) : paid(episode);
 
 /**
  * The outcome of an episode: its return without shaping. Success, and whether the episodes of a group differ, are
@@ -220,7 +247,9 @@ function rolloutOf(rows: readonly number[], trajectories: readonly Trajectory[])
 /**
  * The reward of each turn of the environment, from turn 0 on; they sum to the return. Turns whose action was given (by
  * an expert or by exploration) are among them. The policy's last turn also gets the difference between the return and
- * the sum of the step rewards (shaping, or a truncation).
+ * the sum of the step rewards (shaping, or the end of an episode that was cut short). Where such an episode has a return
+ * above what it has paid, the last turn gets all of it, and the others nothing: its costs are void (`truncatedReward`),
+ * and the tokens that ran out of room must not be praised for them.
  */
 export function rewardsOfTurns(
   { tokens, first, rows, reward }: Rollout,
@@ -236,6 +265,8 @@ export function rewardsOfTurns(
   }
   const rewards = Array.from({ length: turns }, (_, turn) => first.stepRewards[turn] ?? 0);
   const rest = reward - rewards.reduce((a, b) => a + b, 0);
+  const isVoid = rest > 0 && isCutShort(first) && !first.scoredAtEnd && first.rewardParts === undefined;
+  if (isVoid) return rewards.map((_, turn) => (turn === last ? reward : 0));
   // A difference that is only rounding, as between 0.1 + 0.2 and 0.3, is not a reward.
   if (Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward))) rewards[last]! += rest;
   return rewards;

@@ -17,6 +17,12 @@ import { append, type AppendOptions, type Role, type TokenStream } from "./strea
 export const SPECIAL_TOKENS = ["<|task|>", "<|act|>", "<|obs|>", "<|end|>", "<|pad|>"] as const;
 const TRUNCATED = " … ";
 
+/** The tokens of an answer, and which of them a world model may be trained on (`TokenStream.targets`). */
+export interface AnswerTokens {
+  readonly ids: readonly number[];
+  readonly targets: readonly boolean[];
+}
+
 /** The text around the parts of an episode. Names of special tokens in it are these tokens. */
 export interface EpisodeFormat {
   /** Before and behind the task. A system prompt and the descriptions of tools are part of what stands before. */
@@ -229,33 +235,43 @@ export class Template {
   }
 
   /**
-   * Appends an answer (ids from `encodeObservation`), an optional warning of the harness, and the tag that asks for the
-   * next action, unless this is the last answer. Answers belong to the turn of the action that they answer.
+   * Appends an answer (of `encodeObservation`, or tokens that are an answer as a whole), an optional warning of the
+   * harness, and the tag that asks for the next action, unless this is the last answer. Answers belong to the turn of
+   * the action that they answer.
    */
-  appendObservation(stream: TokenStream, turn: number, ids: readonly number[], warning = "", last = false): void {
+  appendObservation(
+    stream: TokenStream,
+    turn: number,
+    answer: AnswerTokens | readonly number[],
+    warning = "",
+    last = false,
+  ): void {
     const [before, behind] = this.#observation;
     append(stream, "scaffold", turn, before);
-    append(stream, "observation", turn, ids);
+    if ("ids" in answer) append(stream, "observation", turn, answer.ids, { target: answer.targets });
+    else append(stream, "observation", turn, answer);
     if (warning !== "") append(stream, "observation", turn, this.tokenizer.encode(warning), { target: false });
     append(stream, "scaffold", turn, last ? behind : [...behind, ...this.#action]);
   }
 
   /**
    * The tokens of an answer, as they are between those of the format: a text that begins with a space, say, is cut as
-   * in the whole. If there are more than `maxTokens`, a marker replaces those in the middle.
+   * in the whole. If there are more than `maxTokens`, a marker replaces those in the middle. The world has not written
+   * it, and nothing says what stands behind the gap: neither the marker's tokens nor the next one are targets.
    */
-  encodeObservation(text: string, maxTokens: number): number[] {
+  encodeObservation(text: string, maxTokens: number): AnswerTokens {
     // What is far too long is not read whole: the middle goes anyway, and ten megabytes take a tokenizer seconds.
     const most = LETTERS_PER_TOKEN * Math.max(maxTokens, 64);
     const isLong = text.length > 2 * most;
     const ids = this.#encodeAnswer(isLong ? text.slice(0, most) + text.slice(-most) : text);
-    if (!isLong && ids.length <= maxTokens) return ids;
+    if (!isLong && ids.length <= maxTokens) return { ids, targets: ids.map(() => true) };
     const marker = this.tokenizer.encode(TRUNCATED);
     const room = Math.max(0, maxTokens - marker.length);
     const head = Math.ceil(room / 2);
     const tail = room - head;
     const rest = ids.slice(Math.max(ids.length - tail, head));
-    return [...ids.slice(0, head), ...marker, ...rest].slice(0, maxTokens);
+    const cut = [...ids.slice(0, head), ...marker, ...rest].slice(0, maxTokens);
+    return { ids: cut, targets: cut.map((_, t) => t < head || t > head + marker.length) };
   }
 
   #encodeAnswer(text: string): number[] {

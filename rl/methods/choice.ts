@@ -140,7 +140,10 @@ export const METHOD = options("method", {
     undefined,
     "whether groups without spread are left out of the denominators; by default the preset's (DAPO: true)",
   ),
-  maskTruncated: flag(false, "whether rollouts that ran out of tokens are left out of the policy term"),
+  maskTruncated: flag(
+    false,
+    "whether rollouts that ran out of tokens are left out of the policy term and of all statistics of rewards",
+  ),
   trainObservations: flag(
     false,
     "a mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, " +

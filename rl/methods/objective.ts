@@ -97,9 +97,9 @@ export interface Objective {
    */
   readonly rolloutFilter?: RolloutFilter;
   /**
-   * Whether rollouts that ran out of tokens are left out of the policy term and its denominators (TRL's
-   * `mask_truncated_completions`), because their reward of 0 does not judge what was written. They still count in the
-   * statistics of their group, and world models still learn from them.
+   * Whether rollouts that ran out of tokens are left out of the policy term, its denominators, and all statistics of
+   * rewards, as if they could not be scored. World models still learn from them. TRL's `mask_truncated_completions`
+   * leaves them in the statistics of their group, where their return pushes the others up or down.
    */
   readonly maskTruncated?: boolean;
   /**

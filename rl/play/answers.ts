@@ -5,7 +5,7 @@
  */
 import { check, WorldgradError } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
-import type { StepInfo, StepResult } from "../../environments/index.ts";
+import type { EndResult, StepInfo, StepResult } from "../../environments/index.ts";
 
 /** One such task is an episode that is masked; where no task fits, the rollout is set up wrongly (`Player.run`). */
 export class TaskTooLong extends WorldgradError {}
@@ -22,29 +22,58 @@ export function checkTask(who: string, task: unknown): string {
   return task;
 }
 
+type Part = (name: string, expected: string, value: unknown, fits: boolean) => void;
+
+const partsOf =
+  (where: string): Part =>
+  (name, expected, value, fits) =>
+    check(fits, () => `${where}: expected ${name} to be ${expected}, got ${showValue(value)}`);
+
+/** NaN is allowed: it says that the episode cannot be scored. */
+const checkReward = (part: Part, reward: unknown): void =>
+  part("reward", "a number that is not infinite", reward, typeof reward === "number" && Math.abs(reward) !== Infinity);
+
+function checkInfo(part: Part, info: unknown): StepInfo {
+  part("info", "an object", info, typeof info === "object" && info !== null);
+  const entries = Object.entries(info as Readonly<Record<string, number | string | boolean>>);
+  for (const [key, value] of entries) {
+    const fits = ["number", "string", "boolean"].includes(typeof value);
+    part(`info.${key}`, "a number, a string or a boolean", value, fits);
+  }
+  return Object.fromEntries(entries);
+}
+
 /**
  * The answer as a plain object of its own.
  * @throws WorldgradError naming the part that is not what the contract says
  */
 export function checkAnswer(who: string, answer: unknown): StepResult {
-  const part = (name: string, expected: string, value: unknown, fits: boolean): void =>
-    check(fits, () => `${who}.step: expected ${name} to be ${expected}, got ${showValue(value)}`);
+  const part = partsOf(`${who}.step`);
   part("the answer", "{ observation, reward, done, info }", answer, typeof answer === "object" && answer !== null);
   const { observation, reward, done, info } = answer as Readonly<Record<keyof StepResult, unknown>>;
   part("observation", "a string", observation, typeof observation === "string");
-  // NaN is allowed: it says that the episode cannot be scored.
-  const isReward = typeof reward === "number" && Math.abs(reward) !== Infinity;
-  part("reward", "a number that is not infinite", reward, isReward);
+  checkReward(part, reward);
   part("done", "true or false", done, typeof done === "boolean");
-  part("info", "an object", info, typeof info === "object" && info !== null);
-  return { observation: observation as string, reward: reward as number, done: done as boolean, info: checkInfo(info) };
+  return {
+    observation: observation as string,
+    reward: reward as number,
+    done: done as boolean,
+    info: checkInfo(part, info),
+  };
+}
 
-  function checkInfo(told: unknown): StepInfo {
-    const entries = Object.entries(told as object);
-    for (const [key, value] of entries) {
-      const fits = ["number", "string", "boolean"].includes(typeof value);
-      part(`info.${key}`, "a number, a string or a boolean", value, fits);
-    }
-    return Object.fromEntries(entries);
-  }
+/**
+ * What an environment says of an end from outside, as a plain object of its own.
+ * @throws WorldgradError naming the part that is not what the contract says
+ */
+export function checkEnd(who: string, said: unknown): EndResult {
+  const part = partsOf(`${who}.end`);
+  if (said === undefined) return {};
+  part("the answer", "{ reward, info } or undefined", said, typeof said === "object" && said !== null);
+  const { reward, info } = said as Readonly<Record<keyof EndResult, unknown>>;
+  if (reward !== undefined) checkReward(part, reward);
+  return {
+    ...(reward === undefined ? {} : { reward: reward as number }),
+    ...(info === undefined ? {} : { info: checkInfo(part, info) }),
+  };
 }

@@ -5,9 +5,10 @@
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
-import { emptyStream, type Trajectory } from "../episode/stream.ts";
+import { emptyStream, returnOf, type StopReason, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
-import { checkAnswer, checkTask, mostLetters } from "./answers.ts";
+import { checkAnswer, checkEnd, checkTask, mostLetters } from "./answers.ts";
+import { addEnd } from "./episode.ts";
 
 /** Limits of a scripted episode (`playScripted`, `demonstrate`), and the thoughts to write before its actions. */
 export interface DemonstrationOptions {
@@ -43,6 +44,7 @@ export async function playScripted(
   let task = "";
   let info: Trajectory["info"] = {};
   let [done, isTooLong] = [false, false];
+  let end: Pick<Trajectory, "scoredAtEnd"> = {};
   try {
     task = checkTask(spec.name, await env.reset(seed));
     const most = mostLetters(maxTokens);
@@ -59,15 +61,30 @@ export async function playScripted(
       const result = checkAnswer(spec.name, await env.step(action));
       ({ done, info } = result);
       stepRewards.push(result.reward);
-      const ids = template.encodeObservation(result.observation, maxObservationTokens);
-      template.appendObservation(stream, turn, ids, "", done || turn + 1 === maxTurns);
+      const answer = template.encodeObservation(result.observation, maxObservationTokens);
+      template.appendObservation(stream, turn, answer, "", done || turn + 1 === maxTurns);
+    }
+    if (!done && !isTooLong && env.end) {
+      ({ info, ...end } = addEnd(checkEnd(spec.name, await env.end("max_turns")), stream, stepRewards, info));
     }
   } finally {
     env.close?.();
   }
-  const reward = stepRewards.reduce((a, b) => a + b, 0);
-  const stopReason = done ? "completed" : isTooLong ? "context_overflow" : "max_turns";
-  return { stream, group: seed, reward, stepRewards, stopReason, masked: false, env: spec.name, task, seed, info };
+  const stopReason: StopReason = done ? "completed" : isTooLong ? "context_overflow" : "max_turns";
+  const reward = returnOf({ stepRewards, stopReason, ...end });
+  return {
+    stream,
+    group: seed,
+    reward,
+    stepRewards,
+    stopReason,
+    masked: false,
+    ...end,
+    env: spec.name,
+    task,
+    seed,
+    info,
+  };
 }
 
 /**

@@ -4,14 +4,21 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { SampledToken } from "../../nn/index.ts";
-import { checkAnswer, checkTask, mostLetters, TaskTooLong } from "./answers.ts";
+import { checkAnswer, checkEnd, checkTask, mostLetters, TaskTooLong } from "./answers.ts";
 import { answerWithin } from "./deadline.ts";
-import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../../environments/index.ts";
+import type {
+  EndResult,
+  Environment,
+  EnvironmentOptions,
+  EnvironmentSpec,
+  OutsideEnd,
+  StepResult,
+} from "../../environments/index.ts";
 import {
   append,
   emptyStream,
   hasFailed,
-  isTruncated,
+  returnOf,
   type StopReason,
   type TokenStream,
   type Trajectory,
@@ -70,12 +77,32 @@ export function appendAnswer(
 ): StopReason | null {
   const { template, maxTurns, maxTokens, maxObservationTokens } = limits;
   const isLast = done || turn + 1 >= maxTurns;
-  const ids = template.encodeObservation(observation, maxObservationTokens);
+  const answer = template.encodeObservation(observation, maxObservationTokens);
   // If the episode goes on, room is needed for at least one token.
-  const needed = ids.length + template.tokensAroundAnswer(isLast) + (isLast ? 0 : 1);
+  const needed = answer.ids.length + template.tokensAroundAnswer(isLast) + (isLast ? 0 : 1);
   if (stream.ids.length + needed > maxTokens) return done ? "completed" : "context_overflow";
-  template.appendObservation(stream, turn, ids, "", isLast);
+  template.appendObservation(stream, turn, answer, "", isLast);
   return !isLast ? null : done ? "completed" : "max_turns";
+}
+
+/** Whether an environment that has not ended the episode itself has to be told of this end. */
+const isOutside = (stop: StopReason | null): stop is OutsideEnd =>
+  stop === "max_turns" || stop === "max_tokens" || stop === "context_overflow" || stop === "parse_error";
+
+/**
+ * Adds what an environment says of an end from outside: to the reward of the last turn that has tokens, and to the info.
+ * @param rewards of the steps so far; changed in place
+ * @returns what the trajectory says of it
+ */
+export function addEnd(
+  { reward, info }: EndResult,
+  { turns }: TokenStream,
+  rewards: number[],
+  known: Trajectory["info"],
+): Pick<Trajectory, "info" | "scoredAtEnd"> {
+  const turn = turns.at(-1)!;
+  if (reward !== undefined) rewards[turn] = (rewards[turn] ?? 0) + reward;
+  return { info: { ...known, ...info }, ...(reward === undefined ? {} : { scoredAtEnd: true }) };
 }
 
 /** A live episode: its environment, its tokens so far, and the unfinished action. */
@@ -95,6 +122,7 @@ export class Episode {
   #taskText = "";
   #turn = 0;
   #info: Trajectory["info"] = {};
+  #isScoredAtEnd = false;
   #action: number[] = [];
   #logProbs: number[] = [];
   #versions: number[] = [];
@@ -126,6 +154,7 @@ export class Episode {
     this.#taskText = task;
     this.#info = this.#env.info ?? {};
     await this.#force();
+    await this.tell();
     this.task = [...this.stream.ids];
     this.pending = [...this.task];
   }
@@ -173,6 +202,7 @@ export class Episode {
     if (text === undefined) this.stop = "parse_error";
     else await this.#step(text);
     await this.#force();
+    await this.tell();
     // The model has drawn the action's last token but not read it yet.
     this.pending = [action.at(-1)!, ...this.stream.ids.slice(before)];
   }
@@ -205,8 +235,28 @@ export class Episode {
     this.#turn++;
   }
 
+  /** Whether the environment wants to hear of the end of this episode, which it has not ended itself. */
+  get isToBeTold(): boolean {
+    return isOutside(this.stop) && this.#env.end !== undefined;
+  }
+
+  /** Tells the environment if the episode was ended from outside. If that fails, the episode ends as if a step had. */
+  async tell(): Promise<void> {
+    const { stop } = this;
+    if (!isOutside(stop) || this.#env.end === undefined) return;
+    const said = await this.#guarded(async (signal) =>
+      checkEnd(this.#env.name, await this.#env.end!(stop, { signal })),
+    );
+    if (said === null) return;
+    const { info, scoredAtEnd = false } = addEnd(said, this.stream, this.#rewards, this.#info);
+    this.#info = info;
+    this.#isScoredAtEnd = scoredAtEnd;
+  }
+
   /** Calls the environment within its time limit. If that fails, the stop reason is set and the result is `null`. */
-  async #guarded<R extends string | StepResult>(call: (signal: AbortSignal) => Promise<R>): Promise<R | null> {
+  async #guarded<R extends string | StepResult | EndResult>(
+    call: (signal: AbortSignal) => Promise<R>,
+  ): Promise<R | null> {
     const { timeout, signal } = this.#limits;
     const answer = await answerWithin(call, { timeout, signal, who: this.#env.name });
     if ("result" in answer) return answer.result;
@@ -223,15 +273,17 @@ export class Episode {
 
   /** The episode as it ended. */
   trajectory(): Trajectory {
-    const stop = this.stop!;
+    const stopReason = this.stop!;
+    const stepRewards = this.#rewards;
+    const scoredAtEnd = this.#isScoredAtEnd;
     return {
       stream: this.stream,
       group: this.request.group,
-      // A truncated episode is trained on, with reward 0 (arXiv 2605.24517).
-      reward: isTruncated({ stopReason: stop }) ? 0 : this.#rewards.reduce((a, b) => a + b, 0),
-      stepRewards: this.#rewards,
-      stopReason: stop,
-      masked: hasFailed({ stopReason: stop }),
+      reward: returnOf({ stepRewards, stopReason, scoredAtEnd }),
+      stepRewards,
+      stopReason,
+      masked: hasFailed({ stopReason }),
+      ...(scoredAtEnd ? { scoredAtEnd } : {}),
       env: this.request.spec.name,
       task: this.#taskText,
       seed: this.request.seed,

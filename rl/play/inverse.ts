@@ -19,14 +19,18 @@ export interface Seen {
 
 const BETWEEN = "\n~\n";
 
-/** The tokens of an episode's actions and answers, by turn. */
-function turnsOf({ stream }: Trajectory): { readonly action: number[]; readonly answer: number[] }[] {
-  const turns: { action: number[]; answer: number[] }[] = [];
+/** The tokens of an episode's actions and answers, by turn, and which of the latter are targets. */
+function turnsOf({
+  stream,
+}: Trajectory): { readonly action: number[]; readonly answer: number[]; readonly targets: boolean[] }[] {
+  const turns: { action: number[]; answer: number[]; targets: boolean[] }[] = [];
   stream.ids.forEach((id, t) => {
     const role = stream.roles[t]!;
     if (role !== "action" && role !== "observation") return;
-    const turn = (turns[stream.turns[t]!] ??= { action: [], answer: [] });
-    (role === "action" ? turn.action : turn.answer).push(id);
+    const turn = (turns[stream.turns[t]!] ??= { action: [], answer: [], targets: [] });
+    if (role === "action") return void turn.action.push(id);
+    turn.answer.push(id);
+    turn.targets.push(stream.targets[t]!);
   });
   return turns;
 }
@@ -96,7 +100,8 @@ export function relabelled(episode: Trajectory, labels: readonly string[], templ
   const kept = [...turns.keys()].filter((k) => k + 1 === turns.length || texts[k] === "" || texts[k] !== texts[k - 1]);
   kept.forEach((k, turn) => {
     template.appendAction(stream, turn, labels[k]!);
-    template.appendObservation(stream, turn, turns[k]!.answer, "", turn + 1 === kept.length);
+    const { answer: ids, targets } = turns[k]!;
+    template.appendObservation(stream, turn, { ids, targets }, "", turn + 1 === kept.length);
   });
   return { ...episode, stream };
 }

@@ -178,6 +178,9 @@ export class Player {
           this.#decoder.truncate(row, episode.stream.ids.length - 1);
           this.#ready.delete(seat);
           this.#acted.push(seat);
+        } else if (episode.isToBeTold) {
+          this.#ready.delete(seat);
+          this.#await(seat, episode.tell());
         } else if (episode.stop !== null) this.#end(seat);
       });
     };

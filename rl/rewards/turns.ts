@@ -8,7 +8,7 @@ import type { Template } from "../episode/template.ts";
 /** A turn of an episode as text: the action that the environment got, and its answer. */
 export interface Turn {
   readonly action: string;
-  /** What the environment answered, without warnings of the harness. */
+  /** What the environment answered, as the agent read it: of one that was cut, with the marker; no warning behind it. */
   readonly observation: string;
   /** The number of tokens that the model sampled for the action. */
   readonly tokens: number;
@@ -21,7 +21,9 @@ export function turnsOf({ stream }: Trajectory, template: Template): Turn[] {
     const idsWhere = (belongs: (t: number) => boolean): number[] =>
       stream.ids.filter((_id, t) => stream.turns[t] === turn && belongs(t));
     const action = idsWhere((t) => isAgentToken(stream.roles[t]!));
-    const observation = idsWhere((t) => stream.roles[t] === "observation" && stream.targets[t]!);
+    // A warning stands behind the last target, the marker of a cut answer before it.
+    const end = stream.targets.findLastIndex((isTarget, t) => isTarget && stream.turns[t] === turn);
+    const observation = idsWhere((t) => stream.roles[t] === "observation" && t <= end);
     return {
       action: template.actionText(action),
       observation: template.tokenizer.decode(observation),

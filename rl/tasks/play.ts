@@ -23,9 +23,15 @@ import { successRate } from "../episode/outcomes.ts";
 import type { ReplayBuffer } from "./replay.ts";
 import { type Exploration, forcedShare } from "./exploration.ts";
 import { checkRewards, rewarded, rewardMetrics, type RewardOptions } from "./scoring.ts";
+import { TRUNCATED, type TruncatedReward, withTruncatedReward } from "./truncated.ts";
 
 /** Options that change the data of a step. They can be combined, and all are off by default. */
 export interface DataOptions extends RewardOptions {
+  /**
+   * What an episode earns that ran out of tokens, or in which a strict template found no action; default `worst`, twice
+   * the lowest return of its group, or 0 if none is negative. A `reward` function gets the episode with this return.
+   */
+  readonly truncatedReward?: TruncatedReward;
   /** The sampling temperature at each step, in place of `rollout.temperature`. */
   readonly temperature?: Schedule;
   /** ε-tool exploration. */
@@ -50,6 +56,7 @@ export interface DataOptions extends RewardOptions {
 }
 /** All keys of `DataOptions`. */
 export const DATA_KEYS = [
+  "truncatedReward",
   "reward",
   "rewardLimits",
   "temperature",
@@ -122,6 +129,7 @@ export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "r
   if (expertPrefix) EXPERT_PREFIX.read(expertPrefix);
   if (hindsight) HINDSIGHT.read(hindsight);
   if (imitateExpert) IMITATE_EXPERT.read(imitateExpert);
+  TRUNCATED.read({ truncatedReward: options.truncatedReward });
   checkRewards(options);
 }
 
@@ -162,15 +170,13 @@ export async function playPart(
   { first, count, again }: PartOptions = { first: 0, count: options.groups },
   playEpisodes: PlayEpisodes = (asked, how) => rollout(options.model, options.template, asked, how),
 ): Promise<PlayedPart> {
-  const { exploration, dynamicSampling, expertPrefix, rng } = options;
+  const { exploration, dynamicSampling, expertPrefix, rng, truncatedReward } = options;
   const sampling = samplingOf(options, step);
   const isStopped = (): boolean => sampling.signal?.aborted ?? false;
-  const play = async (asked: readonly EpisodeRequest[]): Promise<readonly Trajectory[]> =>
-    rewarded(
-      options,
-      await playEpisodes(exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling),
-      sampling.signal,
-    );
+  const play = async (asked: readonly EpisodeRequest[]): Promise<readonly Trajectory[]> => {
+    const played = await playEpisodes(exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling);
+    return rewarded(options, withTruncatedReward(played, truncatedReward), sampling.signal);
+  };
 
   const requests: EpisodeRequest[] = [];
   const choices = new Map<number, TaskChoice>(again?.choices);
@@ -193,8 +199,17 @@ export async function playPart(
 
 /** Joins the parts of a step and tells the curriculum their outcomes. */
 export function finishStep(options: PlayOptions, step: number, parts: readonly PlayedPart[]): PlayedStep {
-  const { exploration, temperature, curriculum } = options;
-  const { requests, trajectories, choices, prefixed, metrics } = parts.length === 1 ? parts[0]! : joined(step, parts);
+  const { exploration, temperature, curriculum, truncatedReward } = options;
+  const {
+    requests,
+    trajectories: played,
+    choices,
+    prefixed,
+    metrics,
+  } = parts.length === 1 ? parts[0]! : joined(step, parts);
+  // Parts were scored one by one: a group without an end of its own is compared with the whole step only here. A
+  // `reward` function has had the last word.
+  const trajectories = options.reward ? played : withTruncatedReward(played, truncatedReward);
   const sampling = samplingOf(options, step);
   // A step that was stopped is not learnt from, so the curriculum must not remember it.
   if (curriculum && !sampling.signal?.aborted) curriculum.observe(outcomesOf(trajectories, choices));

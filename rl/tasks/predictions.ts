@@ -75,7 +75,11 @@ export async function predictAnswers(
   version: number,
 ): Promise<Predictions> {
   const { perStep, size, threshold } = PREDICTIONS.read(given);
-  const isUsable = ({ episode, length }: AnswerPlace): boolean => length > 0 && !episodes[episode]!.masked;
+  // Where an answer was cut, nobody can know what the marker stands for.
+  const isUsable = ({ episode, start, length }: AnswerPlace): boolean =>
+    length > 0 &&
+    !episodes[episode]!.masked &&
+    episodes[episode]!.stream.targets.slice(start, start + length).every(Boolean);
   const answers = answerPlaces(template, episodes).filter(isUsable);
   const places = rng.split("places").shuffle(answers).slice(0, perStep);
   if (places.length === 0) return { trajectories: [], metrics: {} };

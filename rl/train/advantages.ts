@@ -1,6 +1,6 @@
 /** Advantages of a step: from the rewards of the episodes to one number for each of the agent's tokens. */
 import { check } from "../../engine/errors.ts";
-import { fracWithoutSpread } from "../episode/groups.ts";
+import { fracWithoutSpread, withoutTruncated } from "../episode/groups.ts";
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Advantages } from "../methods/advantages/index.ts";
 import { klEstimate } from "../methods/losses/kl.ts";
@@ -23,12 +23,13 @@ export interface StepAdvantages extends Advantages {
  */
 export function advantagesOf(
   objective: Objective,
-  trajectories: readonly Trajectory[],
+  played: readonly Trajectory[],
   step: number,
   statistics: TokenStatistics = {},
 ): StepAdvantages {
-  const { advantage, kl: penalty, rewardFrom = 0 } = objective;
+  const { advantage, kl: penalty, rewardFrom = 0, maskTruncated } = objective;
   checkObjective(objective);
+  const trajectories = maskTruncated ? withoutTruncated(played) : played;
   check(trajectories.length > 0, () => "advantagesOf: the list of episodes is empty");
   const shaped = penalty?.in === "reward" ? withKlInReward(objective, trajectories, statistics) : { trajectories };
   const { perToken, returns, fracRewardZeroStd } = advantage.estimate(shaped.trajectories, statistics);

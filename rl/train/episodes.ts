@@ -15,6 +15,7 @@ import type { DataOptions, PlayedStep, PlayEpisodes, PlayOptions } from "../task
 import { predictAnswers } from "../tasks/predictions.ts";
 import { type ReplayBuffer, withReplayed } from "../tasks/replay.ts";
 import { rewarded } from "../tasks/scoring.ts";
+import { withTruncatedReward } from "../tasks/truncated.ts";
 import type { PackOptions } from "./pack.ts";
 import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
@@ -122,11 +123,12 @@ export async function withBaseline(
   { requests, trajectories }: Pick<PlayedStep, "requests" | "trajectories">,
   playEpisodes: PlayEpisodes,
 ): Promise<readonly Trajectory[]> {
-  const { objective, groupSize, rollout } = options;
+  const { objective, groupSize, rollout, truncatedReward } = options;
   if (!objective.advantage.greedyBaseline) return trajectories;
   const first = requests.filter((_, e) => e % groupSize === 0);
   const again = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
-  const greedy = await rewarded(options, await playEpisodes(again, { ...rollout, temperature: 0 }), rollout.signal);
+  const played = await playEpisodes(again, { ...rollout, temperature: 0 });
+  const greedy = await rewarded(options, withTruncatedReward(played, truncatedReward), rollout.signal);
   const rewardOf = new Map(greedy.map((t) => [t.group, t.masked ? NaN : t.reward]));
   return trajectories.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
 }

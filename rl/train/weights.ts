@@ -3,9 +3,9 @@
  * (denominators, selections, what a policy loss computes over all tokens) is settled here, before the step is split
  * into micro-batches.
  */
-import { rowsWithoutSpread } from "../episode/groups.ts";
+import { rowsWithoutSpread, truncatedRows, withoutTruncated } from "../episode/groups.ts";
 import { succeeded } from "../episode/outcomes.ts";
-import { isAgentToken, isTruncated, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
+import { isAgentToken, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { aggregationWeights } from "../methods/aggregation.ts";
 import { type Columns, rowOf, type TokenRow, withColumns } from "../methods/columns.ts";
 import { rowsFilteredOut } from "../methods/filter.ts";
@@ -114,16 +114,13 @@ function carriedOn(advantages: Float64Array, { stream: { roles } }: Trajectory):
 /** Rows that the policy term and its denominators leave out. */
 function rowsLeftOut(objective: Objective, trajectories: readonly Trajectory[]): ReadonlySet<number> {
   const { dropConstantGroups, rolloutFilter, maskTruncated } = objective;
+  const judged = maskTruncated ? withoutTruncated(trajectories) : trajectories;
   return new Set([
-    ...(dropConstantGroups ? rowsWithoutSpread(trajectories) : []),
-    ...(rolloutFilter ? rowsFilteredOut(trajectories, rolloutFilter) : []),
+    ...(dropConstantGroups ? rowsWithoutSpread(judged) : []),
+    ...(rolloutFilter ? rowsFilteredOut(judged, rolloutFilter) : []),
     ...(maskTruncated ? truncatedRows(trajectories) : []),
   ]);
 }
-
-/** The rows of rollouts that ran out of tokens. */
-const truncatedRows = (trajectories: readonly Trajectory[]): number[] =>
-  rolloutRows(trajectories).flatMap((rows) => (rows.some((row) => isTruncated(trajectories[row]!)) ? rows : []));
 
 // These are loops over tokens and not `map` with a closure: a JavaScript engine would compile the closures anew in
 // every step (docs/log.md).

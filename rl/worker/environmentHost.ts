@@ -2,8 +2,8 @@
  * The page's half of an environment that lives in the page (pageEnvironment.ts): it plays the episodes that the worker
  * asks for. It imports types only, so that a page need not load the library.
  */
-import type { Environment, EnvironmentSpec, StepResult } from "../../environments/index.ts";
-import { type Answered, type EnvironmentCall, failureOf } from "./messages.ts";
+import type { Environment, EnvironmentSpec } from "../../environments/index.ts";
+import { type Answered, type EnvironmentCall, failureOf, type PageAnswer } from "./messages.ts";
 
 /** Live episodes of an environment, by number. */
 export class EnvironmentHost {
@@ -15,7 +15,7 @@ export class EnvironmentHost {
   }
 
   /** Does what the worker asks. @returns undefined where nothing is to be answered */
-  async answer(call: EnvironmentCall): Promise<Answered<string | StepResult> | undefined> {
+  async answer(call: EnvironmentCall): Promise<Answered<PageAnswer> | undefined> {
     if (call.kind === "close") {
       this.#live.get(call.episode)?.close?.();
       this.#live.delete(call.episode);
@@ -23,6 +23,7 @@ export class EnvironmentHost {
     }
     try {
       if (call.kind === "step") return { value: await this.#episode(call.episode).step(call.action) };
+      if (call.kind === "end") return { value: await this.#episode(call.episode).end?.(call.reason) };
       const environment = this.spec!.make(call.options);
       this.#live.set(call.episode, environment);
       return { value: await environment.reset(call.seed) };

@@ -1,5 +1,5 @@
 /** What a page and the worker of its agent send each other. All of it travels by structured clone, so NaN stays NaN. */
-import type { StepInfo, StepResult } from "../../environments/index.ts";
+import type { EndResult, OutsideEnd, StepInfo, StepResult } from "../../environments/index.ts";
 import type { Files } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { StopReason } from "../episode/stream.ts";
@@ -43,10 +43,15 @@ export type Order =
   | { readonly kind: "save" }
   | { readonly kind: "load"; readonly files: Files };
 
+/** What an environment in the page answers: a task, the result of an action, what it says of an end from outside. */
+export type PageAnswer = string | StepResult | EndResult | undefined;
+
 /** What a worker asks of an environment that lives in the page. */
 export type EnvironmentCall =
   | { readonly kind: "reset"; readonly episode: number; readonly options: object; readonly seed: number }
   | { readonly kind: "step"; readonly episode: number; readonly action: string }
+  /** The episode was ended from outside; answered if the environment wants to hear of it. */
+  | { readonly kind: "end"; readonly episode: number; readonly reason: OutsideEnd }
   /** The episode is over. Nothing is answered. */
   | { readonly kind: "close"; readonly episode: number };
 
@@ -56,7 +61,7 @@ export type ToWorker =
   | { readonly to: "order"; readonly id: number; readonly order: Order }
   /** Lets the training step that is under way end, and drops those that were asked for after it. */
   | { readonly to: "pause" }
-  | { readonly to: "answer"; readonly id: number; readonly answer: Answered<string | StepResult> };
+  | { readonly to: "answer"; readonly id: number; readonly answer: Answered<PageAnswer> };
 
 export type FromWorker =
   /** The worker listens. What a page sent before is lost if the worker's script had to wait for something. */

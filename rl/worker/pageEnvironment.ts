@@ -4,16 +4,18 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import {
+  type EndResult,
   type Environment,
   type EnvironmentOptions,
   type EnvironmentSpec,
+  type OutsideEnd,
   SingleUseEnvironment,
   type StepResult,
 } from "../../environments/index.ts";
-import type { EnvironmentCall } from "./messages.ts";
+import type { EnvironmentCall, PageAnswer } from "./messages.ts";
 
 /** Sends a call to the page. @returns what the page answered; rejects with what went wrong there */
-type Ask = (call: EnvironmentCall) => Promise<string | StepResult>;
+type Ask = (call: EnvironmentCall) => Promise<PageAnswer>;
 
 /** An episode whose world is in the page. */
 class PageEpisode extends SingleUseEnvironment {
@@ -38,6 +40,10 @@ class PageEpisode extends SingleUseEnvironment {
 
   protected async act(action: string): Promise<StepResult> {
     return (await this.#ask({ kind: "step", episode: this.#episode, action })) as StepResult;
+  }
+
+  protected override async finish(reason: OutsideEnd): Promise<EndResult | undefined> {
+    return (await this.#ask({ kind: "end", episode: this.#episode, reason })) as EndResult | undefined;
   }
 
   close(): void {

@@ -4,7 +4,7 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
-import type { EnvironmentSpec, StepResult } from "../../environments/index.ts";
+import type { EnvironmentSpec } from "../../environments/index.ts";
 import { type Files, modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/index.ts";
 import { assign, treeEntries } from "../../engine/index.ts";
 import { succeeded } from "../episode/outcomes.ts";
@@ -21,6 +21,7 @@ import {
   type EnvironmentCall,
   type FromWorker,
   type Order,
+  type PageAnswer,
   type PlayedEpisode,
   type Port,
   type ToWorker,
@@ -73,13 +74,13 @@ export function serveAgent(
   port: Port = globalThis,
 ): void {
   const send = (message: FromWorker): void => port.postMessage(message);
-  const asked = new Map<number, (answer: Answered<string | StepResult>) => void>();
+  const asked = new Map<number, (answer: Answered<PageAnswer>) => void>();
   let calls = 0;
-  const ask = async (call: EnvironmentCall): Promise<string | StepResult> => {
+  const ask = async (call: EnvironmentCall): Promise<PageAnswer> => {
     const id = calls++;
     send({ to: "environment", id, call });
     if (call.kind === "close") return "";
-    const answer = await new Promise<Answered<string | StepResult>>((resolve) => asked.set(id, resolve));
+    const answer = await new Promise<Answered<PageAnswer>>((resolve) => asked.set(id, resolve));
     return "error" in answer ? fail(answer.error) : answer.value;
   };
 

@@ -205,6 +205,23 @@ describe("streamable HTTP", () => {
   }, 120_000);
 });
 
+it("an end from outside is scored by `end`, with the server at hand; without it nothing is said", async () => {
+  const scored = sums({
+    end: async ({ isOver, answer, turns, call }, reason) => {
+      const [content] = (await call("get-sum", { a: 1, b: 1 })).content as { text: string }[];
+      return { reward: turns.length / 4, success: isOver && answer === undefined && content!.text.includes(reason) };
+    },
+  }).make();
+  await scored.reset(2);
+  await scored.step("get-sum 2 5");
+  const info = { family: "mcp", level: 1, success: false, turns: 1, toolErrors: 0 };
+  expect(await scored.end!("max_turns")).toEqual({ reward: 0.25, info });
+  const silent = sums().make();
+  await silent.reset(2);
+  expect(await silent.end!("max_turns")).toBeUndefined();
+  silent.close!();
+}, 90_000);
+
 it("an episode whose server dies, or whose judge throws, is masked in a rollout", async () => {
   const model = endingModel(await reference.open());
   const play = async (options: Partial<McpOptions>): Promise<Trajectory> => {

@@ -291,7 +291,7 @@ it("prompt-mean-token-mean: each task weighs the same, whatever its length (SkyR
   expect(ofGroup(1)).toBeCloseTo(0.5, 12);
 });
 
-it("rollouts that ran out of tokens: in the statistics and the world model, not in the policy term", () => {
+it("rollouts that ran out of tokens: in the world model, not in the policy term and no statistics", () => {
   const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", world: echo() };
   const batch = randomBatch(5).map((t, i) => (i === 1 ? { ...t, stopReason: "max_tokens" as const, reward: 0 } : t));
   const rows = batch.flatMap((t, i) => (i < 2 ? forked(t, i) : [t])); // all rows of such a rollout
@@ -301,8 +301,16 @@ it("rollouts that ran out of tokens: in the statistics and the world model, not 
       weighStep(plain, trajectories, 0),
       weighStep({ ...plain, maskTruncated: true }, trajectories, 0),
     ];
+    const others = weighStep(
+      plain,
+      trajectories.filter((t) => !isCut(t) && t.rollout !== 1),
+      0,
+    );
+    const kept = masked.filter(({ trajectory }) => others.some((o) => o.trajectory === trajectory));
+    expect(kept.length).toBeGreaterThan(2);
+    expect(kept.map(({ advantages }) => advantages)).toEqual(others.map(({ advantages }) => advantages));
     masked.forEach((e, i) => {
-      expect(e.advantages).toEqual(whole[i]!.advantages);
+      if (isCut(e.trajectory)) expect(e.advantages.every((a) => a === 0)).toBe(true);
       expect(e.wWorld).toEqual(whole[i]!.wWorld);
       expect(e.wPolicy.some((w) => w !== 0)).toBe(!isCut(e.trajectory));
     });

@@ -119,6 +119,13 @@ describe("guesses", () => {
     const requests = [{ spec: silent, options: {}, seed: 1, group: 0, rng: new Rng(1) }];
     const mute = await rollout(endingModel(device), toyTemplate, requests, { maxActionTokens: 5, maxTurns: 3 });
     expect(await predict(mute, {})).toEqual([]);
+    // Of an answer that was cut nobody can guess what the marker stands for.
+    const wordy = toySpec(() => ({ observation: "abcdefabcdef", reward: 0, done: true, info: {} }));
+    const long = [{ ...requests[0]!, spec: wordy }];
+    const whole = await rollout(endingModel(device), toyTemplate, long, { maxActionTokens: 40 });
+    const cut = await rollout(endingModel(device), toyTemplate, long, { maxActionTokens: 40, maxObservationTokens: 9 });
+    expect((await predict(whole, { perStep: 99, size: 2 })).length).toBe(2);
+    expect(await predict(cut, {})).toEqual([]);
     expect((await predict([other!, ...mute], { perStep: 99, size: 2 })).length).toBe(
       2 * answerPlaces(toyTemplate, [other!]).length,
     );

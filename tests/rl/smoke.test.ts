@@ -38,7 +38,9 @@ it("every loss, estimator and add-on is among the cases", () => {
     expect(text).toContain(name);
   const used = (part: "loss" | "advantage"): Set<string> =>
     new Set(
-      METHOD_CASES.map(([, c]) => c[part] ?? METHODS[c.method!.split(/\+(?=echo|paw|actfocus|top_entropy)/)[0]!]![part]),
+      METHOD_CASES.map(
+        ([, c]) => c[part] ?? METHODS[c.method!.split(/\+(?=echo|paw|actfocus|top_entropy)/)[0]!]![part],
+      ),
     );
   expect([...used("loss")].toSorted()).toEqual(withoutPairs.toSorted());
   expect([...used("advantage")].toSorted()).toEqual(Object.keys(ADVANTAGES).toSorted());

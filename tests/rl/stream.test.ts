@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { observationTokens } from "../../rl/methods/world/echo.ts";
+import { echo, observationTokens } from "../../rl/methods/world/echo.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import {
   append,
@@ -17,6 +17,8 @@ import {
   turnCount,
 } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
+import { relabelled } from "../../rl/play/inverse.ts";
+import { turnsOf } from "../../rl/rewards/turns.ts";
 import { episode, type Part, toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 
 describe("stream", () => {
@@ -134,12 +136,12 @@ describe("template", () => {
     expect(cut).toEqual(whole);
     expect(read).toBeGreaterThan(1_000);
     expect(read).toBeLessThan(20_000);
-    expect(counting.encodeObservation("b".repeat(10_000_000), 3)).toHaveLength(3);
+    expect(counting.encodeObservation("b".repeat(10_000_000), 3).ids).toHaveLength(3);
   });
 
   it("cuts in the middle, to the token", () => {
     const cut = (n: number, max: number): string =>
-      toyTokenizer.decode(toyTemplate.encodeObservation("a".repeat(n), max));
+      toyTokenizer.decode(toyTemplate.encodeObservation("a".repeat(n), max).ids);
     expect([cut(5, 5), cut(6, 5), cut(9, 8), cut(9, 4), cut(9, 2)]).toEqual([
       "aaaaa",
       "a … a",
@@ -147,6 +149,44 @@ describe("template", () => {
       "a … ",
       " …",
     ]);
+  });
+});
+
+describe("the marker of a cut answer", () => {
+  const cut = (text: string, max: number): string => {
+    const { ids, targets } = toyTemplate.encodeObservation(text, max);
+    expect(targets).toHaveLength(ids.length);
+    return ids.map((id, t) => (targets[t] ? toyTokenizer.decode([id]) : "_")).join("");
+  };
+
+  it("is no target, nor is the token behind the gap, which nobody can predict (huggingface/OpenEnv#819)", () => {
+    expect(cut("abcdef", 6)).toBe("abcdef");
+    expect(cut("abcdefabcdef", 9)).toBe("abc____ef"); // "abc … def"
+    expect(["abcdef", "abcdef", "abcdef", "abcdef"].map((text, i) => cut(text, 5 - i))).toEqual([
+      "a____",
+      "a___",
+      "___",
+      "__",
+    ]);
+  });
+
+  it("counts in |O| as a warning does: the weights of the other tokens stay, λ/(S·|O_i|) of arXiv 2605.24517", () => {
+    const stream = emptyStream();
+    toyTemplate.appendTask(stream, "ab");
+    toyTemplate.appendAction(stream, 0, "c");
+    toyTemplate.appendObservation(stream, 0, toyTemplate.encodeObservation("abcdefabcdef", 9), "", true);
+    const trajectory = trajectoryOf(stream);
+    const { all, targets } = observationTokens(trajectory);
+    expect([all, targets.filter(Boolean).length]).toEqual([9, 5]);
+    const [weights] = echo({ lambda: 1 }).weights([trajectory], 0);
+    const ofAnswer = [...weights!].filter((_, t) => stream.roles[t] === "observation");
+    expect(ofAnswer).toEqual([1, 1, 1, 0, 0, 0, 0, 1, 1].map((w) => w / 9));
+    // A reward that reads the answer reads what the agent read.
+    expect(turnsOf(trajectory, toyTemplate)[0]!.observation).toBe("abc … def");
+    // Labels of other actions (VPT) keep what is a target.
+    const again = relabelled(trajectory, ["d"], toyTemplate).stream;
+    const observed = again.targets.filter((_, t) => again.roles[t] === "observation");
+    expect(observed).toEqual(stream.targets.filter((_, t) => stream.roles[t] === "observation"));
   });
 });
 

@@ -170,6 +170,18 @@ describe("an environment of the page", () => {
     expect((await agent.play({ seeds: [1] }))[0]!.task).toBe("b");
   });
 
+  it("is told of an end from outside, and what it says of it counts", async () => {
+    const heard: string[] = [];
+    const spec = toySpec(letters(100));
+    const end = async (reason: string) => (heard.push(reason), { reward: 2, info: { reached: 3 } });
+    const agent = served({ environment: { ...spec, make: () => Object.assign(spec.make(), { end }) } });
+    await agent.create({ seed: 1, inPage: true });
+    const played = await agent.play({ seeds: [0, 1], temperature: 1 });
+    expect(heard.toSorted()).toEqual(played.map(({ stopReason }) => stopReason).toSorted());
+    expect(heard).toHaveLength(2);
+    for (const { info, reward } of played) expect([info["reached"], reward >= 2]).toEqual([3, true]);
+  });
+
   it("that is missing or throws is a sentence, not a hang", async () => {
     const without = served();
     await without.create({ seed: 1, inPage: true });

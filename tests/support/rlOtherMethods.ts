@@ -179,8 +179,8 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       [OBJECTIVE_TERMS, "groups without spread can be left out"],
     ),
     "truncated rollouts": row(
-      "left out of the policy term; in the statistics and the world model",
-      "TRL `mask_truncated_completions`",
+      "left out of the policy term and of all statistics; in the world model",
+      "TRL `mask_truncated_completions`, which keeps them in the statistics",
       [COMPONENTS, "rollouts that ran out of tokens"],
     ),
     GRPOConfig: row("TRL's field names", "TRL", ["tests/rl/grpoConfig.test.ts", "gives an objective"]),
@@ -287,6 +287,17 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "ours",
       [ROLLOUT_ENDS, "tool_error"],
       [ROLLOUT_ENDS, "timeout"],
+    ),
+    "ends that nobody judged": row(
+      "out of tokens, or no action: twice the lowest return of the group, at most 0; or `truncatedReward`",
+      "ours; 0 in arXiv 2605.24517; words of UniRL#19",
+      ["tests/rl/truncatedReward.test.ts", "by default it is twice the lowest"],
+      ["tests/rl/truncatedReward.test.ts", "words and numbers"],
+    ),
+    "ends from outside": row(
+      "the environment is told, and may score them; limits of turns, tokens and context, and no action found",
+      "ours; verifiers#1751",
+      ["tests/rl/outsideEnds.test.ts", "is told of %s"],
     ),
     "strict templates": row(
       "no action between the tags: `parse_error`, and the environment hears nothing",

@@ -19,6 +19,7 @@ export const THOROUGH = [
   "tests/rl/hardWorlds.test.ts",
   "tests/rl/properties.test.ts",
   "tests/rl/smoke.test.ts",
+  "tests/rl/truncationDrift.test.ts",
 ];
 
 /** `all` tries in a thorough run; else a quarter of them. */

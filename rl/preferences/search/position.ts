@@ -13,7 +13,8 @@ import {
   append,
   emptyStream,
   hasFailed,
-  isTruncated,
+  paid,
+  returnOf as returnAtEnd,
   type StopReason,
   type TokenStream,
   type Trajectory,
@@ -151,9 +152,9 @@ export async function playAction(
 /** Whether the environment failed, so that neither its answer nor the return means anything. */
 export const isFailure = ({ stop }: Position): boolean => stop !== undefined && hasFailed({ stopReason: stop });
 
-/** The return of an episode from the root of the search on; 0 if it ran out of tokens. */
+/** The return of an episode from the root of the search on: once it is over, as a rollout has it. */
 export const returnOf = ({ stop, stepRewards }: Position): number =>
-  stop !== undefined && isTruncated({ stopReason: stop }) ? 0 : stepRewards.reduce((a, b) => a + b, 0);
+  stop === undefined ? paid({ stepRewards }) : returnAtEnd({ stepRewards, stopReason: stop });
 
 /** An episode that is over, as a rollout would return it. */
 export const episodeOf = (position: Position, { env, task, seed, group }: SearchStart): Trajectory => ({

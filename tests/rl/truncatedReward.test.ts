@@ -1,0 +1,224 @@
+/**
+ * What an episode earns that was cut short (rl/tasks/truncated.ts): the rule by hand, what estimators make of it, where
+ * it reaches, and that no method drifts towards running out of tokens in a world where turns cost. Reports of such
+ * drifts: thinking-machines-lab/tinker-cookbook#506, Tencent-Hunyuan/UniRL#19.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Device } from "../../engine/device.ts";
+import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
+import { rewardsOfTokens, rewardsOfTurns, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
+import { grpo } from "../../rl/methods/advantages/index.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
+import { weigh } from "../../rl/train/weights.ts";
+import { trainRl } from "../../rl/train/loop.ts";
+import { trainRlAsync } from "../../rl/async/train.ts";
+import { finishStep, type PlayedPart, type PlayOptions } from "../../rl/tasks/play.ts";
+import { type TruncatedReward, withTruncatedReward } from "../../rl/tasks/truncated.ts";
+import { HARD_WORLDS } from "../support/hardWorlds.ts";
+import { wasm } from "../support/rlExecutors.ts";
+import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
+import { endingModel, episode, letters, toySpec } from "../support/rlToy.ts";
+
+/** An episode of a group with these step rewards, as it was played. */
+const played = (group: number, stepRewards: readonly number[], more: Partial<Trajectory> = {}): Trajectory => {
+  const reward = stepRewards.reduce((a, b) => a + b, 0);
+  const turns = stepRewards.flatMap(() => [["action", [1, 2]] as const, ["observation", [3]] as const]);
+  const isCut = more.stopReason !== undefined && more.stopReason !== "completed" && more.stopReason !== "max_turns";
+  const last = isCut || turns.length === 0 ? ([["action", [1, 2, 3]]] as const) : [];
+  return episode([["prompt", [1]], ...turns, ...last], {
+    group,
+    stepRewards,
+    reward: isCut ? Math.min(0, reward) : reward,
+    stopReason: "completed",
+    ...more,
+  });
+};
+const cut = (group: number, stepRewards: readonly number[], more: Partial<Trajectory> = {}): Trajectory =>
+  played(group, stepRewards, { stopReason: "max_tokens", ...more });
+const turn = -0.2;
+const whole = [turn, turn, turn];
+const returns = (episodes: readonly Trajectory[], rule?: TruncatedReward): number[] =>
+  withTruncatedReward(episodes, rule).map(({ reward }) => Number(reward.toFixed(9)));
+
+describe("the rule", () => {
+  it("by default it is twice the lowest return of the group, for all that were cut short, and at most 0", () => {
+    const group = [played(0, whole), played(0, [turn]), cut(0, []), cut(0, [turn, turn])];
+    expect(returns(group)).toEqual([-0.6, -0.2, -1.2, -1.2]);
+    expect(returns([cut(0, [-2]), played(0, [turn])])).toEqual([-4, -0.2]); // it has paid more than any end
+    expect(returns([played(0, [1]), played(0, [0.5]), cut(0, [0.7])])).toEqual([1, 0.5, 0]);
+    expect(returns([played(0, [1]), played(0, [-0.5]), cut(0, [0.7])])).toEqual([1, -0.5, -1]);
+  });
+
+  it("where rewards are 0 or 1 it is 0, as before (arXiv 2605.24517)", () => {
+    const classic = [played(0, [0, 1]), played(0, [0, 0]), cut(0, [0]), cut(1, []), cut(1, [0, 0])];
+    for (const rule of ["worst", "zero"] as const) expect(returns(classic, rule)).toEqual([1, 0, 0, 0, 0]);
+  });
+
+  it("other groups do not count, unless nobody of the group came to an end; then all of the batch do", () => {
+    const batch = [played(0, [-5]), cut(0, []), played(1, [turn]), cut(1, []), cut(2, []), cut(2, [turn])];
+    expect(returns(batch)).toEqual([-5, -10, -0.2, -0.4, -10, -10]);
+    // A group of one has nobody to compare with.
+    expect(returns([cut(0, []), played(1, [turn]), played(2, whole)])).toEqual([-1.2, -0.2, -0.6]);
+    // Nobody came to an end: all are equal, whoever babbled first.
+    expect(returns([cut(0, []), cut(0, [turn]), cut(1, [turn, turn])])).toEqual([-0.8, -0.8, -0.8]);
+    expect(returns([cut(0, []), cut(1, [])])).toEqual([0, 0]);
+  });
+
+  it("what failed or cannot be scored does not count, and stays as it is", () => {
+    const masked = played(0, [-9], { masked: true, stopReason: "tool_error" });
+    const episodes = [masked, played(0, [NaN]), played(0, [turn]), cut(0, []), cut(0, [NaN])];
+    expect(returns(episodes)).toEqual([-9, NaN, -0.2, -0.4, NaN]);
+    expect(returns(episodes, "zero")).toEqual([-9, NaN, -0.2, 0, NaN]);
+  });
+
+  it("words and numbers: keep, zero, soft, −3; context_overflow and parse_error as max_tokens", () => {
+    for (const stopReason of ["max_tokens", "context_overflow", "parse_error"] as const) {
+      const batch = [played(0, whole), cut(0, [turn, 1], { stopReason })];
+      expect(returns(batch, "keep")).toEqual([-0.6, 0.8]);
+      expect(returns(batch, "zero")).toEqual([-0.6, 0]);
+      expect(returns(batch, "soft")).toEqual([-0.6, -0.2]); // Σ − 1: DAPO eq. 13 at the limit
+      expect(returns(batch, -3)).toEqual([-0.6, -3]);
+      expect(returns(batch)).toEqual([-0.6, -1.2]);
+    }
+    const turnsUp = [played(0, whole), played(0, [turn], { stopReason: "max_turns" })];
+    expect(withTruncatedReward(turnsUp)).toBe(turnsUp); // every turn was paid: nothing was cut short
+  });
+
+  it("an episode that its environment has scored keeps that, and counts as an end", () => {
+    const scored = cut(0, [turn, -1], { scoredAtEnd: true, reward: -1.2 });
+    expect(returns([scored, cut(0, []), cut(1, [])])).toEqual([-1.2, -2.4, -2.4]);
+    expect(returns([scored], "zero")).toEqual([-1.2]);
+  });
+
+  it("is the same when a step is put together of groups that were scored one by one", () => {
+    const groups = [[played(0, whole), cut(0, [])], [cut(1, []), cut(1, [turn])], [played(2, [turn])]];
+    const parts = groups.map((group, step): PlayedPart => ({
+      step,
+      requests: [],
+      trajectories: withTruncatedReward(group),
+      metrics: {},
+      choices: new Map(),
+      prefixed: [],
+    }));
+    expect(parts[1]!.trajectories.map(({ reward }) => reward)).toEqual([-0.4, -0.4]);
+    const options = { rollout: {} } as PlayOptions;
+    const step = finishStep(options, 0, parts).trajectories;
+    expect(step.map(({ reward }) => Number(reward.toFixed(9)))).toEqual(returns(groups.flat()));
+  });
+});
+
+describe("what estimators make of it", () => {
+  const group = [played(0, whole), played(0, whole), cut(0, []), cut(0, [turn, turn])];
+  const ofGroups = ["grpo", "centred", "rloo", "opo", "max_rl", "pass_at_k", "gpg"];
+
+  it.each(ofGroups)("%s: nothing that was cut short is praised, and `zero` praises it", (name) => {
+    const estimate = (rule: TruncatedReward): number[] => {
+      const judged = withTruncatedReward(group, rule);
+      return ADVANTAGES[name]!.make()
+        .estimate(judged)
+        .perToken.map((row) => Math.max(...row));
+    };
+    const [first, second, early, late] = estimate("worst");
+    expect(Math.max(early!, late!)).toBeLessThanOrEqual(0);
+    expect(Math.min(first!, second!)).toBeGreaterThanOrEqual(0);
+    if (name !== "max_rl" && name !== "pass_at_k") expect(estimate("zero")[2]).toBeGreaterThan(0);
+  });
+
+  it("equal ends and nothing cut short: exactly 0", () => {
+    const { perToken } = grpo().estimate(withTruncatedReward([played(0, whole), played(0, whole)]));
+    expect(perToken.flatMap((row) => [...row]).every((a) => a === 0)).toBe(true);
+  });
+
+  it("per token: no refund is on the tokens that ran out of room, whatever the option is", () => {
+    const late = cut(0, [turn, turn]);
+    const tokens = (rule: TruncatedReward): number[] => {
+      const judged = withTruncatedReward([played(0, whole), late], rule).slice(1);
+      const [rollout] = rolloutsOf(judged);
+      const sum = rewardsOfTurns(rollout!, judged).reduce((a, b) => a + b, 0);
+      expect(sum).toBeCloseTo(judged[0]!.reward, 12);
+      return rewardsOfTokens(rollout!, judged).map((r) => Number(r.toFixed(9)));
+    };
+    expect(tokens("worst")).toEqual([0, turn, 0, turn, 0, 0, -0.8]);
+    expect(tokens("keep")).toEqual([0, turn, 0, turn, 0, 0, 0]);
+    expect(tokens("soft")).toEqual([0, turn, 0, turn, 0, 0, -1]);
+    // Above what was paid: the costs are void, and not paid back by the last token.
+    expect(tokens("zero")).toEqual([0, 0, 0, 0, 0, 0, 0]);
+    expect(tokens(-0.1)).toEqual([0, 0, 0, 0, 0, 0, -0.1]);
+  });
+
+  it("maskTruncated: out of the policy term and of the statistics; the others are as if it were not there", () => {
+    const objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" as const };
+    const batch = [played(0, [1]), played(0, [0]), played(0, [0]), cut(0, [0])];
+    const masked = advantagesOf({ ...objective, maskTruncated: true }, batch, 0).perToken;
+    const alone = advantagesOf(objective, batch.slice(0, 3), 0).perToken;
+    expect(masked.slice(0, 3)).toEqual(alone);
+    expect([...masked[3]!].every((a) => a === 0)).toBe(true);
+    expect(advantagesOf(objective, batch, 0).perToken.slice(0, 3)).not.toEqual(alone);
+    // A group in which only what was cut short differs has no spread.
+    const even = [played(0, [1]), played(0, [1]), cut(0, [])];
+    const strict = { ...objective, maskTruncated: true, dropConstantGroups: true };
+    const estimated = advantagesOf(strict, even, 0);
+    expect(estimated.fracRewardZeroStd).toBe(1);
+    expect(weigh(strict, even, estimated, 0).every(({ wPolicy }) => wPolicy.every((w) => w === 0))).toBe(true);
+  });
+});
+
+describe("in training", () => {
+  let device: Device;
+  beforeAll(async () => void (device = await wasm.open()));
+  afterAll(() => device.dispose());
+  const rollout = { maxActionTokens: 12, maxTurns: 4 };
+  const isCut = ({ stopReason }: Trajectory): boolean =>
+    stopReason === "max_tokens" || stopReason === "context_overflow";
+
+  it(
+    "trainRl, trainRlAsync and a `reward` function get the returns of the option; `reward` is their mean",
+    { timeout: 60_000 },
+    async () => {
+      const env = HARD_WORLDS.costs;
+      const options = (more: object) =>
+        toyRlOptions(endingModel(device), { env, rollout, groupSize: 6, steps: 1, ...more });
+      const runs = (more: object) => [
+        trainRl(options(more)),
+        trainRlAsync({ ...options(more), workers: 1, maxStaleness: 0 }),
+        trainRl(options({ ...more, reward: ({ reward }: Trajectory) => ({ reward, parts: {} }) })),
+      ];
+      for (const [rule, expected] of [
+        [undefined, -1.2],
+        ["zero", 0],
+        [-7, -7],
+      ] as const) {
+        for (const run of runs(rule === undefined ? {} : { truncatedReward: rule })) {
+          const [report] = await reportsOf(run);
+          const episodes = report!.rows.map(({ trajectory }) => trajectory);
+          const ended = episodes.filter((t) => !isCut(t));
+          expect(ended.length).toBeGreaterThan(0);
+          expect(ended.length).toBeLessThan(episodes.length);
+          for (const t of episodes) expect(t.reward).toBeCloseTo(isCut(t) ? expected : -0.6, 9);
+          const mean = episodes.reduce((sum, { reward }) => sum + reward, 0) / episodes.length;
+          expect(report!.metrics["reward"]).toBeCloseTo(mean, 9);
+        }
+      }
+    },
+  );
+
+  it("where nothing costs, the default changes no bit of a run with `zero`", async () => {
+    const trained = async (truncatedReward: TruncatedReward | undefined): Promise<number[][]> => {
+      const model = endingModel(device);
+      const rule = truncatedReward === undefined ? {} : { truncatedReward };
+      const options = toyRlOptions(model, { env: toySpec(letters(2)), rollout: { maxActionTokens: 4 }, ...rule });
+      const reports = await reportsOf(trainRl(options));
+      expect(reports.some(({ rows }) => rows.some(({ trajectory }) => isCut(trajectory)))).toBe(true);
+      return paramsOf(model);
+    };
+    expect(await trained(undefined)).toEqual(await trained("zero"));
+  });
+
+  it("a word that is none is refused in one line", async () => {
+    const run = reportsOf(trainRl(toyRlOptions(endingModel(device), { truncatedReward: "none" as "zero" })));
+    await expect(run).rejects.toThrow(
+      'trainRl: truncatedReward must be "worst", "keep", "zero", "soft" or a finite number, got "none"',
+    );
+  });
+});
