@@ -16,8 +16,8 @@ import type { Rng } from "../engine/index.ts";
  *
  * - `family`, `level`: the kind of task, for tables
  * - `success`, a boolean: whether the task is solved. Metrics, evaluations, curricula, filters and imitation all ask
- *   the last step's. If it is absent, an episode is solved if the sum of its rewards is positive. So an environment that
- *   charges for steps, or pays for parts, should report it; what it pays is shown beside it, as the mean reward.
+ *   the last step's. If it is absent, an episode is solved if the sum of its rewards is positive. So an environment
+ *   that charges for steps, or pays for parts, should report it; what it pays is shown beside it, as the mean reward.
  * - `toolErrors`: how many actions were errors so far
  * - `answerEntropy`: the entropy in nats of the episode's answers so far, each given the task, the actions and the
  *   answers before it, for somebody who knows all facts of the world. No world model can predict this part.

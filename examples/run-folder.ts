@@ -38,10 +38,19 @@ const { updates = 0 } = checkpoint ? (JSON.parse(text("state.json")) as { update
 if (checkpoint) restoreOptimizer(model.config, optimizer, checkpoint.files["optimizer.safetensors"]!, updates);
 
 const loop = trainRl({
-  ...{ model, template, optimizer, lr: schedule({ lr: 1e-3 }), rng: rng.split("rl") },
+  model,
+  template,
+  optimizer,
+  lr: schedule({ lr: 1e-3 }),
+  rng: rng.split("rl"),
   objective: { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" },
-  ...{ env: gridworld, envOptions: {}, groups: 2, groupSize: 4, rollout: { maxTurns: 2, maxActionTokens: 4 } },
-  ...{ startStep: checkpoint?.step ?? 0, steps },
+  env: gridworld,
+  envOptions: {},
+  groups: 2,
+  groupSize: 4,
+  rollout: { maxTurns: 2, maxActionTokens: 4 },
+  startStep: checkpoint?.step ?? 0,
+  steps,
 });
 for await (const { step, metrics, rows } of loop) {
   // The lines of a step come before its checkpoint, which remembers how long the logs were.

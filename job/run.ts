@@ -139,11 +139,7 @@ export class Run {
   /** Makes the model, optimiser and state that a run begins or continues with. Changes nothing in the store. */
   async #load(checkpoint: Checkpoint | null): Promise<void> {
     if (checkpoint === null) {
-      const { from } = this.#preset;
-      check(
-        !from,
-        () => `run: the weights of ${from!.path}, with which it begins, are in no checkpoint; begin it anew`,
-      );
+      check(!this.#preset.from, () => "run: the weights that it begins with are in no checkpoint; begin it anew");
       const source = await this.#parts.source?.(this.#device);
       const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer(this.#signal));
       this.#template = templateFor(this.#preset, tokenizer);

@@ -62,7 +62,8 @@ it("without a score there is no reward, in neither", () => {
   expect(Object.keys(recordOf(unscored))).not.toEqual(expect.arrayContaining(["rewardStd"]));
 });
 
-it("held-out tasks that read as those of training are named, and no others (jinyangwu/SEED#5, openai/procgen#100)", () => {
+// jinyangwu/SEED#5, openai/procgen#100: evaluations on training tasks.
+it("held-out tasks that read as those of training are named, and no others", () => {
   const heldOut = ["a", "b", "a", "c"].map((task) => episode([["prompt", [1]]], { task }));
   expect(overlapNote(heldOut, new Set(["a"]))).toMatch(
     /^2 of 4 held-out tasks have the same text as tasks of training/,

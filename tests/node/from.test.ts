@@ -168,7 +168,7 @@ async function begun(...flags: string[]): Promise<{ preset: Preset; begin: (name
 }
 
 const evaluationsOf = (folder: RunFolder): unknown[] =>
-  folder.readMetrics().flatMap(({ phase, step: _, ...line }) => (phase === "eval" ? [line] : []));
+  folder.readMetrics().flatMap((line) => (line.phase === "eval" ? [{ ...line, step: 0 }] : []));
 
 describe("a run that begins with another", () => {
   let source: RunFolder;
