@@ -22,7 +22,7 @@ import { type OpenEnvServer, startOpenEnvServer, type World } from "../support/o
 import { wasm } from "../support/rlExecutors.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { toyModel, toyTemplate } from "../support/rlToy.ts";
-import { isThorough, tries } from "../support/tries.ts";
+import { isThorough, some, tries } from "../support/tries.ts";
 
 const STEPS = 40;
 /** Actions of the warm start; the last is as long as actions may be. */
@@ -127,7 +127,7 @@ describe("on an OpenEnv server, in a grid world that costs 0.1 a step", () => {
     device.dispose();
   });
 
-  it.each(METHODS)("%s does not learn to run out of tokens", { timeout: 300_000 }, async (method) => {
+  it.each(some(METHODS))("%s does not learn to run out of tokens", { timeout: 300_000 }, async (method) => {
     const how = { method, seed: 1, maxTurns: 5 };
     const [first, last] = await drift(device, env, { ...how, rule: undefined });
     if (isThorough)
