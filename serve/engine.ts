@@ -15,7 +15,8 @@ import { check, fail } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import { inCode, number, options, type OptionsOf } from "../engine/optionTable.ts";
 import { Decoder, type Model, type SampledToken, sampleToken } from "../nn/index.ts";
-import { SAMPLING, type SamplingOptions } from "../nn/sampler.ts";
+import type { SamplingOptions } from "../nn/sampler.ts";
+import { SharedSignals } from "./sharedSignals.ts";
 
 /**
  * A token that was drawn: the version of the weights, and the likeliest tokens of its position if they were asked for.
@@ -99,8 +100,7 @@ export class GenerationEngine {
   readonly #decoder: Decoder;
   readonly #rows: Row[];
   readonly #waiting: Seat[] = [];
-  /** The requests of each signal, which has one listener for all of them. */
-  readonly #followed = new Map<AbortSignal, { readonly seats: Set<Seat>; readonly onAbort: () => void }>();
+  readonly #ends = new SharedSignals<Seat>();
   readonly #maxWaiting: number;
   readonly #onFailure: (error: unknown) => void;
   /** Functions that wait to run between two tokens. */
@@ -166,10 +166,10 @@ export class GenerationEngine {
         request,
         tokens: [],
         row: -1,
-        done: (result) => (this.#forget(seat), resolve(result)),
-        failed: (error) => (this.#forget(seat), reject(error)),
+        done: (result) => (this.#ends.forget(seat, signal), resolve(result)),
+        failed: (error) => (this.#ends.forget(seat, signal), reject(error)),
       };
-      this.#follow(seat);
+      this.#ends.follow(seat, signal, (seats) => this.#abort(seats));
       this.#waiting.push(seat);
       this.#start();
     });
@@ -186,30 +186,13 @@ export class GenerationEngine {
     if (running + waiting + count > most) throw new OverloadedError(`${waiting} requests are waiting; try again later`);
   }
 
-  #follow(seat: Seat): void {
-    const { signal } = seat.request;
-    if (!signal) return;
-    const known = this.#followed.get(signal);
-    if (known) return void known.seats.add(seat);
-    const seats = new Set([seat]);
-    const onAbort = (): void => {
-      const waiting = this.#waiting.splice(0);
-      this.#waiting.push(...waiting.filter((one) => !seats.has(one)));
-      for (const one of [...seats]) {
-        if (one.row >= 0) this.#leave(one, "abort");
-        else one.done({ tokens: [], finishReason: "abort" });
-      }
-    };
-    signal.addEventListener("abort", onAbort, { once: true });
-    this.#followed.set(signal, { seats, onAbort });
-  }
-
-  #forget(seat: Seat): void {
-    const { signal } = seat.request;
-    const followed = signal && this.#followed.get(signal);
-    if (!followed?.seats.delete(seat) || followed.seats.size > 0) return;
-    signal!.removeEventListener("abort", followed.onAbort);
-    this.#followed.delete(signal!);
+  #abort(seats: ReadonlySet<Seat>): void {
+    const waiting = this.#waiting.splice(0);
+    this.#waiting.push(...waiting.filter((seat) => !seats.has(seat)));
+    for (const seat of seats) {
+      if (seat.row >= 0) this.#leave(seat, "abort");
+      else seat.done({ tokens: [], finishReason: "abort" });
+    }
   }
 
   /**
@@ -268,11 +251,9 @@ export class GenerationEngine {
     if (this.#isRunning) return;
     this.#isRunning = true;
     this.#run().catch((error: unknown) => {
-      // A fault of the engine: everybody is told, and the next request finds it at rest.
-      this.#isRunning = false;
-      const failure = new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
-      for (const seat of this.#waiting.splice(0)) seat.failed(failure);
-      for (const { seat } of this.#rows) if (seat) this.#fail(seat, failure);
+      this.#isRunning = false; // the next request finds the engine at rest
+      for (const seat of this.#waiting.splice(0)) seat.failed(failureOf(error));
+      for (const { seat } of this.#rows) if (seat) this.#fail(seat, failureOf(error));
       this.#onFailure(error);
     });
   }
@@ -340,8 +321,7 @@ export class GenerationEngine {
       });
     } catch (error) {
       // Weights that have diverged, or no memory, are no fault of a request, which has been checked before.
-      const failure = new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
-      for (const seat of seats) if (seat.row >= 0) this.#fail(seat, failure);
+      for (const seat of seats) if (seat.row >= 0) this.#fail(seat, failureOf(error));
       this.#onFailure(error);
     }
   }
@@ -403,6 +383,8 @@ export class GenerationEngine {
   }
 }
 
+const failureOf = (error: unknown): Error => new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
+
 /** Groups of requests that can be drawn in one pass. */
 function alike(seats: readonly Seat[]): Seat[][] {
   const groups = new Map<string, Seat[]>();
@@ -415,6 +397,3 @@ function alike(seats: readonly Seat[]): Seat[][] {
   }
   return [...groups.values()];
 }
-
-/** Sampling options with the defaults of those that were not given. */
-export const samplingOf = (given: SamplingOptions): Required<SamplingOptions> => SAMPLING.read(given);

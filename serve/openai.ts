@@ -129,7 +129,7 @@ export class OpenAiApi {
     this.#checkText([...texts, ...(tools.length > 0 ? [JSON.stringify(tools)] : [])].join("\n"));
     const ofRollout = call.rollout?.promptOfMessages(messages, chat, tools);
     const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages, tools.length > 0 ? tools : undefined);
-    const isThought = /<think>\s*$/.test(tokenizer.decode(prompt.slice(-THINK_TAG)));
+    const isThought = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd().endsWith("<think>");
     const reading = readsCalls && form ? { form, names: namesOf(tools), isThought } : undefined;
     await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, reading });
   }
@@ -282,10 +282,10 @@ export class OpenAiApi {
 const namesOf = (tools: readonly unknown[]): string[] =>
   tools.map((tool) => (tool as { readonly function: { readonly name: string } }).function.name);
 
-/** The most characters that one token stands for. */
+/** The most characters that one token stands for, at most one for each of its bytes. */
 function longestToken(tokenizer: Tokenizer): number {
   let longest = 1;
-  for (let id = 0; id < tokenizer.vocabSize; id++) longest = Math.max(longest, tokenizer.decodeBytes([id]).length); // a byte is at most one character
+  for (let id = 0; id < tokenizer.vocabSize; id++) longest = Math.max(longest, tokenizer.decodeBytes([id]).length);
   return longest;
 }
 
@@ -298,8 +298,8 @@ function checkLogProbs({ top }: Asked, tokens: number): void {
   if (count <= MOST_LOG_PROBS) return;
   throw new HttpError(
     400,
-    `the request asks for up to ${count} log-probabilities (${tokens} tokens, each with ${top} alternatives), at most ` +
-      `${MOST_LOG_PROBS} are told; ask for fewer answers, tokens or alternatives`,
+    `the request asks for up to ${count} log-probabilities (${tokens} tokens, each with ${top} alternatives), at ` +
+      `most ${MOST_LOG_PROBS} are told; ask for fewer answers, tokens or alternatives`,
   );
 }
 

@@ -9,7 +9,6 @@ import { Rng } from "../engine/index.ts";
 import { showValue } from "../engine/options.ts";
 import { flag, inCode, number, options, text } from "../engine/optionTable.ts";
 import { SAMPLING, type SamplingOptions } from "../nn/sampler.ts";
-import { samplingOf } from "./engine.ts";
 import { type Fields, HttpError, isFields } from "./http.ts";
 
 const isTexts = (value: unknown): value is readonly string[] =>
@@ -155,7 +154,7 @@ function asked(given: Common, maxTokens: number | undefined, top: number | undef
     () => `n must be 1 with temperature 0, where all answers are the same, got ${showValue(n)}`,
   );
   return {
-    sampling: samplingOf({ temperature, topP: top_p, topK: Math.max(0, top_k), minP: min_p }),
+    sampling: SAMPLING.read({ temperature, topP: top_p, topK: Math.max(0, top_k), minP: min_p }),
     n,
     maxTokens,
     stop: typeof stop === "string" ? [stop] : stop,

@@ -177,7 +177,7 @@ function thoughtEnd(text: string, isThought: boolean): number {
   return at < 0 ? -1 : at + "</think>".length;
 }
 
-/** The end of the JSON object that begins at a place; −1: it has none. Strings are skipped, as braces in them are text. */
+/** The end of the JSON object that begins at a place; −1: it has none. Braces in strings are text. */
 function objectEnd(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at++) {

@@ -40,6 +40,7 @@ const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS>> = {
   "rl/rewards/code.ts": REWARDS,
   "rl/rewards/maths.ts": REWARDS,
   "rl/selfplay/rewards.ts": REWARDS,
+  "serve/toolCalls.ts": REWARDS,
 };
 
 /** What the others read. */
@@ -61,7 +62,6 @@ const OWN: Readonly<Record<string, string>> = {
   "serve/http.ts": "a header, which Node bounds at 16 KiB, and errors of the library's; one pass each",
   "serve/openEnvMain.ts": "a flag",
   "serve/server.ts": "an address, which Node bounds at 16 KiB; one pass",
-  "serve/toolCalls.ts": "what a template writes of a call of ours",
 };
 
 /** Regular expressions in a file that repeat something without an end, or are made of a text. */

@@ -17,7 +17,7 @@ import type { Model, Tokenizer } from "../../nn/index.ts";
 import { appendWhole } from "../../serve/appendWhole.ts";
 import { EventStream } from "../../serve/events.ts";
 import { listen } from "../../serve/http.ts";
-import { type ChatFormat, episodeChat, GenerationEngine, type ServedToken } from "../../serve/index.ts";
+import { GenerationEngine, type ServedToken } from "../../serve/index.ts";
 import { type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
 import { readCompletion } from "../../serve/requests.ts";
 import { GrowingText } from "../../serve/text.ts";
@@ -285,7 +285,7 @@ describe("episodes that cannot be kept", () => {
 });
 
 describe("how tokens are drawn by default", () => {
-  it("is the server's setting; a request's own counts before it; episodes are sampled from the model as it is", async () => {
+  it("is the server's setting; a request's own comes first; episodes are sampled from the model as it is", async () => {
     await start({ sampling: { temperature: 0 } });
     const ids = async (path: string, body: object): Promise<string[]> => {
       const drawn: string[] = [];
@@ -316,100 +316,5 @@ describe("how tokens are drawn by default", () => {
     await expect(servePolicy({ model, tokenizer: toyTokenizer }, { sampling: { topP: 2 } })).rejects.toThrow(
       /topP must be/,
     );
-  });
-});
-
-describe("faults within the server", () => {
-  const chat = episodeChat(toyTemplate);
-  const broken = (where: string): never => {
-    throw new TypeError(`${where} is broken`);
-  };
-  const bad: [string, ServePolicyOptions, Partial<Tokenizer>, string, object][] = [
-    [
-      "a tokenizer that cannot encode",
-      {},
-      { encode: () => broken("encode") },
-      "/v1/completions",
-      { ...ASK, prompt: "a" },
-    ],
-    ["a tokenizer that cannot decode", {}, { decodeBytes: () => broken("decode") }, "/v1/completions", ASK],
-    ["the same, in a stream", {}, { decodeBytes: () => broken("decode") }, "/v1/completions", { ...ASK, stream: true }],
-    [
-      "log-probabilities that have no names",
-      {},
-      { decodeBytes: (ids) => (ids.length === 1 ? broken("name") : Uint8Array.of(97)) },
-      "/v1/completions",
-      { ...ASK, logprobs: 2 },
-    ],
-    [
-      "a chat format that throws",
-      { chat: { ...chat, begin: () => broken("begin") } satisfies ChatFormat },
-      {},
-      "/v1/chat/completions",
-      { model: "toy", messages: [{ role: "user", content: "a" }] },
-    ],
-    ["weights that cannot be loaded", { reload: () => broken("reload") }, {}, "/update_weights_from_disk", {}],
-    ["the same, later", { reload: () => Promise.reject(new Error("no file")) }, {}, "/update_weights_from_disk", {}],
-    [
-      "weights whose loading throws no error",
-      { reload: () => Promise.reject("text") },
-      {},
-      "/update_weights_from_disk",
-      {},
-    ],
-  ];
-  it.each(bad)("%s: 500, and the next is answered", async (_, options, parts, path, body) => {
-    const said = vi.spyOn(console, "error").mockImplementation(() => undefined);
-    const tokenizer = { ...toyTokenizer };
-    await start(options, tokenizer);
-    Object.assign(tokenizer, parts);
-    expect((await post(path, body)).status).toBe(500);
-    expect(said).toHaveBeenCalled();
-    Object.assign(tokenizer, toyTokenizer);
-    expect((await post("/v1/completions", ASK)).status).toBe(200);
-    expect(server!.engine.load).toEqual({ running: 0, waiting: 0 });
-  });
-
-  it("bodies that are deep or odd are the request's fault", async () => {
-    await start();
-    const deep = "[".repeat(200_000) + "]".repeat(200_000);
-    const odd = [`{"prompt": ${deep}}`, `{"prompt": [1], "stop": ${deep}}`, '{"__proto__": {"n": 3}, "prompt": [1]}'];
-    for (const body of [...odd, '{"prompt": [1], "temperature": 1e999}', '{"prompt": "\\ud800", "n": "\\u0000"}'])
-      expect((await post("/v1/completions", body)).status, body.slice(0, 60)).toBe(400);
-    expect((await post("/rollouts/__proto__/reward", { reward: 1 })).status).toBe(404);
-    expect((await post("/v1/completions", ASK)).status).toBe(200);
-  });
-
-  it("a client that breaks off in its request, in its answer, or speaks something else", async () => {
-    await start();
-    const { port } = new URL(server!.url);
-    const head = "POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n";
-    const body = JSON.stringify({ ...ASK, stream: true, max_tokens: 50 });
-    for (const text of [
-      `${head}content-length: 100\r\n\r\n{`,
-      `${head}content-length: ${body.length}\r\n\r\n${body}`,
-      "hello\r\n\r\n",
-      "CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n",
-    ]) {
-      const socket = connect(Number(port), "127.0.0.1", () => socket.write(text));
-      socket.on("error", () => undefined);
-      await new Promise((resolve) => setTimeout(resolve, 60));
-      socket.resetAndDestroy();
-    }
-    await vi.waitFor(() => expect(server!.engine.load).toEqual({ running: 0, waiting: 0 }), { timeout: 10_000 });
-    expect((await post("/v1/completions", ASK)).status).toBe(200);
-  });
-
-  it("an engine that fails between two passes tells everybody, and goes on", async () => {
-    const failures: unknown[] = [];
-    const engine = new GenerationEngine(model, { rows: 2, onFailure: (error) => failures.push(error) });
-    const request = { prompt: [1], maxTokens: 3, rng: new Rng(0), stopIds: [], top: 0 };
-    const sampling = { temperature: 1, topK: 0, topP: 1, minP: 0 };
-    const faulty = { ...request, sampling: { ...sampling, toJSON: () => broken("sampling") } };
-    const both = await Promise.allSettled([engine.generate(faulty), engine.generate({ ...request, sampling })]);
-    expect(both.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-    expect(failures).toHaveLength(1);
-    expect((await engine.generate({ ...request, sampling })).tokens).toHaveLength(3);
-    await engine.close();
   });
 });
