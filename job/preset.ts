@@ -127,6 +127,8 @@ export interface Preset extends Tasks {
     readonly gradEvery?: number;
     /** Whether the share of each term in the gradient is measured in those steps, too. Default: no. */
     readonly gradShares?: boolean;
+    /** Whether the episodes of a group may have different tasks where the advantage compares them. */
+    readonly mixedGroups?: boolean;
     /** The largest number of tokens in a micro-batch, padding included. Default: 1200. */
     readonly maxBatchTokens?: number;
     /** Whether blocks are computed again in the backward pass instead of being kept. Default: no. */

@@ -167,6 +167,22 @@ export function statisticsOf(objective: Objective): TokenStatistic[] {
   return TOKEN_STATISTICS.filter((name) => wanted.has(name));
 }
 
+/**
+ * @param where how the size of a group is called there
+ * @throws if the estimator compares the episodes of a group and there is only one, or if the size is no whole number
+ */
+export function checkGroupSize(
+  { name, comparesGroup, singles }: AdvantageEstimator,
+  groupSize: number,
+  where = "trainRl: groupSize",
+): void {
+  check(Number.isInteger(groupSize) && groupSize >= 1, () => `${where} must be an integer ≥ 1, got ${groupSize}`);
+  check(
+    groupSize > 1 || !comparesGroup || singles === true,
+    () => `${where}=1: the advantage ${name} compares the episodes of a group, which needs at least 2`,
+  );
+}
+
 /** Throws if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("objective", objective, OBJECTIVE_KEYS);
