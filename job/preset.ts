@@ -35,6 +35,8 @@ export interface PretrainedSettings {
   readonly storage: WeightStorage;
   /** The text around the parts of an episode: its own chat template's, or plain lines. */
   readonly format: EpisodeFormat;
+  /** Further tokens that end an action: the model's own ends of a text. */
+  readonly ends?: readonly string[];
 }
 
 /** The checkpoint of another run that a run begins with. Its weights are copied into the run's first checkpoint. */
@@ -46,6 +48,8 @@ export interface FromSettings {
   readonly sha256: string;
   /** The text around the parts of an episode, if it is not the library's own. */
   readonly format?: EpisodeFormat;
+  /** Further tokens that end an action. */
+  readonly ends?: readonly string[];
 }
 
 /** All settings of a run. */

@@ -37,10 +37,11 @@ export async function fromRun({ from, checkpoint: name }: StartOptions): Promise
   const preset = presetOf(folder);
   await checkSource(preset);
   const checkpoint = checkpointNamed("from", folder, name);
-  const { format } = preset.pretrained ?? preset.from ?? {};
+  const { format, ends }: Partial<FromSettings> = preset.pretrained ?? preset.from ?? {};
   const weights = ["model.safetensors", ADAPTER_FILES.weights].flatMap((file) => checkpoint.files[file] ?? []);
   const hash = [preset.pretrained?.sha256 ?? "", ...weights.map((file) => sha256(file))].join(" ");
-  const settings = { path: folder.path, step: checkpoint.step, sha256: sha256(hash), ...(format ? { format } : {}) };
+  const text = { ...(format ? { format } : {}), ...(ends ? { ends } : {}) };
+  const settings = { path: folder.path, step: checkpoint.step, sha256: sha256(hash), ...text };
   return { preset, checkpoint, settings };
 }
 

@@ -48,10 +48,10 @@ export interface ChatFormat {
  * sampled here, so they have the role `prompt`.
  */
 export function episodeChat(template: Template): ChatFormat {
-  const { tokenizer, endId } = template;
+  const { tokenizer, endId, endIds } = template;
   const joined = (messages: readonly ChatMessage[]): string => messages.map(({ content }) => content).join("\n");
   return {
-    stopIds: [endId],
+    stopIds: endIds,
     begin(messages, _tools, news) {
       const stream = emptyStream();
       const first = messages.findIndex(({ role }) => role === "assistant");
@@ -82,7 +82,7 @@ export function episodeChat(template: Template): ChatFormat {
         messages.length > 0 && messages.every(({ role }) => role !== "assistant"),
         () => "messages: what follows an answer of the model must be another's",
       );
-      if (lastId !== endId) append(stream, "scaffold", turn, [endId]);
+      if (!template.isEnd(lastId)) append(stream, "scaffold", turn, [endId]);
       template.appendObservation(stream, turn, tokenizer.encode(joined(messages)));
       return stream;
     },

@@ -40,9 +40,10 @@ export function checkpointChat(
   const { tokenizer } = template;
   const { end } = template.episodeFormat({ variables });
   const endId = tokenizer.special[end] ?? fail(`${template.name}: "${end}" is no special token`);
+  const endIds = [...new Set([endId, ...stopIds])];
   const written = callsWrittenBy(template);
   return {
-    stopIds: [...new Set([endId, ...stopIds])],
+    stopIds: endIds,
     ...(written === "none" || written === "other" ? { noTools: NO_TOOLS[written] } : { toolForm: written }),
     begin(messages, tools, news) {
       const stream = emptyStream();
@@ -79,7 +80,7 @@ export function checkpointChat(
       const own = { text: text.slice(start), plain: plain.map(([a, b]): [number, number] => [a - start, b - start]) };
       const { ids, offsets } = template.encodeMarked(own);
       const stream = emptyStream();
-      if (lastId !== endId) append(stream, "scaffold", turn, [endId]);
+      if (!endIds.includes(lastId)) append(stream, "scaffold", turn, [endId]);
       appendMarked(stream, turn, { ids, offsets }, placesOf(own.text, messages), "scaffold");
       return stream;
     },

@@ -30,6 +30,9 @@ export interface KlOptions {
   /**
    * `loss`: a term of the loss. `reward`: r̃_t = r_t − β·kl_t before advantages are estimated. Both concern the agent's
    * tokens only. Default `loss`.
+   *
+   * With an advantage that divides by the deviation of a group, a group of equal returns is judged by the penalty alone
+   * and at full size, as the division removes β (verl does the same). `dropConstantGroups` leaves such groups out.
    */
   readonly in?: "loss" | "reward";
   readonly clamp?: KlClamp;
@@ -279,7 +282,7 @@ function checkKl(kl: KlOptions, advantage: AdvantageEstimator): void {
     () => `kl: in must be "loss" or "reward", got "${String(kl.in)}"`,
   );
   if (kl.in !== "reward") return;
-  check(!kl.importance && !kl.clamp, () => "kl: importance and clamp are for a penalty in the loss");
+  check(!kl.importance, () => "kl: importance is for a penalty in the loss");
   check(
     advantage.readsReturn !== false,
     () =>

@@ -147,7 +147,7 @@ export class Episode {
       this.#action.push(id);
       this.#logProbs.push(logProb);
       this.#versions.push(version);
-      const isComplete = id === template.endId;
+      const isComplete = template.isEnd(id);
       if (isComplete)
         this.pending = []; // it is the environment's turn
       else if (signal?.aborted) this.stop = "aborted";
