@@ -1,6 +1,7 @@
 /** `--from`: a run that begins with the weights of another run's checkpoint. */
 import { treeLeaves, type Device } from "../engine/index.ts";
 import type { Earlier } from "../job/from.ts";
+import type { FromSettings } from "../job/preset.ts";
 import { filesOfModel, modelFromCheckpoint } from "../job/modelFiles.ts";
 import { presetOf } from "../job/presets.ts";
 import type { State } from "../job/records.ts";
