@@ -51,10 +51,10 @@ export function reasonOf(thrown: unknown): string {
 
 function wordsOf(thrown: unknown): string {
   if (thrown instanceof Error) {
-    const { code } = thrown as { readonly code?: unknown }; // Node's refused connections have a code and no message
-    return (
-      String(thrown.message) || `${thrown.name} without a message${code === undefined ? "" : ` (${String(code)})`}`
-    );
+    // A refused connection of Node's has a code and no message.
+    const { code } = thrown as { readonly code?: unknown };
+    const known = typeof code === "string" || typeof code === "number" ? ` (${code})` : "";
+    return String(thrown.message) || `${thrown.name} without a message${known}`;
   }
   if (thrown === "") return "an empty text";
   const text = String(thrown);

@@ -81,13 +81,17 @@ describe("steps of which nothing was played", () => {
     const pause = await took(short);
     expect(pause).toBeGreaterThan(48);
     expect(pause).toBeLessThan(900);
-    expect(notes).toEqual(["every episode of this step failed; the next one begins in 0.05 s (--resume begins before them)"]);
+    expect(notes).toEqual([
+      "every episode of this step failed; the next one begins in 0.05 s (--resume begins before them)",
+    ]);
 
     const long = new FailedSteps();
     long.isFirst(rows(gone));
     setTimeout(() => stop.abort(), 50);
     expect(await took(long)).toBeLessThan(5000);
-    expect(notes[1]).toBe("every episode of this step failed; the next one begins in 10 s (--resume begins before them)");
+    expect(notes[1]).toBe(
+      "every episode of this step failed; the next one begins in 10 s (--resume begins before them)",
+    );
     expect(await took(long)).toBeLessThan(5000); // after the end at once
     expect(notes).toHaveLength(2);
   });

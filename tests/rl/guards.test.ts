@@ -221,7 +221,7 @@ describe("an environment that fails in every episode", () => {
       () => "a",
     );
     const ended = "trainRl: every episode of 3 steps in a row failed. The first error: gone";
-    const warn = vi.fn();
+    const warn = vi.fn<(text: string) => void>();
     const asynchronous = trainRlAsync({
       ...toyRlOptions(endingModel(device), { env, steps: 9, rollout: WHOLE, warn }),
       workers: 1,

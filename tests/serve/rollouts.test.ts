@@ -219,7 +219,7 @@ it("answers that are new in a rewritten history are the world's there; nothing i
 
 describe("agents that fail (agent-lightning#448, SkyRL#1613)", () => {
   const TASK: { role: "user"; content: string }[] = [{ role: "user", content: "a" }];
-  const training = (model: Model) => ({ ...toyRlOptions(model), warn: vi.fn() });
+  const training = (model: Model) => ({ ...toyRlOptions(model), warn: vi.fn<(text: string) => void>() });
 
   it("say why, also before their first token; a loop of steps in which all fail ends", async () => {
     const model = endingModel(device);
