@@ -68,7 +68,7 @@ async function measure(
     ended = performance.now();
     if (step === FILL - 1) began = ended;
     if (step < FILL) continue;
-    total.tokens += metrics["num_tokens"]!;
+    total.tokens += metrics["step_tokens"]!;
     total.learnerIdle += metrics["async/learner_idle"] ?? NaN;
     total.workerIdle += metrics["async/worker_idle"] ?? NaN;
     total.staleness += metrics["async/staleness_mean"] ?? NaN;

@@ -113,16 +113,16 @@ async function main(): Promise<number> {
       const show = (text: string): void => {
         write(style.role[isThought(tokenizer.decode(action)) ? "thought" : "action"](visible(text)));
       };
-      while (action.at(-1) !== template.endId && action.length < maxActionTokens) {
+      while (!template.isEnd(action.at(-1)) && action.length < maxActionTokens) {
         if (decoder.lengths[0]! + pending.length > preset.model.maxPositions) return end("the context is full");
         const [[token]] = (await decoder.draw([{ row: 0, tokens: pending, rng }], { temperature })) as [[SampledToken]];
         pending = [token.id];
         action.push(token.id);
-        if (token.id !== template.endId) show(shown.push([token.id]));
+        if (!template.isEnd(token.id)) show(shown.push([token.id]));
       }
       show(shown.end());
       write("\n");
-      if (action.at(-1) !== template.endId) return end("the action did not end");
+      if (!template.isEnd(action.at(-1))) return end("the action did not end");
       const result = checkAnswer(env.name, await env.step(template.actionText(action)));
       const answer = template.encodeObservation(result.observation, maxObservationTokens);
       if (answer.ids.length > 0) write(`${style.role.observation(visible(tokenizer.decode(answer.ids)))}\n`);

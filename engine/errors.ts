@@ -38,15 +38,27 @@ export function onHost<T>(what: () => string, make: () => T): T {
 /** Longer messages of others are cut: they go into logs and onto terminals. */
 const MOST_LETTERS = 2_000;
 
-/** What was thrown, in words. Never throws, whatever code of others has thrown. */
+/** What was thrown, in words; never an empty text. Never throws, whatever code of others has thrown. */
 export function reasonOf(thrown: unknown): string {
   let text: string;
   try {
-    text = String(thrown instanceof Error ? thrown.message : thrown);
+    text = wordsOf(thrown);
   } catch {
     text = `a value without words, of type ${typeof thrown}`;
   }
   return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}...` : text;
+}
+
+function wordsOf(thrown: unknown): string {
+  if (thrown instanceof Error) {
+    // A refused connection of Node's has a code and no message.
+    const { code } = thrown as { readonly code?: unknown };
+    const known = typeof code === "string" || typeof code === "number" ? ` (${code})` : "";
+    return String(thrown.message) || `${thrown.name} without a message${known}`;
+  }
+  if (thrown === "") return "an empty text";
+  const text = String(thrown);
+  return text.startsWith("[object ") ? (JSON.stringify(thrown) ?? text) : text;
 }
 
 /** Throws `WorldgradError` with `message`; an expression, so that it can stand after `??`. */

@@ -196,13 +196,13 @@ export class Experiment {
 
   /** The RL phase. `reference` and `critic` are there if the method needs them (trainingState.ts). */
   async *rl(
-    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
+    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic" | "warn"> & {
       readonly signal?: AbortSignal;
       readonly reader?: Reader | undefined;
     },
   ): AsyncGenerator<StepReport> {
     const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery, gradShares } = this.preset.rl;
-    const { truncatedReward } = this.preset.rl;
+    const { truncatedReward, mixedGroups = false } = this.preset.rl;
     const { signal, reader, ...rest } = options;
     if (isYardstick(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
@@ -215,6 +215,7 @@ export class Experiment {
       ...rest,
       ...data,
       iterations,
+      mixedGroups,
       ...(gradEvery === undefined ? {} : { gradEvery }),
       ...(gradShares === undefined ? {} : { gradShares }),
       ...(truncatedReward === undefined ? {} : { truncatedReward }),

@@ -1,20 +1,18 @@
-/** When a run stops because its environment fails: what goes on without one only looks like training. */
+/**
+ * What a run does while its environment fails: it waits, and keeps the place to go on from. The loop of RL ends it after
+ * a few such steps (rl/train/watch.ts), and an evaluation that could not be played ends it here.
+ */
 import { check } from "../engine/errors.ts";
 import { wasPlayed } from "../rl/evaluate.ts";
-import { hasFailed, type Trajectory } from "../rl/episode/stream.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import { failureOf } from "../rl/train/watch.ts";
 import type { Watch } from "./observer.ts";
 
-/** After how many steps in a row a run stops. */
-const MOST_FAILED_STEPS = 3;
 /**
  * The pause after a step that failed, in seconds. Steps without episodes take no time where a server refuses
  * connections; with two pauses between three of them, one that restarts is back before the run stops.
  */
 const PAUSE = 10;
-
-/** Why the environment failed in every one of these episodes, if it did. */
-const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
-  episodes.length > 0 && episodes.every(hasFailed) ? String(episodes[0]!.info["error"]) : undefined;
 
 /**
  * @throws WorldgradError if fewer than half of the episodes of an evaluation were played, as the rest is no sample, or
@@ -45,23 +43,19 @@ export class FailedSteps {
   /**
    * To be called with the episodes of each step.
    * @returns whether this is the first of them; the run has to be saved, as it is continued with this step
-   * @throws WorldgradError if there are too many
    */
   isFirst(rows: readonly { readonly trajectory: Trajectory }[]): boolean {
     const error = failureOf(rows.map(({ trajectory }) => trajectory));
     this.count = error === undefined ? 0 : this.count + 1;
-    const { count } = this;
-    check(
-      count < MOST_FAILED_STEPS,
-      () => `every episode of ${count} steps failed; --resume continues before them. The first error: ${error}`,
-    );
-    return count === 1;
+    return this.count === 1;
   }
 
   /** Resolves when the next step may begin: after a pause if this one failed, or when the run is stopped. */
   async pause({ observer, signal }: Pick<Watch, "observer" | "signal">): Promise<void> {
     if (this.count === 0 || signal.aborted) return;
-    observer.note(`every episode of this step failed; the next one begins in ${this.#pause} s`);
+    observer.note(
+      `every episode of this step failed; the next one begins in ${this.#pause} s (--resume begins before them)`,
+    );
     await new Promise<void>((resume) => {
       const end = (): void => {
         clearTimeout(timer);

@@ -1,6 +1,6 @@
 /** Sizes and rates of the RL loop and its sampler, from `--set rl.…`, `--set rollout.…` or TRL's configuration. */
 import type { GrpoTraining } from "../rl/interop/grpoConfig.ts";
-import type { Objective } from "../rl/methods/objective.ts";
+import { checkGroupSize, type Objective } from "../rl/methods/objective.ts";
 import { usage, UsageError } from "./usage.ts";
 import { LOOP, type LoopNumbers, ROLLOUT, type SamplingNumbers, SFT, type SftNumbers } from "./parts.ts";
 import { only, TOKENIZER, type TokenizerNumbers } from "./parts.ts";
@@ -36,22 +36,6 @@ export function loopSettings(set: Settings, trl?: GrpoTraining): LoopSettings {
   };
 }
 
-/** Estimators that compare the episodes of a group and learn nothing from a group of one. */
-const NEED_GROUPS: ReadonlySet<string> = new Set([
-  "grpo",
-  "centred",
-  "rloo",
-  "opo",
-  "max_rl",
-  "pass_at_k",
-  "gpg",
-  "gdpo",
-  "reinforce++-baseline",
-  "optimal_token_baseline",
-  "gigpo",
-  "milestone",
-]);
-
 /** Throws a UsageError with one line if the loop or the sampler cannot have one of these numbers. */
 export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tokenizer = {} }: LoopSettings): void {
   usage(() => {
@@ -78,9 +62,5 @@ export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tok
     throw new UsageError(
       `--set sft.steps: expected more than sft.warmup, ${sft.warmup!}, in which the rate rises, got ${sft.steps}`,
     );
-  if (rl.groupSize === 1 && NEED_GROUPS.has(advantage.name)) {
-    throw new UsageError(
-      `--set rl.groupSize=1: the advantage ${advantage.name} compares the episodes of a group, which needs at least 2`,
-    );
-  }
+  if (rl.groupSize !== undefined) usage(() => checkGroupSize(advantage, rl.groupSize!, "--set rl.groupSize"));
 }

@@ -119,6 +119,10 @@ export const LOOP = options("--set rl", {
   warmup: number(undefined, "number of steps in which the learning rate rises", WHOLE),
   clipNorm: number(undefined, "norm above which the gradient is clipped", { above: 0 }),
   weightDecay: number(undefined, "AdamW's weight decay", { min: 0 }),
+  mixedGroups: flag(
+    undefined,
+    "whether the episodes of a group may have different tasks, from an environment that ignores its seed; by default no",
+  ),
   maxBatchTokens: number(
     undefined,
     "largest number of tokens in a micro-batch, padding included; by default 1200, less takes less memory",

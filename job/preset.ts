@@ -36,6 +36,8 @@ export interface PretrainedSettings {
   readonly storage: WeightStorage;
   /** The text around the parts of an episode: its own chat template's, or plain lines. */
   readonly format: EpisodeFormat;
+  /** Further tokens that end an action: the model's own ends of a text. */
+  readonly ends?: readonly string[];
 }
 
 /** The checkpoint of another run that a run begins with. Its weights are copied into the run's first checkpoint. */
@@ -47,6 +49,8 @@ export interface FromSettings {
   readonly sha256: string;
   /** The text around the parts of an episode, if it is not the library's own. */
   readonly format?: EpisodeFormat;
+  /** Further tokens that end an action. */
+  readonly ends?: readonly string[];
 }
 
 /** All settings of a run. */
@@ -130,6 +134,8 @@ export interface Preset extends Tasks {
     readonly gradShares?: boolean;
     /** What an episode earns that was cut short. Default: the library's, `worst`. */
     readonly truncatedReward?: TruncatedReward;
+    /** Whether the episodes of a group may have different tasks where the advantage compares them. */
+    readonly mixedGroups?: boolean;
     /** The largest number of tokens in a micro-batch, padding included. Default: 1200. */
     readonly maxBatchTokens?: number;
     /** Whether blocks are computed again in the backward pass instead of being kept. Default: no. */

@@ -274,6 +274,7 @@ export class Run {
       reader,
       startStep: this.#state.done,
       signal: this.#signal,
+      warn: (text) => this.#observer.note(text),
     });
     this.#parts.witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();

@@ -14,5 +14,5 @@ export function stopwatch(): () => number {
 
 /** The metrics of a step with the times that it took. */
 export function timed({ metrics }: StepReport, seconds: number): Record<string, number> {
-  return { ...metrics, step_time: seconds, tokens_per_second: (metrics["num_tokens"] ?? 0) / seconds };
+  return { ...metrics, step_time: seconds, tokens_per_second: (metrics["step_tokens"] ?? 0) / seconds };
 }

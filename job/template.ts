@@ -1,7 +1,7 @@
 /** The chat template of a run, and how much its agent may write. */
 import type { Tokenizer } from "../nn/index.ts";
 import { Template } from "../rl/episode/template.ts";
-import type { Preset } from "./preset.ts";
+import type { FromSettings, Preset } from "./preset.ts";
 
 /** The largest number of tokens that the agent can write in an episode. */
 export const longestCompletion = ({ rollout, model }: Preset): number =>
@@ -17,9 +17,9 @@ export const templateFor = (
   { sft, pretrained, from }: Pick<Preset, "sft" | "pretrained" | "from">,
   tokenizer: Tokenizer,
 ): Template => {
-  const { format } = pretrained ?? from ?? {};
+  const { format, ends = [] }: Partial<FromSettings> = pretrained ?? from ?? {};
   return new Template(tokenizer, {
     ...(sft.thoughts ? { action: ACTION_TAGS } : {}),
-    ...(format ? { format } : {}),
+    ...(format ? { format, ends } : {}),
   });
 };

@@ -220,6 +220,11 @@ export class AdamW<T extends Tree> {
     }
   }
 
+  /** The parameters that `step` changes, as they were given. */
+  get params(): T {
+    return this.#params;
+  }
+
   /** The moments are the live tensors; read them before the next step. */
   get state(): AdamWState<T> {
     return { step: this.#step, m: this.#m, v: this.#v };

@@ -27,7 +27,7 @@ export function textFiles(run: ExportedRun): Record<string, string> {
   const format = preset.from?.format ?? OWN_FORMAT;
   // Plain lines, which no special token ends, are what a folder without a template is read in.
   if (preset.pretrained !== undefined || !(format.end in tokenizer.special)) return card;
-  const { endId, padId } = templateFor(preset, tokenizer);
+  const { endId, endIds, padId } = templateFor(preset, tokenizer);
   const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
   return {
     ...card,
@@ -40,7 +40,7 @@ export function textFiles(run: ExportedRun): Record<string, string> {
       chat_template: jinjaOf(format),
     }),
     "generation_config.json": json({
-      eos_token_id: endId,
+      eos_token_id: endIds.length > 1 ? endIds : endId,
       pad_token_id: padId,
       max_new_tokens: preset.rollout.maxActionTokens,
     }),

@@ -1,6 +1,7 @@
 /** `--from`: a run that begins with the weights of another run's checkpoint. */
 import { treeLeaves, type Device } from "../engine/index.ts";
 import type { Earlier } from "../job/from.ts";
+import type { FromSettings } from "../job/preset.ts";
 import { filesOfModel, modelFromCheckpoint } from "../job/modelFiles.ts";
 import { presetOf } from "../job/presets.ts";
 import type { State } from "../job/records.ts";
@@ -37,10 +38,11 @@ export async function fromRun({ from, checkpoint: name }: StartOptions): Promise
   const preset = presetOf(folder);
   await checkSource(preset);
   const checkpoint = checkpointNamed("from", folder, name);
-  const { format } = preset.pretrained ?? preset.from ?? {};
+  const { format, ends }: Partial<FromSettings> = preset.pretrained ?? preset.from ?? {};
   const weights = ["model.safetensors", ADAPTER_FILES.weights].flatMap((file) => checkpoint.files[file] ?? []);
   const hash = [preset.pretrained?.sha256 ?? "", ...weights.map((file) => sha256(file))].join(" ");
-  const settings = { path: folder.path, step: checkpoint.step, sha256: sha256(hash), ...(format ? { format } : {}) };
+  const text = { ...(format ? { format } : {}), ...(ends ? { ends } : {}) };
+  const settings = { path: folder.path, step: checkpoint.step, sha256: sha256(hash), ...text };
   return { preset, checkpoint, settings };
 }
 

@@ -230,6 +230,10 @@ export async function episodeFormatFor(folder: ModelFolder, { system }: EpisodeT
   return chat.episodeFormat(options);
 }
 
+/** The names of the tokens that end what the model says, as its configuration has them. */
+export const endsOf = ({ tokenizer, config }: ModelFolder): string[] =>
+  config.eosIds.flatMap((id) => nameOf(tokenizer, id) ?? []);
+
 function plainFormat({ tokenizer, config, bos = "", path }: ModelFolder, system: string): EpisodeFormat {
   const newline = ["Ċ", "<0x0A>", "\n"].find((name) => {
     const id = tokenizer.tokenToId?.(name);

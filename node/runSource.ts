@@ -14,7 +14,7 @@ import { templateFor } from "../job/template.ts";
 import type { StartOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import type { Tokenizer } from "../nn/index.ts";
-import { episodeFormatFor, type ModelFolder, ofFlag, openModelFolder } from "./modelFolder.ts";
+import { endsOf, episodeFormatFor, type ModelFolder, ofFlag, openModelFolder } from "./modelFolder.ts";
 
 /** A pretrained model's part of the settings, and its tokenizer. */
 export interface FoundSource extends Source {
@@ -45,7 +45,7 @@ export async function sourceOf(options: StartOptions): Promise<FoundSource | und
       ? `${modelPath} has no chat template: episodes are written in plain lines (Task: … Action: …), in which ` +
         "the model was perhaps never trained"
       : undefined;
-  return { settings: { path, sha256, storage, format }, config, tokenizer, folder, warning };
+  return { settings: { path, sha256, storage, format, ends: endsOf(folder) }, config, tokenizer, folder, warning };
 }
 
 /** The text around episodes. A template that refuses a system message, as Gemma's does, gets one only from the user. */

@@ -79,7 +79,14 @@ async function playOne(
       const maxTokens = Math.min(limits.maxActionTokens, limits.maxTokens - prompt.length);
       const seed = request.rng.split(turn).int(2 ** 31);
       const { temperature, template, signal } = limits;
-      const { tokens } = await sampler.sample({ prompt, maxTokens, temperature, endId: template.endId, seed, signal });
+      const { tokens } = await sampler.sample({
+        prompt,
+        maxTokens,
+        temperature,
+        endIds: template.endIds,
+        seed,
+        signal,
+      });
       const drawn = tokens.map(({ id, logProb }) => ({ id, logProb, plainLogProb: logProb, samplingLogProb: logProb }));
       const isComplete = episode.takeTokens(drawn, version);
       if (isComplete) await episode.answer();

@@ -14,8 +14,8 @@ export interface RemotePrompt {
   readonly prompt: readonly number[];
   readonly maxTokens: number;
   readonly temperature: number;
-  /** The token that ends an action; it is part of what is sampled. */
-  readonly endId: number;
+  /** The tokens that end an action; the one that is drawn is part of what is sampled. */
+  readonly endIds: readonly number[];
   /** Makes the answer repeatable, as far as the server supports that. */
   readonly seed: number;
   readonly signal?: AbortSignal | undefined;

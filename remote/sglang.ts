@@ -17,14 +17,14 @@ export function sglang(options: RemoteOptions): RemoteSampler {
     void (await request(options, "POST", path, { body }));
   return {
     name: "sglang",
-    async sample({ prompt, maxTokens, temperature, endId, seed, signal }) {
+    async sample({ prompt, maxTokens, temperature, endIds, seed, signal }) {
       const answer = await request(options, "POST", "/generate", {
         body: {
           input_ids: prompt,
           sampling_params: {
             max_new_tokens: maxTokens,
             temperature,
-            stop_token_ids: [endId],
+            stop_token_ids: endIds,
             ignore_eos: true,
             sampling_seed: seed,
             skip_special_tokens: false,

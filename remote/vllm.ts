@@ -29,7 +29,7 @@ export function vllm(options: VllmOptions): RemoteSampler {
   let current: { readonly name: string; readonly version: string } | undefined;
   return {
     name: "vllm",
-    async sample({ prompt, maxTokens, temperature, endId, seed, signal }) {
+    async sample({ prompt, maxTokens, temperature, endIds, seed, signal }) {
       check(
         logProbs === "processed_logprobs" || temperature === 1,
         () =>
@@ -46,7 +46,7 @@ export function vllm(options: VllmOptions): RemoteSampler {
           temperature,
           seed,
           logprobs: 0,
-          stop_token_ids: [endId],
+          stop_token_ids: endIds,
           ignore_eos: true,
           return_token_ids: true,
         },

@@ -4,8 +4,9 @@
  * rewards. The server samples nothing while the step computes; afterwards it serves the new version of the weights.
  */
 import { inCode, number, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
+import { check, reasonOf } from "../engine/errors.ts";
 import type { EpisodeSource } from "../rl/train/episodes.ts";
-import type { Trajectory } from "../rl/episode/stream.ts";
+import { emptyStream, type Trajectory } from "../rl/episode/stream.ts";
 import type { PolicyServer } from "./server.ts";
 
 /** What an agent gets when it is started. */
@@ -37,8 +38,11 @@ const AGENTS = options("agentEpisodes", {
 export type AgentEpisodesOptions = OptionsOf<typeof AGENTS>;
 
 /**
- * Episodes that agents play through `server`. If an agent fails, its episode is masked: nothing of it is trained. The
- * trajectories are in the order of the groups, whichever ends first.
+ * Episodes that agents play through `server`. If an agent fails, its episode is masked, nothing of it is trained, and
+ * `info.error` says why, also where it has sampled nothing; steps in which every agent fails end the run after a few.
+ * The trajectories are in the order of the groups, whichever ends first.
+ *
+ * @throws if all agents of a step end without having asked for a token
  */
 export function agentEpisodes(server: PolicyServer, given: AgentEpisodesOptions): EpisodeSource {
   const { play, groups, groupSize } = AGENTS.read(given);
@@ -46,15 +50,23 @@ export function agentEpisodes(server: PolicyServer, given: AgentEpisodesOptions)
     const number = step * groups + group;
     const { rollout, baseUrl } = server.openRollout({ group: number, seed: number, env: "agent" });
     const { id, signal, finished } = rollout;
-    void play({ baseUrl, id, group: number, member, step, signal }).then(
-      (reward) => {
-        if (typeof reward === "number" && !rollout.state.end) rollout.end({ reward });
-      },
-      () => {
-        if (!rollout.state.end) rollout.end({ reward: 0, masked: true, stopReason: "tool_error" });
-      },
-    );
-    return await finished;
+    let failure: string | undefined;
+    const began = async (): Promise<number | void> => play({ baseUrl, id, group: number, member, step, signal });
+    void began()
+      .then((reward) => {
+        if (reward !== undefined && !rollout.state.end) rollout.end({ reward });
+      })
+      .catch((error: unknown) => {
+        if (rollout.state.end) return;
+        failure = reasonOf(error);
+        rollout.end({ reward: 0, masked: true, stopReason: "tool_error", error: failure });
+      });
+    const rows = await finished;
+    if (rows.length > 0 || failure === undefined) return rows;
+    // It has failed before it sampled a token: an episode all the same, which is counted and says why.
+    const info = { success: false, error: failure };
+    const nothing = { stream: emptyStream(), reward: 0, stepRewards: [], masked: true, task: "", seed: number };
+    return [{ ...nothing, group: number, stopReason: "tool_error", env: "agent", info }];
   };
   return {
     async play(step) {
@@ -64,9 +76,15 @@ export function agentEpisodes(server: PolicyServer, given: AgentEpisodesOptions)
       );
       const rows = await Promise.all(all);
       await server.engine.pause();
+      check(
+        rows.some((own) => own.length > 0),
+        () => `agentEpisodes: no agent of step ${step} has asked for a token; each has to use the baseUrl that it gets`,
+      );
       return {
         trajectories: rows.flat(),
-        metrics: { "agents/without_tokens": rows.filter((r) => r.length === 0).length },
+        metrics: {
+          "agents/without_tokens": rows.filter((r) => r.every(({ stream }) => stream.ids.length === 0)).length,
+        },
       };
     },
     async updated(report) {

@@ -29,9 +29,11 @@ export interface ChatFormat {
   readonly noTools?: string | undefined;
   /**
    * The tokens of a conversation, and those that the template puts before an answer of the model.
-   * @param tools that the model may call @throws if it cannot be rendered
+   * @param tools that the model may call @param news of a conversation whose history was rewritten: the numbers of the
+   *   messages that the model sees for the first time. Their contents are observations, all other tokens the prompt's
+   * @throws if it cannot be rendered
    */
-  begin(messages: readonly ChatMessage[], tools?: readonly unknown[]): TokenStream;
+  begin(messages: readonly ChatMessage[], tools?: readonly unknown[], news?: ReadonlySet<number>): TokenStream;
   /**
    * The tokens of messages that follow an answer of the model, and those that the template puts before the next one.
    * @param lastId the last token that the model wrote, which may be the one that ends its turn
@@ -46,11 +48,11 @@ export interface ChatFormat {
  * sampled here, so they have the role `prompt`.
  */
 export function episodeChat(template: Template): ChatFormat {
-  const { tokenizer, endId } = template;
+  const { tokenizer, endId, endIds } = template;
   const joined = (messages: readonly ChatMessage[]): string => messages.map(({ content }) => content).join("\n");
   return {
-    stopIds: [endId],
-    begin(messages) {
+    stopIds: endIds,
+    begin(messages, _tools, news) {
       const stream = emptyStream();
       const first = messages.findIndex(({ role }) => role === "assistant");
       const task = first < 0 ? messages : messages.slice(0, first);
@@ -66,7 +68,10 @@ export function episodeChat(template: Template): ChatFormat {
           () => "messages: the last one, and one after each of the assistant's, must be another's",
         );
         append(stream, "prompt", turn, template.encodeAction(content));
+        const from = stream.ids.length;
         template.appendObservation(stream, turn++, tokenizer.encode(joined(answers)));
+        // Answers to one action are one text: it is new if all of them are.
+        if (news && !answers.every((_, k) => news.has(i + 1 + k))) asPrompt(stream, from);
         i = next;
       }
       return stream;
@@ -77,11 +82,20 @@ export function episodeChat(template: Template): ChatFormat {
         messages.length > 0 && messages.every(({ role }) => role !== "assistant"),
         () => "messages: what follows an answer of the model must be another's",
       );
-      if (lastId !== endId) append(stream, "scaffold", turn, [endId]);
+      if (!template.isEnd(lastId)) append(stream, "scaffold", turn, [endId]);
       template.appendObservation(stream, turn, tokenizer.encode(joined(messages)));
       return stream;
     },
   };
+}
+
+/** Makes the observations from a position on part of the prompt. */
+function asPrompt({ roles, targets }: TokenStream, from: number): void {
+  for (let t = from; t < roles.length; t++) {
+    if (roles[t] !== "observation") continue;
+    roles[t] = "prompt";
+    targets[t] = false;
+  }
 }
 
 const ROLES: Readonly<Record<string, ChatMessage["role"]>> = {

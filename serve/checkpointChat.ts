@@ -5,7 +5,7 @@
  */
 import type { ChatTemplate } from "../chat/index.ts";
 import { check, fail } from "../engine/errors.ts";
-import { append, emptyStream } from "../rl/episode/stream.ts";
+import { append, emptyStream, type Role, type TokenStream } from "../rl/episode/stream.ts";
 import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
 import { callsWrittenBy } from "./toolCalls.ts";
 
@@ -40,14 +40,22 @@ export function checkpointChat(
   const { tokenizer } = template;
   const { end } = template.episodeFormat({ variables });
   const endId = tokenizer.special[end] ?? fail(`${template.name}: "${end}" is no special token`);
+  const endIds = [...new Set([endId, ...stopIds])];
   const written = callsWrittenBy(template);
   return {
-    stopIds: [...new Set([endId, ...stopIds])],
+    stopIds: endIds,
     ...(written === "none" || written === "other" ? { noTools: NO_TOOLS[written] } : { toolForm: written }),
-    begin(messages, tools) {
+    begin(messages, tools, news) {
       const stream = emptyStream();
       const options = { addGenerationPrompt: true, variables, ...(tools ? { tools } : {}) };
-      append(stream, "prompt", 0, template.render(messages.map(asRendered), options));
+      if (!news?.size) {
+        append(stream, "prompt", 0, template.render(messages.map(asRendered), options));
+        return stream;
+      }
+      const marked = template.renderMarked(messages.map(asRendered), options);
+      const { ids, offsets } = template.encodeMarked(marked);
+      const said = placesOf(marked.text, messages).filter((_, i) => news.has(i));
+      appendMarked(stream, 0, { ids, offsets }, said, "prompt");
       return stream;
     },
     extend(messages, lastId, turn) {
@@ -71,28 +79,40 @@ export function checkpointChat(
       );
       const own = { text: text.slice(start), plain: plain.map(([a, b]): [number, number] => [a - start, b - start]) };
       const { ids, offsets } = template.encodeMarked(own);
-      const said = placesOf(own.text, messages);
       const stream = emptyStream();
-      if (lastId !== endId) append(stream, "scaffold", turn, [endId]);
-      ids.forEach((id, t) => {
-        const [from, to] = offsets[t]!;
-        const isSaid = said.some(([a, b]) => from < b && a < to);
-        append(stream, isSaid ? "observation" : "scaffold", turn, [id]);
-      });
+      if (!endIds.includes(lastId)) append(stream, "scaffold", turn, [endId]);
+      appendMarked(stream, turn, { ids, offsets }, placesOf(own.text, messages), "scaffold");
       return stream;
     },
   };
 }
 
-/** Where the contents of the messages are in the rendered text. */
-function placesOf(text: string, messages: readonly ChatMessage[]): [from: number, to: number][] {
+type Place = readonly [from: number, to: number];
+
+/** Appends the tokens of a rendered text: what was said as observation, the others in the role of what is around it. */
+function appendMarked(
+  stream: TokenStream,
+  turn: number,
+  { ids, offsets }: { readonly ids: readonly number[]; readonly offsets: readonly Place[] },
+  said: readonly Place[],
+  around: Role,
+): void {
+  const places = said.filter(([a, b]) => a < b);
+  ids.forEach((id, t) => {
+    const [from, to] = offsets[t]!;
+    append(stream, places.some(([a, b]) => from < b && a < to) ? "observation" : around, turn, [id]);
+  });
+}
+
+/** Where the content of each message is in the rendered text; an empty place for what the template does not write. */
+function placesOf(text: string, messages: readonly ChatMessage[]): Place[] {
   let at = 0;
-  return messages.flatMap(({ content }): [number, number][] => {
+  return messages.map(({ content }): Place => {
     const said = content.trim();
     const found = said === "" ? -1 : text.indexOf(said, at);
-    if (found < 0) return [];
+    if (found < 0) return [at, at];
     at = found + said.length;
-    return [[found, at]];
+    return [found, at];
   });
 }
 

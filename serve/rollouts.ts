@@ -6,17 +6,11 @@
  * An episode consists of rows of tokens. If a prompt begins with all tokens of a row, sampled ones included, it
  * continues that row, and its further tokens are the world's answer. If not (the agent has rewritten its history, or
  * tokenised the text again and got different tokens), a new row begins, which has the tokens that the model saw as its
- * prompt. All rows share the episode's reward. Token ids and log-probabilities are those that were sampled.
+ * prompt, but for the answers that the model sees for the first time: these are the world's there, too. All rows share
+ * the episode's reward. Token ids and log-probabilities are those that were sampled.
  */
 import { check } from "../engine/errors.ts";
-import {
-  append,
-  emptyStream,
-  type Role,
-  type StopReason,
-  type TokenStream,
-  type Trajectory,
-} from "../rl/episode/stream.ts";
+import { append, emptyStream, type StopReason, type TokenStream, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { ChatFormat, ChatMessage } from "./chat.ts";
 import type { ServedToken } from "./engine.ts";
@@ -42,6 +36,8 @@ export interface RolloutEnd {
   /** True if the episode failed for reasons outside the agent; then nothing of it is trained. */
   readonly masked?: boolean;
   readonly stopReason?: StopReason;
+  /** Why it failed: `info.error` of its rows. */
+  readonly error?: string;
 }
 
 /** A prompt of an episode, and the row that it continues, if there is one. */
@@ -71,6 +67,8 @@ export class Rollout {
   readonly #template: Template | undefined;
   readonly #onFork: "split" | "refuse";
   readonly #rows: RolloutRow[] = [];
+  /** How often each answer of the world has stood in a conversation at most. */
+  readonly #seen = new Map<string, number>();
   #turn = 0;
   #end: RolloutEnd | undefined;
   #resolve: (trajectories: readonly Trajectory[]) => void = () => undefined;
@@ -96,7 +94,7 @@ export class Rollout {
     this.#checkOpen();
     const row = this.#longest((row) => isPrefix(row.stream.ids, ids));
     if (row === undefined) this.#checkFork(ids);
-    return { stream: row ? this.#rawAnswer(row, ids) : rawPrompt(ids), row };
+    return { stream: row ? this.#rawAnswer(row, ids) : this.#rawPrompt(ids), row };
   }
 
   /** A prompt that came as messages: what the model has written is not tokenised again. @throws as `promptOfIds` */
@@ -108,7 +106,10 @@ export class Rollout {
     this.#checkOpen();
     const row = this.#longest((row) => row.messages !== undefined && areFirst(row.messages, messages));
     if (row === undefined) {
-      const stream = format.begin(messages, tools.length > 0 ? tools : undefined);
+      const answered = messages.findIndex(({ role }) => role === "assistant");
+      const isAnswer = (i: number): boolean => answered >= 0 && i > answered;
+      const news = new Set(this.#newOf(messages.map(answerKey)).filter(isAnswer));
+      const stream = format.begin(messages, tools.length > 0 ? tools : undefined, this.#turn > 0 ? news : undefined);
       this.#checkFork(stream.ids);
       return { stream, row };
     }
@@ -126,13 +127,15 @@ export class Rollout {
     messages?: readonly ChatMessage[],
   ): void {
     if (this.#end || tokens.length === 0) return;
+    this.#remember(messages?.map(answerKey) ?? this.#answersIn(stream.ids).map(({ key }) => key));
     const turn = this.#turn++;
     // If another answer has continued the same row meanwhile, this one becomes a row of its own.
     const isNext = row !== undefined && isPrefix(row.stream.ids, stream.ids);
     const own = isNext ? row : { stream: emptyStream(), messages };
     if (isNext) extend(own.stream, stream, own.stream.ids.length);
     else {
-      extend(own.stream, this.#rows.length === 0 ? stream : asPrompt(stream), 0);
+      // Of a row that another answer has continued meanwhile, the answers are targets there.
+      extend(own.stream, this.#rows.length === 0 ? stream : asPrompt(stream, turn - 1, row === undefined), 0);
       this.#rows.push(own);
     }
     own.messages = messages;
@@ -152,7 +155,7 @@ export class Rollout {
    */
   end(end: RolloutEnd): readonly Trajectory[] {
     this.#checkOpen();
-    const { reward, stepRewards = [], success = reward > 0, masked = false, stopReason } = end;
+    const { reward, stepRewards = [], success = reward > 0, masked = false, stopReason, error } = end;
     check(Number.isFinite(reward), () => `reward must be a number, got ${reward}`);
     check(stepRewards.every(Number.isFinite), () => `step_rewards must be numbers, got ${stepRewards.join(", ")}`);
     this.#end = end;
@@ -168,7 +171,7 @@ export class Rollout {
       env,
       task,
       seed,
-      info: { success },
+      info: { success, ...(error === undefined ? {} : { error }) },
       ...(this.#rows.length > 1 ? { rollout: this.#number } : {}),
     }));
     this.#resolve(trajectories);
@@ -195,6 +198,51 @@ export class Rollout {
         "this server refuses forks",
       { code: "prompt_is_no_continuation" },
     );
+  }
+
+  /** Which of these answers of a conversation the model sees for the first time; undefined is none. */
+  #newOf(keys: readonly (string | undefined)[]): number[] {
+    const counts = new Map<string, number>();
+    return keys.flatMap((key, i) => {
+      if (key === undefined) return [];
+      const count = (counts.get(key) ?? 0) + 1;
+      counts.set(key, count);
+      return count > (this.#seen.get(key) ?? 0) ? [i] : [];
+    });
+  }
+
+  /** Notes the answers of a conversation. */
+  #remember(keys: readonly (string | undefined)[]): void {
+    const counts = new Map<string, number>();
+    for (const key of keys) if (key !== undefined) counts.set(key, (counts.get(key) ?? 0) + 1);
+    for (const [key, count] of counts) this.#seen.set(key, Math.max(count, this.#seen.get(key) ?? 0));
+  }
+
+  /** The answers in a prompt of tokens: what stands behind the template's opening of one, up to a special token. */
+  #answersIn(ids: readonly number[]): { readonly from: number; readonly to: number; readonly key: string }[] {
+    const opening = this.#template?.answerOpening ?? [];
+    if (opening.length === 0) return [];
+    const special = new Set(Object.values(this.#template!.tokenizer.special));
+    return ids.flatMap((_, t) => {
+      if (!opening.every((id, k) => ids[t + k] === id)) return [];
+      const from = t + opening.length;
+      const end = ids.findIndex((id, k) => k >= from && special.has(id));
+      const to = end < 0 ? ids.length : end;
+      return [{ from, to, key: ids.slice(from, to).join() }];
+    });
+  }
+
+  /** A prompt that begins a row. After the first row, the answers in it that are new are the world's. */
+  #rawPrompt(ids: readonly number[]): TokenStream {
+    const stream = rawPrompt(ids);
+    if (this.#turn === 0) return stream;
+    const answers = this.#answersIn(ids);
+    for (const i of this.#newOf(answers.map(({ key }) => key))) {
+      const { from, to } = answers[i]!;
+      stream.roles.fill("observation", from, to);
+      stream.targets.fill(true, from, to);
+    }
+    return stream;
   }
 
   /** The tokens of a prompt beyond a row: answers of the world, with the template's tags between them. */
@@ -238,9 +286,19 @@ function joined(...streams: readonly TokenStream[]): TokenStream {
   return all;
 }
 
-/** The tokens of a new row: what another row has sampled becomes prompt, so that it is not trained twice. */
-function asPrompt({ ids }: TokenStream): TokenStream {
+/** What tells an answer of the world from others; undefined for what the model said, or says what it has to do. */
+const answerKey = ({ role, content }: ChatMessage): string | undefined =>
+  role === "user" || role === "tool" ? JSON.stringify([role, content]) : undefined;
+
+/**
+ * The tokens of a new row: what another row has sampled becomes prompt, so that it is not trained twice.
+ * @param turn of the answer that observations follow @param keepsAnswers whether observations stay targets
+ */
+function asPrompt({ ids, targets }: TokenStream, turn: number, keepsAnswers: boolean): TokenStream {
   const stream = emptyStream();
-  append(stream, "prompt" satisfies Role, 0, ids);
+  ids.forEach((id, t) => {
+    const isAnswer = keepsAnswers && targets[t]!;
+    append(stream, isAnswer ? "observation" : "prompt", isAnswer ? turn : 0, [id]);
+  });
   return stream;
 }

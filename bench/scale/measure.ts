@@ -144,7 +144,7 @@ async function measureRun(how: RunHow, count: number, wait: number): Promise<Mea
       const now = performance.now();
       const idle = metrics["async/learner_idle"]!;
       if (step >= fill) {
-        learnt.push([(now - last) / 1000 - idle, metrics["num_tokens"]!]);
+        learnt.push([(now - last) / 1000 - idle, metrics["step_tokens"]!]);
         total.idle += idle;
         total.stale += metrics["async/staleness_mean"]!;
       } else if (step === fill - 1) {

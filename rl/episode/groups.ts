@@ -28,12 +28,18 @@ export function moments(values: readonly number[], ddof: number): { mean: number
   return { mean: centre, std: values.length > ddof ? Math.sqrt(squares / (values.length - ddof)) : 0 };
 }
 
+/** The deviation up to which values count as equal: `atol` of torch.isclose, with which TRL compares it with 0. */
+const NO_SPREAD = 1e-8;
+
 /**
- * Whether there are fewer than two values, or all are equal. The comparison is exact, so that callers do not divide a
- * rounding error by a tiny deviation.
+ * Whether there are fewer than two values, or all are equal but for rounding: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1,
+ * and divided by their deviation such values would seem to be far apart. For values above 1 the tolerance grows with
+ * them, and stays below what f32 can tell apart.
  */
-export const isWithoutSpread = (values: readonly number[]): boolean =>
-  values.length < 2 || Math.max(...values) === Math.min(...values);
+export function isWithoutSpread(values: readonly number[]): boolean {
+  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1);
+  return values.length < 2 || moments(values, 1).std <= NO_SPREAD * largest;
+}
 
 const rewardsOf = (rollouts: readonly Rollout[]): number[] => rollouts.filter((r) => r.scorable).map((r) => r.reward);
 

@@ -4,20 +4,22 @@
  */
 import { mean, moments } from "./groups.ts";
 import { succeeded } from "./outcomes.ts";
-import { rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
+import { isAgentToken, isTruncated, rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
 
 /** Metrics by name. */
 export type Metrics = Record<string, number>;
 
 /**
  * The outcomes of a batch of episodes. Rollouts are counted, not rows: a rollout whose history was rewritten has
- * several rows and counts once.
+ * several rows and counts once. `masked` and `unscored` (their reward is NaN) count the rollouts that `reward`,
+ * `reward_std` and `success` leave out; lengths, turns and calls leave out those that are masked.
  */
 export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const rollouts = rolloutRows(trajectories).map((rows) => rows.map((row) => trajectories[row]!));
   const kept = rollouts.filter((rows) => !rows.some((t) => t.masked));
   const counted = kept.map((rows) => rows[0]!);
-  const rewards = counted.map((t) => t.reward).filter((r) => !Number.isNaN(r));
+  const scored = counted.filter((t) => !Number.isNaN(t.reward));
+  const rewards = scored.map((t) => t.reward);
   const lengths = kept.map((rows) => rows.reduce((n, t) => n + sampledCount(t), 0));
   const thoughts = kept.map((rows) => rows.flatMap((t) => t.stream.roles.filter((role) => role === "thought")).length);
   const tokens = trajectories.map((t) => t.stream.ids.length);
@@ -39,23 +41,36 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const metrics: Metrics = {
     reward: average,
     reward_std: rewards.length > 0 ? moments(rewards, 1).std : NaN,
-    success: mean(counted.map((t) => Number(succeeded(t)))),
+    success: mean(scored.map((t) => Number(succeeded(t)))),
     "completions/mean_length": mean(lengths),
     ...(thoughts.some((n) => n > 0) ? { "completions/mean_thought_length": mean(thoughts) } : {}),
     "completions/min_length": Math.min(...lengths),
     "completions/max_length": Math.max(...lengths),
-    "completions/clipped_ratio": mean(counted.map((t) => Number(t.stopReason !== "completed"))),
+    "completions/clipped_ratio": mean(kept.map((rows) => Number(rows.some(isCutOff)))),
+    "num_turns/clipped_ratio": mean(counted.map((t) => Number(t.stopReason === "max_turns"))),
     ...Object.fromEntries([...environments, ...parts]),
     "tools/call_frequency": calls / counted.length,
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
     ...falseCalls(counted),
     "num_turns/mean": mean(kept.map((rows) => rows.reduce((n, t) => n + turnCount(t), 0))),
     masked: rollouts.length - kept.length,
+    unscored: counted.length - scored.length,
     // The number of groups without a ReMax baseline, because their greedy rollout failed.
     ...(compared.length > 0 ? { "remax/failed_baselines": new Set(withoutBaseline.map((t) => t.group)).size } : {}),
-    num_tokens: tokens.reduce((a, b) => a + b, 0),
+    step_tokens: tokens.reduce((a, b) => a + b, 0),
   };
   return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
+}
+
+/**
+ * Whether the last action has no end token: it ran out of tokens before the environment saw it (TRL's
+ * `completions/clipped_ratio`). An episode that ends because an answer does not fit, or no turn is left, has ended its
+ * last action.
+ */
+function isCutOff(episode: Trajectory): boolean {
+  const { roles, turns } = episode.stream;
+  const last = roles.findLastIndex(isAgentToken);
+  return isTruncated(episode) && last >= 0 && turns[last]! >= episode.stepRewards.length;
 }
 
 /**

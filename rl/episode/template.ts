@@ -77,6 +77,12 @@ export interface TemplateOptions {
    * } as const;
    */
   readonly format?: EpisodeFormat;
+  /**
+   * The names of further tokens that end an action, beside the format's: many models have several (`eos_token_id` of a
+   * `generation_config.json`). Whichever the model draws ends its action and stays as it was drawn; no other is put
+   * behind it. Default none.
+   */
+  readonly ends?: readonly string[];
 }
 
 /**
@@ -88,8 +94,10 @@ export class Template {
   readonly tokenizer: Tokenizer;
   /** The options that it was made with. Templates of the same tokenizer and options write and read the same. */
   readonly options: TemplateOptions;
-  /** The token that ends an action. */
+  /** The token that ends an action that the model did not write, as its text has it. */
   readonly endId: number;
+  /** All tokens that end an action of the model's, `endId` first. */
+  readonly endIds: readonly number[];
   /** The token that fills batches. */
   readonly padId: number;
   readonly #format: EpisodeFormat;
@@ -100,7 +108,7 @@ export class Template {
 
   /** @throws if the tokenizer lacks one of `SPECIAL_TOKENS`, or of a format the tokens that end and fill */
   constructor(tokenizer: Tokenizer, options: TemplateOptions = {}) {
-    checkKeys("Template", options, ["action", "strict", "format"]);
+    checkKeys("Template", options, ["action", "strict", "format", "ends"]);
     check(options.action?.every((tag) => tag !== "") ?? true, () => "template: a tag of the action is empty");
     this.tokenizer = tokenizer;
     check(
@@ -116,6 +124,7 @@ export class Template {
     this.#format = options.format ?? OWN_FORMAT;
     const { action, observation, end, pad } = this.#format;
     this.endId = idOf(end);
+    this.endIds = [...new Set([this.endId, ...(options.ends ?? []).map(idOf)])];
     this.padId = idOf(pad);
     this.#encodeBetween =
       options.format === undefined
@@ -138,6 +147,11 @@ export class Template {
     const last = offsets.findLastIndex(([from]) => from <= before.length);
     this.#observation = [ids.slice(0, first), ids.slice(last + 1)];
     check(first > 0, () => "template: no token of the format stands before an answer");
+  }
+
+  /** Whether the token ends an action. */
+  isEnd(id: number | undefined): boolean {
+    return id !== undefined && this.endIds.includes(id);
   }
 
   /** The tokens before an answer: where they stand as `scaffold`, an answer follows. */
@@ -200,7 +214,7 @@ export class Template {
    * is the text between them.
    */
   actionText(ids: readonly number[]): string {
-    const text = this.tokenizer.decode(ids.at(-1) === this.endId ? ids.slice(0, -1) : ids);
+    const text = this.tokenizer.decode(this.isEnd(ids.at(-1)) ? ids.slice(0, -1) : ids);
     const tags = this.options.action;
     const span = tags && spanOf(text, tags);
     return span ? text.slice(span.start + tags[0].length, span.end - tags[1].length) : text;
@@ -221,7 +235,7 @@ export class Template {
     const tags = this.options.action;
     if (!tags) return ids.map(() => "action");
     // One character stands for each byte, because a token may hold a part of a character only.
-    const pieces = ids.map((id) => (id === this.endId ? "" : String.fromCharCode(...this.tokenizer.decodeBytes([id]))));
+    const pieces = ids.map((id) => (this.isEnd(id) ? "" : String.fromCharCode(...this.tokenizer.decodeBytes([id]))));
     const bytes = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
     const [open, close] = tags;
     const span = spanOf(pieces.join(""), [bytes(open), bytes(close)]);
@@ -231,7 +245,7 @@ export class Template {
       at += piece.length;
       return span && at > span.start && from < span.end ? "action" : "thought";
     });
-    return roles.map((role, t) => (ids[t] === this.endId && t > 0 ? roles[t - 1]! : role));
+    return roles.map((role, t) => (this.isEnd(ids[t]) && t > 0 ? roles[t - 1]! : role));
   }
 
   /**

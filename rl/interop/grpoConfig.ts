@@ -39,6 +39,8 @@ export interface GrpoConfigLike {
   readonly vllm_importance_sampling_mode?: string;
   readonly vllm_importance_sampling_clip_max?: number;
   readonly vllm_importance_sampling_clip_min?: number | null;
+  /** The old name of `vllm_importance_sampling_clip_max`, which TRL accepts until 2.0. */
+  readonly vllm_importance_sampling_cap?: number | null;
   readonly num_iterations?: number;
   readonly num_generations?: number;
   /** For `dr_grpo` only. */
@@ -80,6 +82,7 @@ const FIELDS: Readonly<Record<keyof GrpoConfigLike, readonly Kind[]>> = {
   vllm_importance_sampling_mode: ["string"],
   vllm_importance_sampling_clip_max: ["number"],
   vllm_importance_sampling_clip_min: ["number"],
+  vllm_importance_sampling_cap: ["number"],
   num_iterations: ["number"],
   num_generations: ["number"],
   max_completion_length: ["number"],
@@ -303,7 +306,14 @@ function importanceCorrectionOf(config: GrpoConfigLike): Pick<MethodChoice, "imp
   const [, level, mode] =
     /^(token|sequence)_(truncate|mask)$/.exec(name) ??
     fail(`GRPOConfig: unknown vllm_importance_sampling_mode "${name}"`);
-  const { vllm_importance_sampling_clip_max: max = 3, vllm_importance_sampling_clip_min: min } = config;
+  const { vllm_importance_sampling_cap: cap, vllm_importance_sampling_clip_min: min } = config;
+  const { vllm_importance_sampling_clip_max: max = cap ?? 3 } = config;
+  check(
+    cap === undefined || cap === max,
+    () =>
+      `GRPOConfig: vllm_importance_sampling_cap ${cap} is the old name of vllm_importance_sampling_clip_max, ` +
+      `which is ${max}; give one of them`,
+  );
   const options: ImportanceCorrectionOptions = wanted
     ? { level: level as "token" | "sequence", mode: mode as "truncate" | "mask", max, ...present({ min }) }
     : { mode: "none" };

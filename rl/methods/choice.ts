@@ -12,7 +12,7 @@ import { type Aggregation, aggregationByName } from "./aggregation.ts";
 import type { RolloutFilter } from "./filter.ts";
 import { importanceCorrection, type ImportanceCorrectionOptions } from "./importanceCorrection.ts";
 import { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./losses/entropy.ts";
-import { AdaptiveKl, DecayingKl, KL_PENALTY, type KlChoice, klEstimatorByName } from "./losses/kl.ts";
+import { AdaptiveKl, DecayingKl, KL_PENALTY, type KlChoice, klClampByName, klEstimatorByName } from "./losses/kl.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { entryByName, type Table } from "./names.ts";
 import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
@@ -245,10 +245,12 @@ export function lossOf(
 function klOf(choice: KlChoice): KlOptions {
   const { beta, target, horizon, decay, estimator, in: where, importance } = KL_PENALTY.read(choice);
   check(target === undefined || decay === 1, () => "kl: target and decay both change beta; give one of them");
+  const clamp = klClampByName(estimator);
   const constant = decay === 1 ? beta : new DecayingKl({ beta, decay });
   return {
     beta: target === undefined ? constant : new AdaptiveKl({ beta, target, horizon }),
     estimator: klEstimatorByName(estimator),
+    ...(clamp ? { clamp } : {}),
     in: where,
     importance,
   };

@@ -30,6 +30,9 @@ export interface KlOptions {
   /**
    * `loss`: a term of the loss. `reward`: r̃_t = r_t − β·kl_t before advantages are estimated. Both concern the agent's
    * tokens only. Default `loss`.
+   *
+   * With an advantage that divides by the deviation of a group, a group of equal returns is judged by the penalty alone
+   * and at full size, as the division removes β (verl does the same). `dropConstantGroups` leaves such groups out.
    */
   readonly in?: "loss" | "reward";
   readonly clamp?: KlClamp;
@@ -167,6 +170,22 @@ export function statisticsOf(objective: Objective): TokenStatistic[] {
   return TOKEN_STATISTICS.filter((name) => wanted.has(name));
 }
 
+/**
+ * @param where how the size of a group is called there
+ * @throws if the estimator compares the episodes of a group and there is only one, or if the size is no whole number
+ */
+export function checkGroupSize(
+  { name, comparesGroup, singles }: AdvantageEstimator,
+  groupSize: number,
+  where = "trainRl: groupSize",
+): void {
+  check(Number.isInteger(groupSize) && groupSize >= 1, () => `${where} must be an integer ≥ 1, got ${groupSize}`);
+  check(
+    groupSize > 1 || !comparesGroup || singles === true,
+    () => `${where}=1: the advantage ${name} compares the episodes of a group, which needs at least 2`,
+  );
+}
+
 /** Throws if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("objective", objective, OBJECTIVE_KEYS);
@@ -263,7 +282,7 @@ function checkKl(kl: KlOptions, advantage: AdvantageEstimator): void {
     () => `kl: in must be "loss" or "reward", got "${String(kl.in)}"`,
   );
   if (kl.in !== "reward") return;
-  check(!kl.importance && !kl.clamp, () => "kl: importance and clamp are for a penalty in the loss");
+  check(!kl.importance, () => "kl: importance is for a penalty in the loss");
   check(
     advantage.readsReturn !== false,
     () =>

@@ -2,6 +2,7 @@
  * One episode of a rollout, as its environment sees it: the reset, each action, each answer that is appended to the
  * stream, and the reason for the end. `player.ts` decides when the model reads and draws tokens.
  */
+import { reasonOf } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { SampledToken } from "../../nn/index.ts";
 import { checkAnswer, checkEnd, checkTask, mostLetters, TaskTooLong } from "./answers.ts";
@@ -175,7 +176,7 @@ export class Episode {
       this.#action.push(id);
       this.#logProbs.push(logProb);
       this.#versions.push(version);
-      const isComplete = id === template.endId;
+      const isComplete = template.isEnd(id);
       if (isComplete)
         this.pending = []; // it is the environment's turn
       else if (signal?.aborted) this.stop = "aborted";
@@ -266,9 +267,20 @@ export class Episode {
     return null;
   }
 
-  /** Closes the environment, whether or not the episode is over. */
+  /**
+   * Closes the environment, whether or not the episode is over. If that throws the environment has failed, as if `step`
+   * had thrown.
+   */
   close(): void {
-    this.#env.close?.();
+    try {
+      const closing: unknown = this.#env.close?.();
+      // Nobody waits for it, and a rejection must not end the process.
+      if (closing instanceof Promise) closing.catch(() => undefined);
+    } catch (error) {
+      if (this.stop !== null && hasFailed({ stopReason: this.stop })) return; // the first error is the one to be told
+      this.stop = "tool_error";
+      this.#info = { ...this.#info, error: `close: ${reasonOf(error)}` };
+    }
   }
 
   /** The episode as it ended. */

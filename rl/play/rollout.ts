@@ -66,6 +66,18 @@ export function rowsAtOnce(config: ModelConfig, maxTokens: number, bytesPerNumbe
   return Math.max(1, Math.floor(fit));
 }
 
+/** @throws if the model can draw tokens that the tokenizer does not know */
+export function checkVocabulary({ config }: Model, { tokenizer }: Template, where = "rollout"): void {
+  const [rows, tokens] = [config.vocabSize, tokenizer.vocabSize];
+  check(
+    rows <= tokens,
+    () =>
+      `${where}: the model has embeddings of ${rows} tokens and the tokenizer has ${tokens}, so that the model would ` +
+      "draw ids that nobody can read; give the tokenizer a name for each padding row (openModelFolder does), or make " +
+      "the model without them",
+  );
+}
+
 /** Plays all requested episodes to their end. The result is in the order of the requests. */
 export async function rollout(
   model: Model,
@@ -93,6 +105,7 @@ export async function rollout(
 export function playerFor(model: Model, template: Template, given: RolloutOptions, expected: number): Player {
   const { temperature, topK, topP, minP, version, ...limits } = ROLLOUT.read(given);
   const { device } = model.params.embedding;
+  checkVocabulary(model, template);
   const { maxTokens = model.config.maxPositions, burst = burstFor(device), ...rest } = limits;
   check(
     maxTokens <= model.config.maxPositions,

@@ -52,6 +52,7 @@ function withKlInReward(
 ): { readonly trajectories: readonly Trajectory[]; readonly kl?: number } {
   const ref = statistic(statistics, "refLogProbs", "kl in reward");
   const beta = betaOf(objective);
+  const { estimator, clamp } = objective.kl!;
   const tokenRewards = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
   const rewards = new Map<number, number>();
   let [total, count] = [0, 0];
@@ -59,7 +60,7 @@ function withKlInReward(
     const own = rewardsOfTokens(rollout, trajectories);
     let penalty = 0;
     rollout.tokens.forEach(({ row, t }, k) => {
-      const kl = klEstimate(objective.kl!.estimator, trajectories[row]!.stream.oldLogProbs[t]!, ref[row]![t]!);
+      const kl = klEstimate(estimator, trajectories[row]!.stream.oldLogProbs[t]!, ref[row]![t]!, clamp);
       tokenRewards[row]![t] = own[k]! - beta * kl;
       penalty += kl;
     });

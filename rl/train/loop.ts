@@ -14,11 +14,12 @@ import { withColumns } from "../methods/columns.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
 import { dft } from "../methods/losses/supervised.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import { checkObjective, checkOffPolicy, checkPolicyLoss } from "../methods/objective.ts";
-import { rollout } from "../play/rollout.ts";
+import { checkGroupSize, checkObjective, checkOffPolicy, checkPolicyLoss } from "../methods/objective.ts";
+import { checkVocabulary, rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPredictions } from "../tasks/predictions.ts";
 import { RewardWatch } from "../tasks/scoring.ts";
+import { checkMemories, checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
 import type { StepReport } from "./report.ts";
@@ -97,6 +98,8 @@ const RL_KEYS = [
   "gradEvery",
   "gradWorld",
   "gradShares",
+  "warn",
+  "mixedGroups",
   ...DATA_KEYS,
 ] as const;
 const PREFERENCE_KEYS = [...TRAINER_KEYS, "pairs", "policyLoss", "reference", "batchSize", "imitation"] as const;
@@ -139,7 +142,7 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
       ...(general ? { general_loss: imitationLoss(rows.slice(batchSize), result.logProbs.slice(batchSize)) } : {}),
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
-      num_tokens: tokensIn([...batch, ...others]),
+      step_tokens: tokensIn([...batch, ...others]),
     };
     yield { step, metrics, rows, scores: result };
   }
@@ -178,6 +181,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
   const isOverPairs = policyLoss.name.startsWith("dpo");
   check(isOverPairs, () => `trainPreference: "${policyLoss.name}" is no loss over pairs; use dpo()`);
   check(reference !== undefined, () => "trainPreference: needs a reference model");
+  checkReference(model, reference);
   const packing = packingOf(options);
   for (let step = startStep; step < steps; step++) {
     const draw = rng.split(step);
@@ -198,7 +202,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
       ...preferenceMetrics(rows, result.logProbs, policyLoss.beta ?? 1),
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
-      num_tokens: tokensIn(trajectories),
+      step_tokens: tokensIn(trajectories),
     };
     yield { step, metrics, rows, scores: result };
   }
@@ -251,11 +255,16 @@ export function checkRl(options: RlOptions): void {
   checkHead(objective, options.learners !== undefined);
   checkGradEvery(options);
   checkPlay(options);
+  checkGroupSize(objective.advantage, options.groupSize);
+  checkOptimizer(options.optimizer, trainableOf(options.model).params);
+  checkReference(options.model, options.reference);
+  checkVocabulary(options.model, options.template, "trainRl");
 }
 
 /** The loop of `trainRl`, wherever the episodes come from. The options have been checked. */
 export async function* trainFrom(options: RlOptions, source: EpisodeSource): AsyncGenerator<StepReport, void, void> {
   const { steps, startStep = 0 } = options;
+  checkMemories(options.objective, options.optimizer, startStep === 0);
   const watch = options.reward ? new RewardWatch(options) : undefined;
   const watched: EpisodeSource = {
     async play(step) {

@@ -18,7 +18,7 @@
  * are part of the weights. So the loss is a plain weighted sum, which may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
-import { type Rng, scope, type Tree, treeLeaves } from "../../engine/index.ts";
+import { type Rng, scope, type Tree } from "../../engine/index.ts";
 import { type AdamW, type Model, type Schedule, trainableOf } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
@@ -27,6 +27,7 @@ import { rowOf, type TokenRow } from "../methods/columns.ts";
 import { checkOffPolicy, CRITIC, type Objective } from "../methods/objective.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { advantagesOf } from "./advantages.ts";
+import { checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
 import { gradientMetrics, type GradientOptions } from "./gradients.ts";
 import type { Learners } from "./learners.ts";
@@ -37,6 +38,7 @@ import { passingOf, type PassingOptions, type Ratios, ratiosOf, scoreTokens, tok
 import { mixedRows } from "./supervised.ts";
 import { type Critic, gradientOf, update } from "./update.ts";
 import { headObjective, isValuePretraining, monteCarloReturns } from "./valuePretraining.ts";
+import { watchOf, type WatchOptions } from "./watch.ts";
 import { weigh, withPrepared } from "./weights.ts";
 
 /** What every training loop needs. */
@@ -59,7 +61,7 @@ export interface TrainerOptions {
 }
 
 /** What a step of reinforcement learning needs. */
-export interface StepOptions extends TrainerOptions, GradientOptions, DataOptions {
+export interface StepOptions extends TrainerOptions, GradientOptions, DataOptions, WatchOptions {
   /** The method: how advantages are estimated, the policy loss, world losses, penalties (rl/methods/objective.ts). */
   readonly objective: Objective;
   /** Passes over each batch of episodes; default 1. In later ones the policy has moved: the loss must have a ratio. */
@@ -101,6 +103,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const isCount = Number.isInteger(iterations) && iterations >= 1;
   check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
   checkOffPolicy(options.objective, options);
+  checkReference(model, options.reference);
   // With dynamic sampling `play` replaces groups of equal rewards; the policy term leaves out those that remain.
   const given = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
   // VAPO's value pre-training: in the first `critic.pretrain` steps only the critic's value head is trained.
@@ -114,6 +117,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   // `own`: the episodes that this policy has just played from their start. `trajectories` are these and, where options
   // ask for them, episodes that an expert began, guesses at answers (rewarded if right), and replayed episodes.
   const { trajectories, own } = episodes;
+  watchOf(optimizer).see(own, step, objective, options, episodes.imitated.length > 0);
   // Which old log-probability ρ refers to: "exact", the one of this very pass (ρ = 1); "before", the policy's before
   // the first pass; "recorded", the one that the sampler stored (score.ts).
   const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
@@ -176,12 +180,7 @@ export async function optimizerStep(
 ): Promise<PassResult> {
   const { lr, ratios = "exact", critic, dropout, learners, isHeadOnly } = options;
   const { params } = trainableOf(model);
-  const [own, held] = [treeLeaves(params).length, treeLeaves(optimizer.state.m).length];
-  check(
-    own === held,
-    () =>
-      `optimizer: it was made of ${held} parameters, but ${own} of the model are trained: trainableOf(model).params`,
-  );
+  checkOptimizer(optimizer, params);
   const trained: Trained = { policy: params, ...(critic && objective.critic ? { head: critic.head } : {}) };
   const loss = (tree: Trained, batch: MicroBatch, n: number) =>
     lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });

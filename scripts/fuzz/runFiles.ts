@@ -18,7 +18,7 @@ import fc from "fast-check";
 import type { Json, Target } from "./target.ts";
 
 const metrics: MetricsRecord[] = [
-  { step: 0, phase: "sft", loss: 2.5, grad_norm: 1, learning_rate: 1e-3, num_tokens: 90, step_time: 0.1 },
+  { step: 0, phase: "sft", loss: 2.5, grad_norm: 1, learning_rate: 1e-3, step_tokens: 90, step_time: 0.1 },
   { step: 2, phase: "eval", success: 0.5, episodes: 4, "num_turns/mean": 2, world_loss: 1.5 },
   ...Array.from({ length: 20 }, (_, i): MetricsRecord => {
     const part = { reward: i / 20, frac_reward_zero_std: 0.2, kl: 0.01, entropy: 1, "clip_ratio/high_mean": 0.1 };

@@ -48,7 +48,7 @@ async function answered(document: Json, ask: (url: string) => Promise<unknown>):
     globalThis.fetch = before;
   }
 }
-const PROMPT: RemotePrompt = { prompt: [1, 2], maxTokens: 4, temperature: 1, endId: 3, seed: 0 };
+const PROMPT: RemotePrompt = { prompt: [1, 2], maxTokens: 4, temperature: 1, endIds: [3], seed: 0 };
 
 const on = await device("reference", { precision: "f32" });
 const model = toyModel(on, 1, { layers: 1, maxPositions: 24 });

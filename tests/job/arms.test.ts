@@ -189,7 +189,7 @@ describe("what RL is measured against", () => {
         "loss",
         "grad_norm",
         "learning_rate",
-        "num_tokens",
+        "step_tokens",
         "step_time",
         "tokens_per_second",
       ]);

@@ -67,7 +67,12 @@ describe("data", () => {
       ["--temperature", "1", "--set", "rollout.temperature=2"],
       "--temperature and --set rollout.temperature are the same",
     ],
-    [["--set", "rl.groupSize=1"], "the advantage grpo compares the episodes of a group"],
+    [["--set", "rl.groupSize=1"], "--set rl.groupSize=1: the advantage grpo compares the episodes of a group"],
+    [
+      ["--steps", "4", "--set", "rl.warmup=100"],
+      "--set rl.warmup: expected less than the 4 steps of the run, as the rate only rises until then, got 100",
+    ],
+    [["--steps", "4", "--set", "rl.warmup=4"], "--set rl.warmup: expected less than the 4 steps"],
     [["--set", "rl.groups=2.5"], "--set rl.groups must be an integer ≥ 1, got 2.5"],
     [["--set", "sft.noviceShare=1.5"], "--set sft.noviceShare must be in [0, 1], got 1.5"],
     [

@@ -96,7 +96,7 @@ it.each([
     await expect(run.run(false)).rejects.toThrow(
       "every" in how
         ? /^the evaluation could play only 0 of its 4 episodes/
-        : /^every episode of 3 steps failed; --resume continues before them. The first error: openenv: .*ECONNREFUSED/,
+        : /^trainRl: every episode of 3 steps in a row failed. The first error: openenv: .*ECONNREFUSED/,
     );
     run.dispose();
 

@@ -201,6 +201,20 @@ describe("the text of an episode", () => {
   });
 });
 
+it("all ends of a generation_config.json end an action, the template's first (TRL#7039)", async () => {
+  const folder = chatModel("qwen");
+  const { special } = (await openModelFolder(folder)).tokenizer;
+  const [turn, text] = [special["<|im_end|>"]!, special["<|endoftext|>"]!];
+  writeFileSync(join(folder, "generation_config.json"), JSON.stringify({ eos_token_id: [text, turn] }));
+  const preset = await settings("--model-path", folder, "--env", "calculator");
+  expect(preset.pretrained!.ends).toEqual(["<|endoftext|>", "<|im_end|>"]);
+  const template = templateFor(preset, (await openModelFolder(folder)).tokenizer);
+  expect(template.endIds).toEqual([turn, text]);
+  expect(template.encodeAction("")).toEqual([turn]);
+  const { ends: _, ...older } = preset.pretrained!; // the settings of a run that was made before
+  expect(templateFor({ ...preset, pretrained: older }, template.tokenizer).endIds).toEqual([turn]);
+});
+
 /** A folder as transformers has it: the weights of a fixture, the tokenizer and template of another. */
 function chatModel(kind: string, change: (config: Record<string, unknown>) => void = () => undefined): string {
   const read = (path: string): unknown => JSON.parse(readFileSync(join(fixtures, path), "utf8"));

@@ -81,7 +81,7 @@ describe.each(CASES)("%s", (_, fake, sampler) => {
     const step = async (max: number): Promise<number> => {
       const { world: _, ...alone } = toyObjective;
       const objective = { ...alone, importanceCorrection: importanceCorrection({ max }) };
-      const options = { ...toyRlOptions(endingModel(device), { objective }), offPolicy: true };
+      const options = { ...toyRlOptions(endingModel(device), { objective, mixedGroups: true }), offPolicy: true };
       const report = await trainStep(
         options,
         { play: () => Promise.resolve({ trajectories: played, metrics: {} }) },
@@ -152,7 +152,7 @@ describe("weights", () => {
     const folders: string[] = [];
     const server = await kept(fakeSglang({ model, load: (folder) => folder !== "bad" && folders.push(folder) > 0 }));
     const sampler = sglang({ url: server.url });
-    const prompt = { prompt: [12, 0], maxTokens: 3, temperature: 1, endId: toyTemplate.endId, seed: 1 };
+    const prompt = { prompt: [12, 0], maxTokens: 3, temperature: 1, endIds: toyTemplate.endIds, seed: 1 };
     expect((await sampler.sample(prompt)).version).toBe("default");
     await sampler.load("runs/x/step-3", "3");
     expect(server.received.slice(1).map(({ route }) => route)).toEqual([
@@ -170,7 +170,7 @@ describe("weights", () => {
   it("go to vLLM as adapters, each version under a name of its own", async () => {
     const server = await kept(fakeVllm({ model }));
     const sampler = vllm({ url: server.url, model: "toy" });
-    const prompt = { prompt: [12, 0], maxTokens: 3, temperature: 1, endId: toyTemplate.endId, seed: 1 };
+    const prompt = { prompt: [12, 0], maxTokens: 3, temperature: 1, endIds: toyTemplate.endIds, seed: 1 };
     expect((await sampler.sample(prompt)).version).toBeUndefined();
     await sampler.load("adapters/1", "1");
     await sampler.load("adapters/2", "2");

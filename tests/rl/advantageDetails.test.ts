@@ -20,10 +20,12 @@ import {
   rae,
   reinforcePlusPlusBaseline,
   remax,
+  rloo,
   vapo,
   vtrace,
 } from "../../rl/methods/advantages/index.ts";
 import { anchorOf } from "../../rl/methods/advantages/steps.ts";
+import { informativeGroups } from "../../rl/tasks/dynamic.ts";
 import { fracWithoutSpread, isWithoutSpread, rowsWithoutSpread } from "../../rl/episode/groups.ts";
 import { whitening } from "../../rl/methods/advantages/estimator.ts";
 import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
@@ -88,6 +90,33 @@ describe("statistics", () => {
     const batch = [actor(1), actor(NaN), { ...actor(7), masked: true }, actor(1), actor(1, 1), actor(2, 1)];
     expect(fracWithoutSpread(rolloutsOf(batch))).toBe(0.5);
     expect(rowsWithoutSpread(batch)).toEqual(new Set([0, 1, 2, 3]));
+  });
+
+  /** TRL: torch.isclose(std, 0), with ddof 1: equal up to 1e-8. A return is a sum, and sums depend on their order. */
+  it("equal but for rounding is without spread, and teaches exactly nothing", () => {
+    const orders = [0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1, 0.2 + 0.3 + 0.1, 0.3 + 0.1 + 0.2];
+    expect(new Set(orders).size).toBeGreaterThan(1);
+    expect([orders, [0, 1e-8], [0, 2e-8], [1e6, 1e6 + 1e-9], [1e6, 1e6 + 1], [-0, 0]].map(isWithoutSpread)).toEqual([
+      true,
+      true,
+      false,
+      true,
+      false,
+      true,
+    ]);
+    const batch = [...orders.map((reward) => actor(reward)), ...[0, 1, 0, 1].map((reward) => actor(reward, 1))];
+    expect(fracWithoutSpread(rolloutsOf(batch))).toBe(0.5);
+    expect(rowsWithoutSpread(batch)).toEqual(new Set([0, 1, 2, 3]));
+    expect(informativeGroups(batch)).toBe(1);
+    for (const estimator of [
+      grpo({ eps: 0 }),
+      grpo({ eps: 0, scale: "batch" }),
+      rloo(),
+      gigpo({ std: true, eps: 0 }),
+    ]) {
+      expect(first(estimator, batch).slice(0, 4)).toEqual([0, 0, 0, 0]);
+      expect(first(estimator, batch)[5]).toBeGreaterThan(0);
+    }
   });
 
   it("equal values are whitened to exactly 0, though their mean is rounded", () => {

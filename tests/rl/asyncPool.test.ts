@@ -6,9 +6,10 @@ import type { Policy, ToWorker } from "../../rl/async/messages.ts";
 import { WorkerPool } from "../../rl/async/pool.ts";
 import { type AsyncRlOptions, trainRlAsync } from "../../rl/async/train.ts";
 import { messageWorkers, type RolloutWorkers, type WorkerEvents, type WorkerSetup } from "../../rl/async/workers.ts";
+import { reinforcePlusPlus } from "../../rl/methods/advantages/index.ts";
 import { Exploration } from "../../rl/tasks/exploration.ts";
 import { unplayed } from "../support/rlAsync.ts";
-import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
+import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -162,8 +163,9 @@ it("what lies unread when a step begins is read first, so that the oldest groups
       terminate: () => Promise.resolve(),
     };
   };
+  const objective = { ...toyObjective, advantage: reinforcePlusPlus() }; // for groups of one
   const options = {
-    ...toyRlOptions(endingModel(device), { steps: 4, groups: 4, groupSize: 1 }),
+    ...toyRlOptions(endingModel(device), { steps: 4, groups: 4, groupSize: 1, objective }),
     workers: { count: 2, start },
   };
   const ages: number[] = [];

@@ -102,7 +102,7 @@ describe("the mixture", () => {
     const [report] = await reportsOf(trainSft({ ...learner, general }));
     expect(report!.metrics["loss"]).toBeCloseTo(0.2 * one + 0.8 * other, 6);
     expect(report!.metrics["general_loss"]).toBeCloseTo(other, 6);
-    expect(report!.metrics["num_tokens"]).toBe(2 * (4 + 5));
+    expect(report!.metrics["step_tokens"]).toBe(2 * (4 + 5));
     const [plain] = await reportsOf(trainSft(learner));
     expect(plain!.metrics["loss"]).toBeCloseTo(one, 6);
     expect(plain!.metrics).not.toHaveProperty("general_loss");

@@ -1,6 +1,6 @@
 /** TRL's `GRPOConfig` as an objective: the parts that its fields name, and what is said of fields that do not fit. */
 import { describe, expect, it } from "vitest";
-import { objectiveFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
+import { methodFromGrpoConfig, objectiveFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
 
 describe("TRL's GRPOConfig", () => {
   it("gives an objective, and what the loop is to be told", () => {
@@ -50,6 +50,17 @@ describe("TRL's GRPOConfig", () => {
     expect(correctionOf({ off_policy_mask_threshold: 0.1 })).toBe("rejection");
     const off = { vllm_importance_sampling_correction: false, vllm_importance_sampling_mode: "token_mask" };
     expect(correctionOf(off)).toBe(undefined);
+  });
+
+  it("vllm_importance_sampling_cap is the old name of clip_max, valid until TRL 2.0", () => {
+    const bound = { vllm_importance_sampling_mode: "token_truncate", vllm_importance_sampling_cap: 1.5 };
+    const choiceOf = (config: object) => methodFromGrpoConfig(config).choice.importanceCorrection;
+    expect(choiceOf(bound)).toEqual({ level: "token", mode: "truncate", max: 1.5 });
+    expect(choiceOf({ ...bound, vllm_importance_sampling_clip_max: 1.5 })).toEqual(choiceOf(bound));
+    expect(choiceOf({ ...bound, vllm_importance_sampling_cap: null })).toMatchObject({ max: 3 });
+    expect(() => choiceOf({ ...bound, vllm_importance_sampling_clip_max: 2 })).toThrow(
+      "vllm_importance_sampling_cap 1.5 is the old name of vllm_importance_sampling_clip_max, which is 2",
+    );
   });
 
   it.each([

@@ -157,7 +157,7 @@ describe("in a run", () => {
   it("counts in no outcome, is reported, and changes the update", async () => {
     const [plain] = await play({});
     const [report] = await play({ hindsight });
-    for (const name of ["reward", "success", "policy_loss", "num_tokens"])
+    for (const name of ["reward", "success", "policy_loss", "step_tokens"])
       expect(report!.metrics[name], name).toEqual(plain!.metrics[name]);
     expect(report!.rows.length).toBe(plain!.rows.length);
     expect(report!.metrics["hindsight/episodes"]).toBe(4);

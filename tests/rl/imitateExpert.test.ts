@@ -90,7 +90,7 @@ describe("in a run", () => {
   it("counts in no outcome, is reported, and adds its weight times its loss", async () => {
     const [plain] = await play({});
     const [report] = await play({ imitateExpert });
-    for (const name of ["reward", "success", "policy_loss", "num_tokens"])
+    for (const name of ["reward", "success", "policy_loss", "step_tokens"])
       expect(report!.metrics[name], name).toEqual(plain!.metrics[name]);
     expect(report!.rows.length).toBe(plain!.rows.length);
     expect(report!.metrics["imitate_expert/episodes"]).toBe(2);

@@ -26,6 +26,8 @@ import {
   ppoClip,
 } from "../../rl/methods/losses/index.ts";
 import type { StepView } from "../../rl/methods/losses/policyLoss.ts";
+import { checkObjective } from "../../rl/methods/objective.ts";
+import { objectiveOf } from "../../rl/methods/presets.ts";
 import { KL_ROWS } from "../support/rlMethods.ts";
 import { type Drawn, run } from "../support/rlTokens.ts";
 
@@ -205,6 +207,28 @@ describe("KL", () => {
     for (const d of [3, -3])
       near(await tensorOf(estimator, d, { logRatio: 1, value: 100 }), value(Math.sign(d)), 1e-12);
     near(Math.abs(await tensorOf(estimator, 3, { logRatio: 20, value: 0.25 })), 0.25, 1e-12);
+  });
+
+  /** verl, core_algos.kl_penalty: the log-ratio within ±20, then the estimate within ±10. */
+  it("verl's low_var_kl is k3 with verl's clamps, in the loss and in the reward; k3 has none", async () => {
+    const klOf = (estimator: "k3" | "low_var_kl") => objectiveOf({ method: "grpo", kl: { beta: 1, estimator } }).kl!;
+    const { estimator, clamp } = klOf("low_var_kl");
+    expect([klOf("k3").clamp, estimator]).toEqual([undefined, "k3"]);
+    for (const [d, value] of [
+      [24.9, 10],
+      [99.9, 10],
+      [-5, Math.exp(-5) + 5 - 1],
+      [-99.9, 10], // e^−20 + 20 − 1 = 19, within ±10
+      [2, Math.exp(2) - 2 - 1],
+      [0, 0],
+    ] as const) {
+      near(await tensorOf(estimator, d, clamp), value, 1e-12);
+      near(klEstimate(estimator, -4, -4 + d, clamp), value, 1e-12);
+    }
+    expect(klEstimate("k3", -100, -0.1)).toBeGreaterThan(1e43);
+    expect(() =>
+      checkObjective(objectiveOf({ method: "grpo", kl: { beta: 1, estimator: "low_var_kl", in: "reward" } })),
+    ).not.toThrow();
   });
 
   it("the adaptive coefficient moves by at most a fifth of n/horizon, down as well as up", () => {

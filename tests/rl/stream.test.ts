@@ -13,6 +13,7 @@ import {
   policyMask,
   rewardsOfTokens,
   rolloutsOf,
+  type StopReason,
   type Trajectory,
   turnCount,
 } from "../../rl/episode/stream.ts";
@@ -214,13 +215,15 @@ describe("rollout metrics", () => {
       "completions/mean_length": 3,
       "completions/min_length": 2,
       "completions/max_length": 4,
-      "completions/clipped_ratio": 0.5,
+      "completions/clipped_ratio": 0,
+      "num_turns/clipped_ratio": 0,
       "rewards/toy/mean": 0.5,
       "tools/call_frequency": 2,
       "tools/failure_frequency": 0.25,
       "num_turns/mean": 1,
       masked: 1,
-      num_tokens: 5 + 3 + 11,
+      unscored: 0,
+      step_tokens: 5 + 3 + 11,
     });
   });
 
@@ -232,7 +235,7 @@ describe("rollout metrics", () => {
       "tools/call_frequency": 2,
       "completions/max_length": 8, // both rows' own tokens
       masked: 0,
-      num_tokens: 5 + 5 + 3,
+      step_tokens: 5 + 5 + 3,
     });
   });
 
@@ -247,6 +250,33 @@ describe("rollout metrics", () => {
     const metrics = rolloutMetrics([unscored]);
     for (const name of ["reward", "reward_std", "rewards/toy/mean", "tools/failure_frequency"])
       expect(metrics).not.toHaveProperty(name);
-    expect(rolloutMetrics([{ ...unscored, masked: true }])).toEqual({ masked: 1, num_tokens: 2 });
+    expect(rolloutMetrics([{ ...unscored, masked: true }])).toEqual({ masked: 1, unscored: 0, step_tokens: 2 });
+  });
+
+  it("the reward and the success rate are of the same episodes: those with a score", () => {
+    const unscored = { ...played(NaN, 0, "completed", 1), info: { success: true } };
+    const metrics = rolloutMetrics([unscored, played(1, 0, "completed", 1), played(0, 0, "completed", 1)]);
+    expect(metrics).toMatchObject({ reward: 0.5, success: 0.5, unscored: 1, masked: 0 });
+  });
+
+  /**
+   * TRL: `is_truncated = last token of the completion not in {eos, pad}` (grpo_trainer.py). Of an episode whose last
+   * action the environment has answered, the last token that the model wrote is the end of an action.
+   */
+  it("an action without an end is cut off; an episode without a turn, or without room for an answer, is not", () => {
+    const ended = (stopReason: StopReason, answered: number): Trajectory => {
+      const stream = played(0, 0, "completed", 0).stream; // one action, in turn 0
+      return trajectoryOf(stream, { stopReason, stepRewards: Array<number>(answered).fill(0) });
+    };
+    const ratios = (stopReason: StopReason, answered: number): (number | undefined)[] => {
+      const metrics = rolloutMetrics([ended(stopReason, answered)]);
+      return [metrics["completions/clipped_ratio"], metrics["num_turns/clipped_ratio"]];
+    };
+    expect(ratios("completed", 1)).toEqual([0, 0]);
+    expect(ratios("max_turns", 1)).toEqual([0, 1]);
+    expect(ratios("max_tokens", 0)).toEqual([1, 0]);
+    expect(ratios("context_overflow", 0)).toEqual([1, 0]); // in the middle of an action
+    expect(ratios("context_overflow", 1)).toEqual([0, 0]); // the answer has no room
+    expect(ratios("parse_error", 0)).toEqual([0, 0]);
   });
 });

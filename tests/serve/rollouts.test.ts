@@ -4,16 +4,18 @@
  * another process becomes better at its task.
  */
 import OpenAI from "openai";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import type { Model } from "../../nn/transformer.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { rollout as play } from "../../rl/play/rollout.ts";
-import { optimizerStep } from "../../rl/train/step.ts";
+import { optimizerStep, trainStep } from "../../rl/train/step.ts";
+import { Template } from "../../rl/episode/template.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { weigh } from "../../rl/train/weights.ts";
-import { type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
+import { agentEpisodes, type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { paramsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toyModel, toySpec, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
@@ -26,8 +28,8 @@ afterAll(() => device.dispose());
 
 let server: PolicyServer;
 afterEach(() => server.close(), 60_000);
-async function start(model: Model, options: ServePolicyOptions = {}): Promise<PolicyServer> {
-  server = await servePolicy({ model, tokenizer: toyTokenizer, template: toyTemplate }, { name: "toy", ...options });
+async function start(model: Model, options: ServePolicyOptions = {}, template = toyTemplate): Promise<PolicyServer> {
+  server = await servePolicy({ model, tokenizer: toyTokenizer, template }, { name: "toy", ...options });
   return server;
 }
 const clientOf = (baseURL: string): OpenAI => new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
@@ -60,15 +62,22 @@ async function agent(baseUrl: string, seed: number, stream: number): Promise<num
   }
 }
 
-it("an episode over HTTP has the tokens, roles, log-probabilities and the gradient of our own rollout", async () => {
+it.each([
+  ["one end", toyTemplate],
+  ["several ends", new Template(toyTokenizer, { ends: ["<|pad|>", "<|obs|>"] })],
+])("an episode over HTTP is our own rollout, with its gradient: %s", async (_, template) => {
   const model = endingModel(device);
-  await start(model);
+  await start(model, {}, template);
   const spec = toySpec(letters(3));
   const requests = Array.from({ length: 8 }, (_, i) => {
     const rng = new Rng(0).split(`seed ${i}`).split(0); // as the server makes it of the request's seed
     return { spec, options: {}, seed: i % 2, group: 0, rng };
   });
-  const own = await play(model, toyTemplate, requests, { maxActionTokens: 6, maxTurns: 3 });
+  const own = await play(model, template, requests, { maxActionTokens: 6, maxTurns: 3 });
+  const drawn = new Set(
+    own.flatMap(({ stream }) => stream.ids.filter((id, t) => template.isEnd(id) && stream.oldLogProbs[t]! < 0)),
+  );
+  expect(drawn.size > 1).toBe(template.endIds.length > 1);
   expect(own.some(({ stepRewards }) => stepRewards.length > 1)).toBe(true);
 
   const theirs: Trajectory[] = [];
@@ -162,4 +171,106 @@ it("an agent that goes silent is given up, masked; nothing of a rollout that is 
     body: JSON.stringify({ id: "a/b" }),
   });
   expect(opened.status).toBe(400);
+});
+
+/** prime-rl#2842: whoever rewrites the history, as Qwen3's template strips thoughts, tells the world's news all the same. */
+it("answers that are new in a rewritten history are the world's there; nothing is a target twice", async () => {
+  const model = endingModel(device);
+  const say = async (client: OpenAI, history: readonly string[]): Promise<string> => {
+    const messages = history.map((content, i) => ({ role: i % 2 === 0 ? "user" : "assistant", content }) as const);
+    const { choices } = await client.chat.completions.create({ model: "toy", messages, max_tokens: 6 });
+    return choices[0]!.message.content!;
+  };
+  await start(model);
+  const { rollout, baseUrl } = server.openRollout();
+  const client = clientOf(baseUrl);
+  const first = await say(client, ["a"]);
+  await say(client, ["a", `${first}!`, "bc"]); // rewritten: "bc" is new
+  await say(client, ["a", `${first}?`, "bc", "d", "ef"]); // again: "ef" is new
+  await say(client, ["a", "c", "bc", "c", "ef", "c", "bc"]); // "bc" came a second time
+  await say(client, ["a", "d", "bc", "d", "ef"]); // nothing new
+  await reward(baseUrl, { reward: 1 });
+  const rows = await rollout.finished;
+  const targets = rows.map(({ stream }) => toyTokenizer.decode(stream.ids.filter((_, t) => stream.targets[t])));
+  expect(targets).toEqual(["", "bc", "ef", "bc", ""]);
+  const weights = echo({ lambda: 1 }).weights(rows, 0);
+  expect(weights.map((row) => row.filter((w) => w > 0).length)).toEqual([0, 2, 2, 2, 0]);
+  for (const { stream } of rows) {
+    stream.roles.forEach((role, t) => expect(stream.targets[t]).toBe(role === "observation"));
+    expect(stream.roles.filter((role) => role === "action").length).toBeGreaterThan(0);
+  }
+  // A prompt of tokens, whose answers the template's own tokens show.
+  const { act, obs, end } = {
+    act: toyTokenizer.special["<|act|>"]!,
+    obs: toyTokenizer.special["<|obs|>"]!,
+    end: toyTemplate.endId,
+  };
+  const tokens = server.openRollout();
+  const ask = async (prompt: number[]): Promise<void> =>
+    void (await clientOf(tokens.baseUrl).completions.create({ model: "toy", prompt, max_tokens: 3 }));
+  const answer = (...ids: number[]): number[] => [obs, ...ids, end, act];
+  await ask([12, 0, act]);
+  await ask([12, 0, act, 5, end, ...answer(1, 2)]);
+  await ask([12, 0, act, 6, end, ...answer(1, 2), 7, end, ...answer(3)]);
+  await reward(tokens.baseUrl, { reward: 1 });
+  const raw = await tokens.rollout.finished;
+  expect(raw.map(({ stream }) => stream.ids.filter((_, t) => stream.targets[t]))).toEqual([[], [1, 2], [3]]);
+});
+
+describe("agents that fail (agent-lightning#448, SkyRL#1613)", () => {
+  const TASK: { role: "user"; content: string }[] = [{ role: "user", content: "a" }];
+  const training = (model: Model) => ({ ...toyRlOptions(model), warn: vi.fn<(text: string) => void>() });
+
+  it("say why, also before their first token; a loop of steps in which all fail ends", async () => {
+    const model = endingModel(device);
+    await start(model);
+    const options = training(model);
+    const failing = () =>
+      agentEpisodes(server, {
+        groups: 1,
+        groupSize: 2,
+        play: async ({ baseUrl }) => {
+          await clientOf(baseUrl).chat.completions.create({ model: "gpt-4", messages: TASK });
+          return 1;
+        },
+      });
+    const report = await trainStep(options, failing(), 0);
+    expect(report!.metrics).toMatchObject({ masked: 2, "agents/without_tokens": 2 });
+    expect(report!.rows.map(({ trajectory }) => trajectory.info["error"])).toEqual(
+      Array.from({ length: 2 }, () => expect.stringContaining("404") as string),
+    );
+    expect(options.warn.mock.calls).toEqual([[expect.stringMatching(/^trainRl: an episode of agent .*404/)]]);
+    await trainStep(options, failing(), 1);
+    await expect(trainStep(options, failing(), 2)).rejects.toThrow(/every episode of 3 steps in a row failed.*404/);
+  });
+
+  it("mask what they have sampled, and one that throws at once, or pays no number, fails like the others", async () => {
+    const model = endingModel(device);
+    await start(model);
+    const source = agentEpisodes(server, {
+      groups: 1,
+      groupSize: 4,
+      play: ({ baseUrl, member }) => {
+        if (member === 0) throw new Error("not installed");
+        const answered = clientOf(baseUrl).chat.completions.create({ model: "toy", messages: TASK, max_tokens: 4 });
+        if (member === 1) return answered.then(() => Promise.reject(new Error("crashed")));
+        return answered.then(() => (member === 2 ? NaN : 1));
+      },
+    });
+    const { trajectories, metrics } = (await source.play(0))!;
+    expect(trajectories.map(({ masked, info, stream }) => [masked, info["error"], stream.ids.length > 0])).toEqual([
+      [true, "not installed", false],
+      [true, "crashed", true],
+      [true, "reward must be a number, got NaN", true],
+      [false, undefined, true],
+    ]);
+    expect(metrics).toEqual({ "agents/without_tokens": 1 });
+  });
+
+  it("which never ask for a token have not found the server", async () => {
+    const model = endingModel(device);
+    await start(model);
+    const source = agentEpisodes(server, { groups: 1, groupSize: 2, play: () => Promise.resolve(1) });
+    await expect(trainStep(training(model), source, 7)).rejects.toThrow("no agent of step 7 has asked for a token");
+  });
 });

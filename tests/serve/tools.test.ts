@@ -143,6 +143,26 @@ describe.each([
     expect(template.tokenizer.decode(ids.filter((_, t) => roles[t] === "observation")).trim()).toBe(result.content);
   });
 
+  it("of a rewritten conversation the new answers are the world's, all else is the prompt's", async () => {
+    const template = await templateOf(name, source);
+    const chat = checkpointChat(template);
+    const say = (role: "user" | "assistant", content: string) => ({ role, content });
+    const messages = [
+      say("user", "go"),
+      say("assistant", "a"),
+      say("user", "x0"),
+      say("assistant", "b"),
+      say("user", "x1"),
+    ];
+    const plain = chat.begin(messages);
+    expect(new Set(plain.roles)).toEqual(new Set(["prompt"]));
+    const marked = chat.begin(messages, undefined, new Set([4]));
+    expect(marked.ids).toEqual(plain.ids);
+    const answer = marked.ids.filter((_, t) => marked.targets[t]);
+    expect(template.tokenizer.decode(answer).trim()).toBe("x1");
+    expect(new Set(marked.roles)).toEqual(new Set(["prompt", "observation"]));
+  });
+
   it("in a stream no part of a call is shown as text", async () => {
     const template = await templateOf(name, source);
     const chat = checkpointChat(template);

@@ -3,8 +3,8 @@
  * tests/rl/hardWorlds.test.ts plays every method in every one of them. They are toy worlds (rlToy.ts): what a world is
  * about is in its comment, and all else is as small as it can be.
  */
-import type { EnvironmentSpec } from "../../environments/environment.ts";
-import { type Act, toySpec } from "./rlToy.ts";
+import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import { type Act, letters, toySpec } from "./rlToy.ts";
 
 /** What a turn of the world `costs` costs, and how many turns its episodes have, whatever is done in them. */
 export const COSTS = { turn: -0.2, turns: 3 } as const;
@@ -32,8 +32,28 @@ const silent: Act = (action, turn) => ({
   info: {},
 });
 
+/**
+ * Every other episode cannot be scored: its reward is NaN (TRL#5902, ms-swift#8123). What is taken of such an episode, a
+ * mean or a deviation, is NaN as well.
+ */
+const unscored = (): EnvironmentSpec => {
+  let episodes = 0;
+  return toySpec((action, turn) => {
+    const result = letters(2)(action, turn) as StepResult;
+    return result.done && episodes++ % 2 === 1 ? { ...result, reward: NaN } : result;
+  });
+};
+
+/** `reset` ignores its seed, so that the members of a group have different tasks (TRL#6420, rllm#924). */
+const unseeded = (): EnvironmentSpec => {
+  let resets = 0;
+  return toySpec(letters(2), () => "abc"[resets++ % 3]!);
+};
+
 /** By name. */
 export const HARD_WORLDS = {
   costs: toySpec(costs),
   silent: toySpec(silent),
+  unscored: unscored(),
+  unseeded: unseeded(),
 } as const satisfies Readonly<Record<string, EnvironmentSpec>>;

@@ -171,7 +171,7 @@ describe("the curve of a cell", () => {
     reward,
     "tools/call_frequency": calls,
     masked,
-    num_tokens: 100,
+    step_tokens: 100,
   });
   const held = (step: number, success: number): MetricsRecord => ({
     step: sft + step,

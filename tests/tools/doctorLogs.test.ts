@@ -24,7 +24,7 @@ const modesIn = (run: RunLog): FailureMode[] => diagnose(run).findings.map(({ mo
 function log(of: Readonly<Record<string, (progress: number) => number>>, more: readonly MetricsRecord[] = []): RunLog {
   const lines = Array.from({ length: 40 }, (_, step): MetricsRecord => {
     const values = Object.entries(of).map(([name, value]) => [name, value(step / 39) + 1e-3 * Math.sin(7 * step)]);
-    return { step, phase: "rl", num_tokens: 100, grad_norm: 1, ...Object.fromEntries(values) };
+    return { step, phase: "rl", step_tokens: 100, grad_norm: 1, ...Object.fromEntries(values) };
   });
   return { config: {}, metrics: [...lines, ...more], transcripts: [] };
 }

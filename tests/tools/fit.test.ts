@@ -34,7 +34,7 @@ describe("what is counted is what is taken", () => {
     const base = { config, params: initParams(config, new Rng(1), on) };
     const model = isAdapter ? addLora(base, { r: 4, targetModules: "all-linear" }) : base;
     const { value } = await promptSteps(model, task).next();
-    expect(value!.metrics["num_tokens"]).toBe(6 * 32);
+    expect(value!.metrics["step_tokens"]).toBe(6 * 32);
     const measured = on.backend.stats();
     const trains = isAdapter ? ({ rank: 4 } as const) : "all";
     const said = (await rlStepMemory(config, { ...task, trains }))!;

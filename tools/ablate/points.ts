@@ -91,7 +91,7 @@ export function pointsOf(
     if (line.phase === "rl") {
       const episodes = rl.groups * rl.groupSize - (number("masked") || 0);
       envSteps += Math.round((number("tools/call_frequency") || 0) * episodes);
-      flops += flopsOfToken * (number("num_tokens") || 0);
+      flops += flopsOfToken * (number("step_tokens") || 0);
       training.push(line);
     } else if (line.phase === "eval") {
       const rates = Object.keys(line).flatMap((name) =>

@@ -181,7 +181,7 @@ export function lengthExplosion(run: RunLog): Finding | null {
     step: length.since,
     evidence: [
       `${arrow("mean length", length)} tokens` + (achieved ? `, ${arrow(result.name, achieved)}` : ""),
-      ...(cut ? [`episodes that did not end by themselves: ${percent(cut.early)} → ${percent(cut.late)}`] : []),
+      ...(cut ? [`episodes whose last action was cut off: ${percent(cut.early)} → ${percent(cut.late)}`] : []),
       ...(longest ? [describe(longest)] : []),
     ],
     change: [

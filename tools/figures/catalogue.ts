@@ -30,7 +30,7 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   learning_rate: { label: "lr", format: "number" },
   step_time: { label: "step time", format: "seconds" },
   reward_std: { label: "reward std", format: "number" },
-  num_tokens: { label: "tokens", format: "count" },
+  step_tokens: { label: "tokens", format: "count" },
   "labels/accuracy": { label: "right labels", format: "percent" },
   "labels/episodes": { label: "labelled episodes", format: "count" },
   // These come last: only one step in many has them, and a display that has to choose should show what is new.
@@ -214,11 +214,12 @@ export const CHARTS: readonly ChartInfo[] = [
     format: "percent",
     series: [
       { name: "completions/clipped_ratio", label: "cut off by the limit" },
+      { name: "num_turns/clipped_ratio", label: "out of turns" },
       { name: "tools/failure_frequency", label: "commands that fail" },
     ],
     about:
-      "Episodes that ended at the token limit, and commands that the terminal answered with an error. The first " +
-      "should go to 0; some of the second is normal exploration.",
+      "Episodes whose last action has no end, because no token was left; episodes that used all turns; and commands " +
+      "that the terminal answered with an error. The first should go to 0; some of the last is normal exploration.",
   },
   {
     title: "KL to the reference",

@@ -35,7 +35,7 @@ export function linesIn(metrics: readonly MetricsRecord[], range: StepRange): re
 }
 
 /** Metrics without a chart of their own: they are part of another curve, or are no curve at all. */
-const NOT_DRAWN: ReadonlySet<string> = new Set(["step", "phase", "episodes", "reward_std", "num_tokens"]);
+const NOT_DRAWN: ReadonlySet<string> = new Set(["step", "phase", "episodes", "reward_std", "step_tokens"]);
 
 /** The charts of the catalogue for which there is data, then one for every other metric. */
 export function chartsOf(metrics: readonly MetricsRecord[]): readonly ChartInfo[] {

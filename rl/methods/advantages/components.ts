@@ -51,6 +51,7 @@ export function gdpo(given?: GdpoOptions): AdvantageEstimator {
   const { weights = {}, ddof, eps, batch } = GDPO.read(given);
   return {
     name: "gdpo",
+    comparesGroup: true,
     readsReturn: false,
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);

@@ -24,6 +24,10 @@ export interface AdvantageEstimator {
   readonly needs?: readonly TokenStatistic[];
   /** True: each task must also be played greedily once, and `greedyReward` is the return of that rollout (ReMax). */
   readonly greedyBaseline?: boolean;
+  /** True: the episodes of a group are compared with each other, as if their tasks were the same. */
+  readonly comparesGroup?: boolean;
+  /** True: although groups are compared, an episode that is alone in its group has an advantage. */
+  readonly singles?: boolean;
   /** True: the estimator weighs by π/μ itself, so the loss and a correction must not do so again (V-trace). */
   readonly offPolicy?: boolean;
   /**
@@ -74,6 +78,8 @@ export function groupEstimator(
 ): AdvantageEstimator {
   return {
     name,
+    comparesGroup: true,
+    singles,
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const advantages = new Map<Rollout, number>();

@@ -61,6 +61,7 @@ function scaledByBatch(name: string, factor: (rewards: readonly number[]) => num
   const plain = centred();
   return {
     name,
+    comparesGroup: true,
     estimate(trajectories) {
       const { perToken, fracRewardZeroStd } = plain.estimate(trajectories);
       const rewards = rolloutsOf(trajectories).flatMap((r) => (r.scorable ? [r.reward] : []));
@@ -153,7 +154,8 @@ export function gpg(given?: object): AdvantageEstimator {
 /** 0 for every rollout. No reward is read, and with ECHO only the world model learns (ECHO's verifier-free mode). */
 export function none(given?: object): AdvantageEstimator {
   NONE.read(given);
-  return { ...groupEstimator("none", (rewards) => rewards.map(() => 0)), readsReturn: false };
+  const zero = groupEstimator("none", (rewards) => rewards.map(() => 0));
+  return { ...zero, comparesGroup: false, readsReturn: false };
 }
 
 /**

@@ -43,6 +43,7 @@ export function reinforcePlusPlusBaseline(given?: object): AdvantageEstimator {
   REINFORCE_PLUS_PLUS_BASELINE.read(given);
   return {
     name: "reinforce++-baseline",
+    comparesGroup: true,
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const centred = new Map<Rollout, number>();
@@ -90,6 +91,7 @@ export function optimalTokenBaseline(given?: object): AdvantageEstimator {
   OPTIMAL_TOKEN_BASELINE.read(given);
   return {
     name: "optimal_token_baseline",
+    comparesGroup: true,
     needs: ["logProbs", "collision"],
     estimate(trajectories, statistics = {}) {
       const logProbs = statistic(statistics, "logProbs", "optimal_token_baseline");

@@ -48,6 +48,7 @@ function combined(
 ): AdvantageEstimator {
   return {
     name,
+    comparesGroup: true,
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const ofEpisode = new Map<Rollout, number>();

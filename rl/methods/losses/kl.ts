@@ -18,7 +18,7 @@ export const KL_ESTIMATORS = ["k1", "k2", "k3", "abs", "k3+"] as const;
  */
 export type KlEstimator = (typeof KL_ESTIMATORS)[number];
 
-/** verl's names for estimators. Its `low_var_kl` also clamps; see `KlClamp`. */
+/** verl's names for estimators. Its `low_var_kl` also clamps; see `klClampByName`. */
 const KL_ALIAS_NAMES = ["kl", "mse", "low_var_kl"] as const;
 export const KL_ALIASES: Readonly<Record<string, KlEstimator>> = { kl: "k1", mse: "k2", low_var_kl: "k3" };
 
@@ -78,6 +78,13 @@ export interface KlClamp {
   readonly value: number;
 }
 
+/**
+ * The clamp that belongs to a name: that of verl's `low_var_kl`, log-ratio ±20 and value ±10 (verl's
+ * `core_algos.kl_penalty`). The names k1, k2, k3 are the plain estimators.
+ */
+export const klClampByName = (name: string): KlClamp | undefined =>
+  name === "low_var_kl" ? { logRatio: 20, value: 10 } : undefined;
+
 /** [N]: the estimate on trained tokens, 0 elsewhere. */
 export function klPenalty(
   estimator: KlEstimator,
@@ -91,8 +98,13 @@ export function klPenalty(
 }
 
 /** The estimate for one token, computed on the host, for a penalty in the reward. */
-export function klEstimate(estimator: KlEstimator, logProb: number, refLogProb: number): number {
-  const d = refLogProb - logProb;
+export function klEstimate(estimator: KlEstimator, logProb: number, refLogProb: number, clamp?: KlClamp): number {
+  const within = (x: number, bound: number | undefined): number =>
+    bound === undefined ? x : Math.min(bound, Math.max(-bound, x));
+  return within(estimateOf(estimator, within(refLogProb - logProb, clamp?.logRatio)), clamp?.value);
+}
+
+function estimateOf(estimator: KlEstimator, d: number): number {
   switch (estimator) {
     case "k1":
       return -d;
@@ -171,7 +183,7 @@ export const KL_PENALTY = options("kl", {
   estimator: oneOf(
     [...KL_ESTIMATORS, ...KL_ALIAS_NAMES],
     "k3",
-    "the estimator of the KL; verl's names are accepted too",
+    "the estimator of the KL; verl's names are accepted too, low_var_kl with its clamps: log-ratio ±20, value ±10",
   ),
   in: oneOf(
     ["loss", "reward"],

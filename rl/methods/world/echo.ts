@@ -78,6 +78,8 @@ export interface WorldObjective {
   readonly needs?: readonly TokenStatistic[];
   /** ρ of PaW's clipped error: the loss of a token is 1[p ≤ ρ]·(1 − p) instead of −lp. */
   readonly clip?: number;
+  /** The largest reward that the weights are made for: those of a group that earns more are cut off. */
+  readonly rewardMax?: number;
   /** The weight of each token's loss, per row and token. It includes the denominators of all means. */
   weights(trajectories: readonly Trajectory[], step: number, statistics?: TokenStatistics): Float64Array[];
 }

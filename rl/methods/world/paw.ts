@@ -122,6 +122,7 @@ export function paw(given?: PawOptions): WorldObjective {
     name: "paw",
     ...(selection === "entropy" && entropy === "full" ? { needs: ["entropy"] as const } : {}),
     ...(loss === "clipped" ? { clip: rho } : {}),
+    ...(weight === "adaptive" && clamp !== null ? { rewardMax } : {}),
     weights(trajectories, step, statistics = {}) {
       const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
       const transitions = transitionsOf(trajectories);

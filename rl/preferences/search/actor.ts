@@ -67,7 +67,7 @@ interface Row {
 
 async function drawActions(
   model: Model,
-  { endId }: Template,
+  template: Template,
   rows: readonly Row[],
   maxActionTokens: number,
   sampling: SamplingOptions,
@@ -84,7 +84,7 @@ async function drawActions(
   const isOver = (i: number): boolean => {
     const action = actions[i]!;
     const isFull = rows[i]!.ids.length + action.length >= capacity;
-    return action.at(-1)?.id === endId || action.length >= maxActionTokens || isFull;
+    return template.isEnd(action.at(-1)?.id) || action.length >= maxActionTokens || isFull;
   };
   try {
     // The first row of a request reads all tokens but the last, and the other rows copy its cache. Then each row reads
@@ -113,6 +113,6 @@ async function drawActions(
   return actions.map((tokens) => ({
     ids: tokens.map(({ id }) => id),
     logProbs: tokens.map(({ logProb }) => logProb),
-    complete: tokens.at(-1)?.id === endId,
+    complete: template.isEnd(tokens.at(-1)?.id),
   }));
 }
