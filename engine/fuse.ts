@@ -227,8 +227,8 @@ function pointwiseOp(
 
   /**
    * One kernel for all wanted gradients if the buffers suffice, else several. Gradients have the broadcast shape; the
-   * engine sums them down. Each derivative of a derivative reads one tensor more, so that one of high order does not fit
-   * even alone: its slope and what it is multiplied by are two kernels then, and any order works.
+   * engine sums them down. Each derivative of a derivative reads one tensor more, so that one of high order does not
+   * fit even alone: its slope and what it is multiplied by are two kernels then, and any order works.
    */
   function vjp({ g, x, params, needs }: VjpContext<PointwiseParams>): (Tensor | null)[] {
     const tensorArgs = params.args.flatMap((value, arg) => (value === null ? [arg] : []));

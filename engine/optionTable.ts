@@ -77,8 +77,8 @@ type Needed<F extends Fields> = Pick<F, RequiredKey<F>>;
 type Others<F extends Fields> = Pick<F, Exclude<keyof F, RequiredKey<F>>>;
 
 /**
- * What a caller gives: the options that have to be given, and those of the others that it wants to set. The texts of the
- * table's fields come along, for editors; a mapped type that renames keys (`as`) would drop them.
+ * What a caller gives: the options that have to be given, and those of the others that it wants to set. The texts of
+ * the table's fields come along, for editors; a mapped type that renames keys (`as`) would drop them.
  */
 export type Given<F extends Fields> = Shown<
   { readonly [K in keyof Others<F>]?: ValueOf<Others<F>[K]> } & {

@@ -72,13 +72,15 @@ export function showValue(value: unknown): string {
     text = JSON.stringify(value) ?? typeof value;
   } catch {
     // A tensor, which says what it is; or cyclic, or nested beyond the stack.
-    text = hasOwnWords(value) ? String(value) : Object.prototype.toString.call(value);
+    text = ownWords(value) ?? Object.prototype.toString.call(value);
   }
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-const hasOwnWords = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && "toJSON" in value;
+const ownWords = (value: unknown): string | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && "toJSON" in value
+    ? (value as { readonly toString: () => string }).toString()
+    : undefined;
 
 /** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
 export const LONGEST_TIMER = 2 ** 31 - 1;

@@ -67,8 +67,8 @@ function addLeaves(leaves: Tensor[], node: Tree | undefined): void {
 }
 
 /**
- * The leaves of `tree` in the order of `like`, paired by path: `{ b, a }` beside `{ a, b }` gives `[a, b]`. Several times
- * in every training step, so paths are made for errors only.
+ * The leaves of `tree` in the order of `like`, paired by path: `{ b, a }` beside `{ a, b }` gives `[a, b]`. Several
+ * times in every training step, so paths are made for errors only.
  * @param where begins the message of an error
  * @throws if the paths differ: names the leaves that are missing and those that `like` has not
  */

@@ -65,8 +65,8 @@ export function globalNorm(grads: Tree): Tensor {
 }
 
 /**
- * Sums gradients of several micro-batches: adds `grads` to `total` in place, each to the one of its name. Go on with the
- * result: it is `grads` if there is no total yet, and where two parameters had one gradient tensor (those of a + b
+ * Sums gradients of several micro-batches: adds `grads` to `total` in place, each to the one of its name. Go on with
+ * the result: it is `grads` if there is no total yet, and where two parameters had one gradient tensor (those of a + b
  * have), each gets memory of its own, to be added to once.
  * @throws if names or shapes differ from those of `total`; nothing has been added then
  */

@@ -156,8 +156,8 @@ function rewriteDeclaration(path: string): void {
 }
 
 /**
- * Takes TypeScript's helper for relative paths out of the import of the optional package, which is no path: Rspack reads
- * the comment that tells it to leave the import alone only where it is the import's own.
+ * Takes TypeScript's helper for relative paths out of the import of the optional package, which is no path: Rspack
+ * reads the comment that tells it to leave the import alone only where it is the import's own.
  */
 function bareImport(path: string): void {
   const text = readFileSync(path, "utf8");

@@ -329,8 +329,8 @@ export interface AttentionOptions {
  * @param k [B, S, Hkv, D], H a multiple of Hkv
  * @param v [B, S, Hkv, D]
  * @returns [B, T, H, D]; zeros for a query that sees nothing
- * @throws if shapes do not fit, if both `start` and `segments` are given, if a `start` that came from the host puts a query
- *   before the first or behind the last key, or if `window` is no integer ≥ 1
+ * @throws if shapes do not fit, if both `start` and `segments` are given, if a `start` that came from the host puts a
+ *   query before the first or behind the last key, or if `window` is no integer ≥ 1
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
   checkTensor("attention", q);

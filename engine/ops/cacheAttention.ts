@@ -161,8 +161,8 @@ export interface CacheAttentionOptions {
  * @param rows i32 [N]; a token whose row does not exist (−1: padding) gets zeros
  * @param positions i32 [N], in [0, S)
  * @returns [N, H, D]
- * @throws if shapes do not fit, if a position that came from the host is outside the cache, or if `window` is no integer
- *   ≥ 1
+ * @throws if shapes do not fit, if a position that came from the host is outside the cache, or if `window` is no
+ *   integer ≥ 1
  */
 export function cacheAttention(
   q: Tensor,

@@ -77,8 +77,8 @@ export const reshapeOp: OpDef<ShapeParams> = {
 };
 
 /**
- * The same elements under another shape; one size may be −1 and is worked out. Shares memory with `x`, as another tensor
- * even where the shape stays: to dispose of one leaves the other.
+ * The same elements under another shape; one size may be −1 and is worked out. Shares memory with `x`, as another
+ * tensor even where the shape stays: to dispose of one leaves the other.
  */
 export function reshape(x: Tensor, shape: Shape): Tensor {
   checkMove("reshape", x, shape);

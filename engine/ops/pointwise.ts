@@ -265,8 +265,8 @@ export const clamp: Fused<(x: TensorLike, low: TensorLike, high: TensorLike) => 
 
 /**
  * `a` where `condition` is not 0, else `b`. What is not taken does not influence the value, be it NaN or infinite. The
- * gradient of what is not taken is 0, and 0 times an infinite slope is NaN: `where(gt(x, 0), sqrt(x), 0)` has the gradient
- * NaN at 0, as in PyTorch and JAX. Then choose the argument too: `sqrt(where(gt(x, 0), x, 1))`.
+ * gradient of what is not taken is 0, and 0 times an infinite slope is NaN: `where(gt(x, 0), sqrt(x), 0)` has the
+ * gradient NaN at 0, as in PyTorch and JAX. Then choose the argument too: `sqrt(where(gt(x, 0), x, 1))`.
  */
 export const where: Fused<(condition: TensorLike, a: TensorLike, b: TensorLike) => Tensor> = fuse(
   "where",

@@ -84,7 +84,9 @@ export interface PlayOptions extends DataOptions {
   readonly envOptions: EnvironmentOptions;
   /** Tasks per step. */
   readonly groups: number;
-  /** Episodes per task, which are compared with each other; at least 2 for a group baseline. TRL's `num_generations`. */
+  /**
+   * Episodes per task, which are compared with each other; at least 2 for a group baseline. TRL's `num_generations`.
+   */
   readonly groupSize: number;
   /** Limits of an episode, and how tokens are drawn; {} for their defaults. */
   readonly rollout: RolloutOptions;
@@ -109,7 +111,9 @@ export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "r
   const isSchedule = temperature === undefined || typeof temperature === "function";
   check(
     isSchedule,
-    () => `trainRl: temperature must be a function of the step; a number is rollout.temperature, got ${temperature}`,
+    () =>
+      "trainRl: temperature must be a function of the step; a number is rollout.temperature, got " +
+      showValue(temperature),
   );
   check(
     temperature === undefined || sampling.temperature === undefined,

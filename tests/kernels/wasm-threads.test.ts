@@ -379,34 +379,6 @@ describe("the number of threads", () => {
     expect(on.description).toMatch(/1 thread: the main thread of a page must not wait/);
   });
 
-  const NEVER = "class extends EventEmitter { postMessage() {} unref() {} async terminate() { return 0; } }";
-  it.each([
-    ["throws", 'class { constructor() { throw new Error("EAGAIN"); } }', "EAGAIN"],
-    [
-      "fails",
-      `class extends (${NEVER}) { unref() { setImmediate(() => this.emit("error", new Error("no pid"))); } }`,
-      "no pid",
-    ],
-    ["says nothing", NEVER, "no sign of life"],
-  ])("is one where every thread %s as it starts, and nothing ends the process", (_, worker, reason) => {
-    const url = new URL("../../", import.meta.url).href;
-    // A rejection that nobody handles ends Node with code 1, after the sum was printed.
-    const script = `
-      import { EventEmitter } from "node:events";
-      const later = setTimeout;
-      globalThis.setTimeout = (call, ms) => later(call, ms / 100);
-      process.getBuiltinModule("node:worker_threads").Worker = ${worker};
-      const { device, sum, tensor } = await import("${url}engine/index.ts");
-      const on = await device("wasm", { threads: 3 });
-      console.log(on.description, await sum(tensor([1, 2])).item());
-      await new Promise((resolve) => later(resolve, 300));`;
-    const args = ["--import", "tsx", "--input-type=module", "-e", script];
-    const run = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 60_000 });
-    expect(run.stderr).toBe("");
-    expect(run.stdout.trim()).toBe(`wasm (SIMD, 1 thread: the workers do not start: ${reason}) 3`);
-    expect(run.status).toBe(0);
-  });
-
   it("does not keep the process alive", () => {
     const url = new URL("../../", import.meta.url).href;
     const script = `

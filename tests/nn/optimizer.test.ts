@@ -139,7 +139,7 @@ describe.each([
     expect(await readAll([total.a, total.b])).toEqual([[1001], [110]]);
   });
 
-  it("a gradient that is missing, has another name or another shape is an error that names it, and changes nothing", async () => {
+  it("a gradient without its place, by name or by shape, is an error that names it, and changes nothing", async () => {
     const one = (x: number): Tensor => tensor([x], { device });
     const params = { a: one(0), deep: { b: one(0) } };
     const optimizer = new AdamW(params, { lr: 1 });

@@ -1,7 +1,7 @@
 /**
- * What somebody new gives to the training loops: an option left out, a number or a name where a function is expected, an
- * environment's episode in the place of its spec. Each is one error that names what was expected and what came, before
- * anything is played; the mistakes are those of a first afternoon with the library in plain JavaScript.
+ * What somebody new gives to the training loops: an option left out, a number or a name where a function is expected,
+ * an environment's episode in the place of its spec. Each is one error that names what was expected and what came,
+ * before anything is played; the mistakes are those of a first afternoon with the library in plain JavaScript.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device, WorldgradError } from "../../engine/index.ts";
@@ -38,7 +38,7 @@ const MISTAKES: readonly (readonly [string, Loose, string])[] = [
     { env: "gridworld" },
     'env must be the spec of an environment, an object with make(), got "gridworld"',
   ],
-  ["env, a class", { env: class {} }, "env must be the spec of an environment, an object with make(), got function"],
+  ["env, a class", { env: Map }, "env must be the spec of an environment, an object with make(), got function"],
   [
     "env, an episode",
     { env: toySpec(letters(2)).make() },
@@ -74,7 +74,7 @@ const PARTS: readonly (readonly [string, Loose, string])[] = [
 
 describe("trainRl says what it needs", () => {
   const once = async (overrides: Loose): Promise<unknown> =>
-    trainRl({ ...toyRlOptions(toyModel(on), { steps: 1 }), ...overrides } as never).next();
+    trainRl({ ...toyRlOptions(toyModel(on), { steps: 1 }), ...overrides }).next();
 
   for (const [name, overrides, message] of MISTAKES)
     it(name, async () => {

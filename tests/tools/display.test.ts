@@ -12,7 +12,7 @@ import {
   successChange,
   tableLines,
 } from "../../tools/display/table.ts";
-import { fit, textWidth, truncate, wrap, wrapWords } from "../../tools/display/width.ts";
+import { fit, textWidth, truncate, wrap } from "../../tools/display/width.ts";
 import { formatCount, formatDuration, formatNumber, formatPercent } from "../../tools/figures/format.ts";
 import { visible } from "../../job/visible.ts";
 import type { Summary, Transcript } from "../../job/records.ts";
@@ -381,14 +381,6 @@ describe("cells", () => {
     expect(truncate("日本語", 4)).toBe("日…");
     expect(fit("ab", 4, "right")).toBe("  ab");
     expect(visible("a\tb\r\u009b\u202e\u2028\n")).toBe("a→b␍���\n");
-  });
-
-  test("notes are broken between words, and within a word only where it is wider than the window", () => {
-    expect(wrapWords("a warm start in 4 homes", 10)).toEqual(["a warm", "start in 4", "homes"]);
-    expect(wrapWords("see runs/a-long-name/x now", 10)).toEqual(["see", "runs/a-lon", "g-name/x", "now"]);
-    expect(wrapWords("\u001b[1mbold\u001b[0m text", 8)).toEqual(["\u001b[1mbold\u001b[0m", "text"]);
-    expect(["", "one", " two"].map((text) => wrapWords(text, 4))).toEqual([[""], ["one"], [" two"]]);
-    expect(wrapWords("世界 世界世", 4)).toEqual(["世界", "世界", "世"]);
   });
 
   test("cutting never exceeds the width and loses nothing by wrapping", () => {
