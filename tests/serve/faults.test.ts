@@ -1,4 +1,4 @@
-/** Faults within the server, and clients that break off: whatever throws, the server answers with an error and lives. */
+/** Faults within the server, and clients that break off: whatever throws, the server answers and lives. */
 import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Device } from "../../engine/device.ts";
