@@ -1,7 +1,7 @@
 /** A folder of agents that `npm start` compares (tools/compare), for programs that read one run. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../job/usage.ts";
-import { has } from "./disk.ts";
 import { unsealed } from "./sealed.ts";
 
 /** The file with the settings of a comparison, the folders of its agents among them. */
@@ -15,12 +15,12 @@ export const COMPARISON = "comparison.json";
  */
 export function agentFolder(flag: string, path: string, note: (line: string) => void): string {
   const file = join(path, COMPARISON);
-  if (has(join(path, "config.json")) || !has(file)) return path;
+  if (existsSync(join(path, "config.json")) || !existsSync(file)) return path;
   const { agents } = unsealed(file, (problem) => {
     throw new UsageError(`--${flag}: ${file}: ${problem}`);
   });
   const all = Array.isArray(agents) ? agents.map(String) : [];
-  const begun = all.filter((name) => has(join(path, name, "config.json"))).map((name) => join(path, name));
+  const begun = all.filter((name) => existsSync(join(path, name, "config.json"))).map((name) => join(path, name));
   const taken = all[1] === undefined ? undefined : join(path, all[1]);
   if (taken === undefined || !begun.includes(taken)) {
     const list = begun.length === 0 ? "none of its agents has begun" : `name one of its agents: ${begun.join(", ")}`;
