@@ -68,6 +68,11 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
       executor,
     );
     if (needs !== undefined) process.stderr.write(`${needs}\n`);
+    const leftOut = Object.entries(generation?.unsupported ?? {});
+    if (beams === undefined && leftOut.length > 0) {
+      const fields = leftOut.map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ");
+      process.stderr.write(visible(`generation_config.json: left out, as it is not supported here: ${fields}\n`));
+    }
     const base = await ofFlag("--model-path", () => folder.load(executor, storage));
     const adapter = text("adapter");
     const model = adapter === undefined ? base : await withAdapter(base, adapter);

@@ -185,7 +185,7 @@ const defaultTargets = ({ family }: ModelConfig): readonly string[] =>
 function settingsOf(config: ModelConfig, read: Settled<typeof LORA.fields>): LoraSettings {
   const { targetModules = defaultTargets(config), excludeModules, ...rest } = read;
   const plain = (value: string | RegExp | readonly string[]): string | readonly string[] =>
-    value instanceof RegExp ? value.source : value;
+    value instanceof RegExp ? (value.ignoreCase ? IGNORING_CASE : "") + value.source : value;
   return {
     ...rest,
     targetModules: plain(targetModules),
@@ -193,12 +193,19 @@ function settingsOf(config: ModelConfig, read: Settled<typeof LORA.fields>): Lor
   };
 }
 
+/** The start of one of Python's patterns that ignores case; JavaScript has a flag for it. */
+export const IGNORING_CASE = "(?i)";
+
 /** PEFT's rule for names: one in a list matches the whole name or its end after a dot, a pattern the whole name. */
 function matches(patterns: string | readonly string[], name: string): boolean {
   if (typeof patterns !== "string") return patterns.some((end) => name === end || name.endsWith(`.${end}`));
   let pattern: RegExp;
   try {
-    pattern = new RegExp(`^(?:${patterns})$`);
+    const isIgnoring = patterns.startsWith(IGNORING_CASE);
+    pattern = new RegExp(
+      `^(?:${isIgnoring ? patterns.slice(IGNORING_CASE.length) : patterns})$`,
+      isIgnoring ? "i" : "",
+    );
   } catch (error) {
     return fail(`lora: "${patterns}" is no regular expression: ${error instanceof Error ? error.message : ""}`);
   }

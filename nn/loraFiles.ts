@@ -10,7 +10,7 @@ import { outsideScopes } from "../engine/scope.ts";
 import { mapTree, treeEntries } from "../engine/tree.ts";
 import { sameShape, showShape } from "../engine/types.ts";
 import { ADAPTER_FILES, type Files } from "./checkpoint.ts";
-import { adapted, disposeLora, type LoraModel, type LoraParams, zeroLora } from "./lora.ts";
+import { adapted, disposeLora, IGNORING_CASE, type LoraModel, type LoraParams, zeroLora } from "./lora.ts";
 import { LORA, type LoraOptions } from "./loraOptions.ts";
 import { compilePattern } from "./tokenizers/pattern.ts";
 import { readSafetensors, type SafeTensorInput, writeSafetensors } from "./safetensors.ts";
@@ -166,7 +166,9 @@ function optionsFromPeft(configText: string): LoraOptions {
   const { targetModules, excludeModules } = LORA.read(options);
   for (const pattern of [targetModules, excludeModules]) {
     // Refused if it could take exponential time, as a tokenizer's is; more repetitions are fine: names are short.
-    if (typeof pattern === "string") compilePattern(pattern, "adapter_config.json", MOST_ENDLESS);
+    if (typeof pattern !== "string") continue;
+    const own = pattern.startsWith(IGNORING_CASE) ? pattern.slice(IGNORING_CASE.length) : pattern;
+    compilePattern(own, "adapter_config.json", MOST_ENDLESS);
   }
   return options;
 }

@@ -90,9 +90,9 @@ export class TextStream {
       const shown = this.#tokenizer.decode(ids, this.#options);
       const whole = this.#byteTokens.size > 0 ? shown : this.#decoder.decode(bytes, { stream: true });
       if (this.#byteTokens.size > 0) return whole;
-      // Only spaces are left out, and those are at the start.
-      const left = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes).length - shown.length;
-      return whole.slice(left);
+      const all = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes).length;
+      // Behind half a character only spaces are left out, and those are at the start.
+      return whole.length === all ? shown : whole.slice(all - shown.length);
     }
     if (this.#byteTokens.has(id)) {
       this.#bytes.push(id);

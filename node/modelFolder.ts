@@ -29,7 +29,7 @@ import {
   type WeightStorage,
 } from "../nn/index.ts";
 import type { EpisodeFormat } from "../rl/index.ts";
-import { hasWeights, loadPretrained, parseJson, readText, weightFiles } from "./pretrained.ts";
+import { checkSize, hasWeights, loadPretrained, parseJson, readText, weightFiles } from "./pretrained.ts";
 
 /** A folder that was opened. */
 export interface ModelFolder {
@@ -40,7 +40,7 @@ export interface ModelFolder {
   /** The sampling settings that the folder's generation config recommends, if it has any. */
   readonly generation: GenerationConfig | undefined;
   readonly tokenizer: Tokenizer;
-  /** The token that stands before every text, if the model has one. */
+  /** The token that the tokenizer puts before every text, if it does. */
   readonly bos: string | undefined;
   /** Its chat template; undefined if it has none. @throws if it is malformed */
   chat(): Promise<ChatTemplate | undefined>;
@@ -103,7 +103,7 @@ async function openTransformers(path: string): Promise<ModelFolder> {
     config,
     generation,
     tokenizer,
-    bos: typeof bos === "string" ? bos : undefined,
+    bos: typeof bos === "string" && bos === startOf(tokenizer) ? bos : undefined,
     async chat() {
       const jinja = join(path, "chat_template.jinja");
       const inJson = (await json("chat_template.json")) as { readonly chat_template?: unknown } | undefined;
@@ -116,6 +116,10 @@ async function openTransformers(path: string): Promise<ModelFolder> {
     hash: () => hashOf(path, ["config.json", "tokenizer.json", ...weightFiles(path)]),
   };
 }
+
+/** The name of the first token that the tokenizer puts before a text. */
+const startOf = (tokenizer: Tokenizer): string | undefined =>
+  nameOf(tokenizer, tokenizer.encode("", { addSpecialTokens: true })[0]);
 
 async function openLlama2c(path: string, weights: string, tokens: string): Promise<ModelFolder> {
   const bytes = async (name: string): Promise<Uint8Array> => new Uint8Array(await readFile(join(path, name)));
@@ -259,6 +263,7 @@ export function withAdapter(model: Model, path: string, flag = "--adapter"): Pro
     const missing = files.find((file) => !existsSync(file));
     check(missing === undefined, () => `there is no ${missing}`);
     const [config, weights] = files as [string, string];
+    checkSize(config);
     return loraFromFiles(model, readFileSync(config, "utf8"), new Uint8Array(readFileSync(weights)));
   });
 }

@@ -2,7 +2,7 @@
  * Model folders in the format of `transformers`: `config.json`, `model.safetensors` or its shards and their index,
  * `generation_config.json`, and the tokenizer's files.
  */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { copyFile, type FileHandle, mkdir, open, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { check, fail } from "../engine/errors.ts";
@@ -27,6 +27,12 @@ import { named } from "./disk.ts";
 const WEIGHTS = "model.safetensors";
 const SHARDS = "model.safetensors.index.json";
 const GENERATION = "generation_config.json";
+/** Megabytes that a file of text may have; other files 4. Gemma 3's tokenizer has 32, an index of shards a few. */
+const MOST_MEGABYTES: Readonly<Record<string, number>> = {
+  "tokenizer.json": 128,
+  "tokenizer_config.json": 32,
+  [SHARDS]: 64,
+};
 /** The files of a model's tokenizer and chat template. */
 const TEXT_FILES = [
   "tokenizer.json",
@@ -86,6 +92,7 @@ export const hasWeights = (folder: string): boolean => [WEIGHTS, SHARDS].some((n
 /** The names of the files that hold a folder's weights, the index of shards among them. */
 export function weightFiles(folder: string): string[] {
   if (existsSync(join(folder, WEIGHTS))) return [WEIGHTS];
+  checkSize(join(folder, SHARDS));
   const index = parseJson(SHARDS, readFileSync(join(folder, SHARDS), "utf8")) as { weight_map?: object } | null;
   const names = Object.values(index?.weight_map ?? {}) as unknown[];
   check(
@@ -193,8 +200,16 @@ async function appear(folder: string, name: string, write: (draft: string) => Pr
 }
 
 /** @throws WorldgradError if it cannot be read */
+/** Refuses a text that is much longer than those of published models, before it is read: JSON takes ten times its size. */
+export function checkSize(path: string): void {
+  const most = (MOST_MEGABYTES[basename(path)] ?? 4) * 2 ** 20;
+  const { size } = statSync(path);
+  check(size <= most, () => `loadPretrained: ${path} has ${size} bytes, at most ${most} are read`);
+}
+
 export async function readText(path: string): Promise<string> {
   check(existsSync(path), () => `loadPretrained: there is no ${path}`);
+  checkSize(path);
   return readFile(path, "utf8").catch((error: Error) => fail(`loadPretrained: ${path}: ${error.message}`));
 }
 

@@ -269,11 +269,7 @@ export class BpeTokenizer implements Tokenizer {
   }
 
   /** The text of tokens, its start included. */
-  #decodeAll(
-    ids: ArrayLike<number>,
-    bytes: Uint8Array = this.decodeBytes(ids),
-    options: DecodeOptions = {},
-  ): string {
+  #decodeAll(ids: ArrayLike<number>, bytes: Uint8Array = this.decodeBytes(ids), options: DecodeOptions = {}): string {
     const byteFallback = this.#tables.foreign?.byteFallback;
     // ignoreBOM: otherwise the decoder would swallow a U+FEFF at the start.
     return byteFallback

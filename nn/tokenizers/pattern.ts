@@ -153,7 +153,7 @@ function translate(pattern: string, no: (why: string) => never, mostEndless: num
       result += characterClass();
     } else if (char === "\\") {
       const escaped = escape(false);
-      result += escaped.startsWith("\\") || escaped.startsWith("[") ? escaped : literal(escaped);
+      result += /^(\\|\[|\(\?)/.test(escaped) ? escaped : literal(escaped);
     } else if (char === ".") result += String.raw`[^\n]`;
     else if (char === "^") result += String.raw`(?<![^\n])`;
     else if (char === "$") result += String.raw`(?![^\n])`;
@@ -189,6 +189,12 @@ function translate(pattern: string, no: (why: string) => never, mostEndless: num
       return `[^${members}]`;
     }
     if (CONTROLS[char] !== undefined) return CONTROLS[char];
+    if (lower === "b" && !inClass) {
+      // JavaScript's own knows ASCII's words only.
+      const [inWord, atStart] = char === "b" ? ["!", "="] : ["=", "!"];
+      return `(?:(?<=[${WORD}])(?${inWord}[${WORD}])|(?<![${WORD}])(?${atStart}[${WORD}]))`;
+    }
+    if (char === "b") return String.raw`\x08`;
     if (/[nrtfv]/.test(char)) return `\\${char}`;
     if (/[a-zA-Z0-9]/.test(char)) no(`'\\${char}' at ${start - 1}`);
     return char;

@@ -69,7 +69,8 @@ export function readNormalizer(value: unknown, where = "normalizer", depth = 0):
   const type = json["type"];
   if (type === "Sequence") {
     const parts = list(json["normalizers"], `${where}.normalizers`).map(
-      (part, i) => readNormalizer(part, `${where}.normalizers[${i}]`, depth + 1) ?? fail(unsupported(`${where}[${i}]`, part)),
+      (part, i) =>
+        readNormalizer(part, `${where}.normalizers[${i}]`, depth + 1) ?? fail(unsupported(`${where}[${i}]`, part)),
     );
     const forms = new Set(parts.map(({ form }) => form).filter((form) => form !== "none"));
     return {

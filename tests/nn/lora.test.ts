@@ -331,6 +331,28 @@ describe("an adapter's files", () => {
     JSON.stringify({ ...(JSON.parse(text("lora/llama_lora/adapter_config.json")) as object), ...changes });
   const weights = bytes("lora/llama_lora/adapter_model.safetensors");
 
+  it("with patterns of Python's re that unsloth and others write", () => {
+    const unsloth = String.raw`(?:.*?(?:language|text).*?(?:self_attn).*?(?:q_proj|v_proj).*?)|(?:\bmodel\.layers\.[\d]{1,}\.(?:self_attn|attention)\.(?:(?:q_proj|v_proj)))`;
+    for (const target_modules of [
+      unsloth,
+      String.raw`.*\b(q|v)_proj\b`,
+      "(?i).*(Q|V)_PROJ",
+      String.raw`(?i).*LAYERS\.[0-9]+\..*\b[qv]_proj`,
+    ]) {
+      const loaded = loraFromFiles(baseOf("llama_tiny", wasm), config({ target_modules }), weights);
+      const named = loraFromFiles(
+        baseOf("llama_tiny", wasm),
+        config({ target_modules: ["q_proj", "v_proj"] }),
+        weights,
+      );
+      expect(countParameters(loaded)).toEqual(countParameters(named));
+    }
+    const model = tiny("llama", wasm);
+    expect(countParameters(addLora(model, { targetModules: /.*Q_PROJ/i }))).toEqual(
+      countParameters(addLora(model, { targetModules: ["q_proj"] })),
+    );
+  });
+
   it("that ask for something else are refused by its name, and nothing stays allocated", () => {
     const model = baseOf("llama_tiny", wasm);
     const before = wasm.backend.stats().liveBytes;

@@ -7,6 +7,7 @@ import { WorldgradError } from "../../engine/errors.ts";
 import { fromBfloat16Bits, fromFloat16Bits } from "../../nn/half.ts";
 import {
   readSafetensors,
+  safetensorsDataStart,
   readSafetensorsHeader,
   type SafeTensorInput,
   writeSafetensors,
@@ -159,6 +160,21 @@ describe("golden files", () => {
 });
 
 describe("hostile bytes", () => {
+  test("what came instead of weights is named", () => {
+    const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    for (const [text, what] of [
+      [pointer, "the file is a pointer of Git LFS"],
+      ["<!DOCTYPE html><html><body>Not found</body></html>", "the file is a web page"],
+      ["\n<html lang=en>", "the file is a web page"],
+      ["<?xml version='1.0'?><Error/>", "the file is a web page"],
+    ] as const) {
+      const bytes = new TextEncoder().encode(text);
+      expect(() => readSafetensors(bytes)).toThrow(what);
+      // As a file is opened: by its first eight bytes.
+      expect(() => safetensorsDataStart(bytes.subarray(0, 8), bytes.length)).toThrow(what);
+    }
+  });
+
   test("a header of millions of names is refused before it is read", () => {
     const keys = Array.from({ length: 1_000_001 }, (_, i) => `"${i}":""`).join();
     const before = process.cpuUsage(); // four million took 21 s

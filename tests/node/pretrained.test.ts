@@ -14,7 +14,7 @@ import { addLora } from "../../nn/lora.ts";
 import { type PackedMatrix, packModel } from "../../nn/packedMatrix.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { loadPretrained, savePretrained } from "../../node/index.ts";
+import { loadPretrained, loadTokenizer, savePretrained } from "../../node/index.ts";
 import { readAll } from "../support/rlExecutors.ts";
 
 const families = fileURLToPath(new URL("../fixtures/models/families/", import.meta.url));
@@ -110,6 +110,21 @@ describe("packed weights", () => {
   );
 });
 
+describe("texts that are too long", () => {
+  it("are refused by their size, before they are parsed", async () => {
+    const folder = join(work, "long");
+    cpSync(join(families, "llama_sharded"), folder, { recursive: true });
+    const sparse = (name: string, megabytes: number): void => {
+      writeFileSync(join(folder, name), "");
+      truncateSync(join(folder, name), megabytes * 2 ** 20);
+    };
+    sparse("config.json", 200);
+    await expect(loadPretrained(folder, device)).rejects.toThrow(/config\.json has 209715200 bytes, at most 4194304/);
+    sparse("tokenizer.json", 129);
+    await expect(loadTokenizer(folder)).rejects.toThrow(/tokenizer\.json has 135266304 bytes, at most 134217728/);
+  });
+});
+
 describe("savePretrained", () => {
   it("keeps the generation config and the text files as they were; 16 bits come back exactly", async () => {
     const from = join(work, "from");
@@ -185,6 +200,9 @@ describe("generation_config.json", () => {
     [{}, { sampling: { temperature: 0 }, eosIds: [], unsupported: {} }],
     [{ do_sample: true }, { sampling: { temperature: 1, topK: 50 } }],
     [{ do_sample: true, top_k: null, min_p: 0.1 }, { sampling: { temperature: 1, topK: 0, minP: 0.1 } }],
+    // −1 is all tokens in vLLM; Transformers' TopPLogitsWarper keeps one token with 0.
+    [{ do_sample: true, top_k: -1 }, { sampling: { temperature: 1, topK: 0 } }],
+    [{ do_sample: true, top_p: 0 }, { sampling: { temperature: 1, topK: 1 } }],
     [{ eos_token_id: 7, pad_token_id: null }, { eosIds: [7] }],
     [{ repetition_penalty: 1, num_beams: 4 }, { unsupported: { num_beams: 4 } }],
   ])("%j", (file, expected) => expect(generationFromHuggingFace(file)).toMatchObject(expected));
@@ -193,7 +211,8 @@ describe("generation_config.json", () => {
     [[], "expected an object"],
     [{ temperature: "hot" }, "'temperature' is \"hot\", expected a number in [0.000001, 1000000], or 0"],
     [{ do_sample: true, temperature: 1e-40 }, "'temperature' is 1e-40, expected a number in"],
-    [{ top_p: 0 }, "'top_p' is 0"],
+    [{ top_p: -0.1 }, "'top_p' is -0.1"],
+    [{ top_k: -2 }, "'top_k' is -2"],
     [{ top_k: 1.5 }, "'top_k' is 1.5"],
     [{ do_sample: 1 }, "'do_sample' is 1, expected true or false"],
     [{ eos_token_id: ["x"] }, "'eos_token_id' is [\"x\"]"],

@@ -223,6 +223,26 @@ function chatModel(kind: string, change: (config: Record<string, unknown>) => vo
   return folder;
 }
 
+describe("the token before a text", () => {
+  // As transformers: `add_bos_token` of tokenizer_config.json decides, else the post-processor of tokenizer.json.
+  it.each([
+    ["mistral", {}, true, "<s>"],
+    ["mistral", { add_bos_token: false }, true, undefined],
+    ["mistral", {}, false, undefined],
+    ["mistral", { add_bos_token: true }, false, "<s>"],
+    ["mistral", { bos_token: null, add_bos_token: true }, true, undefined],
+  ])("%s with %j, a post-processor: %j: %j", async (kind, texts, hasPostProcessor, bos) => {
+    const folder = chatModel(kind, (config) => (config["vocab_size"] = 412));
+    const at = (name: string): string => join(folder, name);
+    const parts = { bos_token: "<s>", ...texts };
+    writeFileSync(at("tokenizer_config.json"), JSON.stringify(parts));
+    const json = JSON.parse(readFileSync(at("tokenizer.json"), "utf8")) as Record<string, unknown>;
+    expect(json["post_processor"]).not.toBeNull();
+    if (!hasPostProcessor) writeFileSync(at("tokenizer.json"), JSON.stringify({ ...json, post_processor: null }));
+    expect((await openModelFolder(folder)).bos).toBe(bos);
+  });
+});
+
 describe("what cannot be is said in one line", () => {
   const model = (folder: string, ...more: string[]): Promise<string> =>
     refusal("--model-path", folder, "--env", "calculator", ...more);
