@@ -169,7 +169,7 @@ export class ChatTemplate implements Renderer {
         [GENERATED, WRITTEN],
       );
     } catch (error) {
-      return fail(`${this.name}: the template refuses the conversation: ${messageOf(error)}`);
+      return fail(`${this.name}: the template refuses the conversation: ${hidden.reveal(messageOf(error)).text}`);
     }
     return hidden.reveal(text);
   }

@@ -67,8 +67,8 @@ export function holds(sign: string, left: Value, right: Value, budget: Budget): 
 export function slice(value: Value, bounds: readonly Value[], budget: Budget): Value {
   const isList = Array.isArray(value) || value instanceof Tuple || value instanceof Range;
   if (!isList && typeof value !== "string") return fail(`a slice of ${described(value)}`);
-  budget.step((typeof value === "string" ? value.length : sizeOf(value)) >> 2);
-  const items = [...itemsOf(value)];
+  budget.step(Array.isArray(value) ? value.length >> 2 : typeof value === "string" ? value.length : sizeOf(value));
+  const items = Array.isArray(value) ? value : [...itemsOf(value)];
   const [start, stop, step] = [0, 1, 2].map((i) => {
     const bound = bounds[i] ?? null;
     return bound === null ? undefined : (numberOf(bound) ?? fail(`a slice to ${described(bound)}`));
