@@ -99,13 +99,12 @@ async function openTransformers(path: string): Promise<ModelFolder> {
   const tokenizer = fitted(tokenizerFromJSON(around), around, config.vocabSize);
   const bos = "bos_token" in texts ? contentOf(texts["bos_token"]) : nameOf(tokenizer, config.bosId);
   // As transformers: `add_bos_token` decides, else the post-processor of tokenizer.json; `withAround` has both.
-  const putsBos = startOf(tokenizer) === bos;
   return {
     path,
     config,
     generation,
     tokenizer,
-    bos: typeof bos === "string" && putsBos ? bos : undefined,
+    bos: typeof bos === "string" && bos === startOf(tokenizer) ? bos : undefined,
     async chat() {
       const jinja = join(path, "chat_template.jinja");
       const inJson = (await json("chat_template.json")) as { readonly chat_template?: unknown } | undefined;
