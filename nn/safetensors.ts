@@ -127,7 +127,7 @@ export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): numb
   return 8 + length;
 }
 
-/** What a file is by its beginning if it came instead of weights: the first bytes of neither can be a header's length. */
+/** What a file is by its beginning if it came instead of weights; no header's length begins as these do. */
 function accidentOf(bytes: Uint8Array): string | undefined {
   const start = new TextDecoder().decode(bytes.subarray(0, 64)).trimStart().toLowerCase();
   if (start.startsWith("version") && (start.length < 9 || start.startsWith("version https://git-lfs"))) {

@@ -200,7 +200,7 @@ async function appear(folder: string, name: string, write: (draft: string) => Pr
 }
 
 /** @throws WorldgradError if it cannot be read */
-/** Refuses a text that is much longer than those of published models, before it is read: JSON takes ten times its size. */
+/** Refuses a text much longer than those of published models before it is read: as JSON it takes ten times as much. */
 export function checkSize(path: string): void {
   const most = (MOST_MEGABYTES[basename(path)] ?? 4) * 2 ** 20;
   const { size } = statSync(path);
