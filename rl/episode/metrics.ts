@@ -13,6 +13,8 @@ export type Metrics = Record<string, number>;
  * The outcomes of a batch of episodes. Rollouts are counted, not rows: a rollout whose history was rewritten has
  * several rows and counts once. `masked` and `unscored` (their reward is NaN) count the rollouts that `reward`,
  * `reward_std` and `success` leave out; lengths, turns and calls leave out those that are masked.
+ * `reward` is the mean of the returns that are trained on: of an episode that was cut short what `truncatedReward` makes
+ * of it, and of all what a `reward` function says.
  */
 export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const rollouts = rolloutRows(trajectories).map((rows) => rows.map((row) => trajectories[row]!));
