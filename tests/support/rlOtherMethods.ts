@@ -297,7 +297,8 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "ends from outside": row(
       "the environment is told, and may score them; limits of turns, tokens and context, and no action found",
       "ours; verifiers#1751",
-      ["tests/rl/outsideEnds.test.ts", "is told of %s"],
+      ["tests/rl/outsideEnds.test.ts", "says nothing of the reward"],
+      ["tests/rl/outsideEnds.test.ts", "the contract: once"],
     ),
     "strict templates": row(
       "no action between the tags: `parse_error`, and the environment hears nothing",
