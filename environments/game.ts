@@ -105,8 +105,8 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   /** Plays one action. Errors in its text are told by the observation; it never throws for them. */
   play(episode: Episode<F, Task, State>, action: string): Move<State> | Promise<Move<State>>;
   /**
-   * How the episode counts that is ended from outside; the score of the ending is added to what was earned. Default, and
-   * if it is undefined: the game says nothing, and whoever plays it decides.
+   * How the episode counts that is ended from outside; the score of the ending is added to what was earned. Default,
+   * and if it is undefined: the game says nothing, and whoever plays it decides.
    */
   end?(episode: Episode<F, Task, State>, reason: OutsideEnd): Ending | undefined;
   /** The expert's next action. */

@@ -1,6 +1,6 @@
 /**
- * What a run does while its environment fails: it waits, and keeps the place to go on from. The loop of RL ends it after
- * a few such steps (rl/train/watch.ts), and an evaluation that could not be played ends it here.
+ * What a run does while its environment fails: it waits, and keeps the place to go on from. The loop of RL ends it
+ * after a few such steps (rl/train/watch.ts), and an evaluation that could not be played ends it here.
  */
 import { check } from "../engine/errors.ts";
 import { wasPlayed } from "../rl/evaluate.ts";

@@ -121,7 +121,8 @@ export const LOOP = options("--set rl", {
   weightDecay: number(undefined, "AdamW's weight decay", { min: 0 }),
   mixedGroups: flag(
     undefined,
-    "whether the episodes of a group may have different tasks, from an environment that ignores its seed; by default no",
+    "whether the episodes of a group may have different tasks, from an environment that ignores its seed; by default " +
+      "no",
   ),
   maxBatchTokens: number(
     undefined,

@@ -167,8 +167,8 @@ export function presetFor(given: StartOptions, source?: Source, earlier?: Earlie
   const short = options.quick ? quick(said, options, loop, set) : said;
   if (loop.rl.warmup !== undefined && loop.rl.warmup >= short.rl.steps)
     throw new UsageError(
-      `--set rl.warmup: expected less than the ${short.rl.steps} steps of the run, as the rate only rises until then, ` +
-        `got ${loop.rl.warmup}`,
+      `--set rl.warmup: expected less than the ${short.rl.steps} steps of the run, as the rate only rises until ` +
+        `then, got ${loop.rl.warmup}`,
     );
   const every = set["rl"]?.["checkpointEvery"] as number | undefined;
   const preset = { ...short, ...(every === undefined ? {} : { checkpointEvery: every }) };

@@ -195,8 +195,8 @@ export class Expr {
     return where(isAbove, this, 0).add(where(isAbove, this.neg(), this).exp().log1p());
   }
   /**
-   * min(max(x, low), high), as PyTorch has it: `high` where low > high, NaN where x or a bound is. The derivative is 1 on
-   * the closed interval and 0 outside.
+   * min(max(x, low), high), as PyTorch has it: `high` where low > high, NaN where x or a bound is. The derivative is 1
+   * on the closed interval and 0 outside.
    */
   clamp(low: ExprLike, high: ExprLike): Expr {
     const [a, b] = [expr(low), expr(high)];

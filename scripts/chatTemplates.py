@@ -3,8 +3,8 @@ What transformers' apply_chat_template writes, recorded for scripts/chatTemplate
 
     python3 scripts/chatTemplates.py FOLDER > recorded.json
 
-FOLDER holds templates (*.jinja) and conversations.json: {"tools": [...], "variables": {...}, "conversations": [...]}, each
-a list of messages, or an object {"messages", "tools": true, "variables"}. Instead of a folder it takes a JSON file
+FOLDER holds templates (*.jinja) and conversations.json: {"tools": [...], "variables": {...}, "conversations": [...]},
+each a list of messages, or an object {"messages", "tools": true, "variables"}. Instead of a folder it takes a JSON file
 {"variables", "templates": [...]}, and records one text for each template. Needs jinja2 alone, set up as
 transformers/utils/chat_template_utils.py does; null stands for an error. `strftime_now` tells 2026-11-26 15:04:05.
 """

@@ -186,9 +186,10 @@ const TEXT: Readonly<Record<string, Method<string>>> = {
   },
 };
 const OTHER_TEXT = new Set(
-  "casefold center encode expandtabs format_map isascii isidentifier isprintable istitle maketrans swapcase translate".split(
-    " ",
-  ),
+  (
+    "casefold center encode expandtabs format_map isascii isidentifier isprintable istitle maketrans swapcase " +
+    "translate"
+  ).split(" "),
 );
 
 const LIST: Readonly<Record<string, Method<Value[]>>> = {

@@ -44,6 +44,7 @@ export const cumsumOp: OpDef<CumsumParams> = {
     { inputs: [normal(rng, [2, 67])], params: { axis: 1, reverse: true } },
     { inputs: [normal(rng, [2, 5, 3])], params: { axis: 1, reverse: false } },
     { inputs: [normal(rng, [3, 1, 2])], params: { axis: 1, reverse: true } },
+    { inputs: [normal(rng, [140])], params: { axis: 0, reverse: false } }, // more than one block of WebGPU's additions
   ],
 };
 

@@ -65,6 +65,7 @@ const PAIRS: readonly (readonly [Shape, Shape])[] = [
 const GRID = POINTS.flatMap((x) => POINTS.map((y) => [x, y] as const));
 /** Without ties, where maximum, minimum and comparisons have their kinks. */
 const UNEQUAL = GRID.filter(([x, y]) => x !== y);
+const DIVISIBLE = GRID.filter(([, y]) => y !== 0);
 
 function binary(
   name: string,
@@ -123,7 +124,14 @@ export const sub: Fused<Binary> = binary(
 /** x · y */
 export const mul: Fused<Binary> = binary("mul", (x, y) => x.mul(y), (x, y) => x * y); // prettier-ignore
 /** x / y */
-export const div: Fused<Binary> = binary("div", (x, y) => x.div(y), (x, y) => x / y, positive, false, GRID.filter(([, y]) => y !== 0)); // prettier-ignore
+export const div: Fused<Binary> = binary(
+  "div",
+  (x, y) => x.div(y),
+  (x, y) => x / y,
+  positive,
+  false,
+  DIVISIBLE,
+);
 /** x^y for x > 0; for x ≤ 0 only whole y are defined, and the derivative with respect to y is 0 there. */
 export const pow: Fused<Binary> = binary(
   "pow",
@@ -138,18 +146,49 @@ export const maximum: Fused<Binary> = binary("maximum", (x, y) => x.max(y), Math
 /** The smaller of x and y. */
 export const minimum: Fused<Binary> = binary("minimum", (x, y) => x.min(y), Math.min, apart, false, UNEQUAL);
 
+/** A comparison: its samples have no ties, but for those of the points. */
+const compared = (
+  name: string,
+  formula: (x: Expr, y: Expr) => Expr,
+  reference: (x: number, y: number) => number,
+): Fused<Binary> => binary(name, formula, reference, apart, false, UNEQUAL);
+
 /** 1 where x < y, else 0. No gradient flows through comparisons. */
-export const lt: Fused<Binary> = binary("lt", (x, y) => x.lt(y), (x, y) => (x < y ? 1 : 0), apart, false, UNEQUAL); // prettier-ignore
+export const lt: Fused<Binary> = compared(
+  "lt",
+  (x, y) => x.lt(y),
+  (x, y) => (x < y ? 1 : 0),
+);
 /** 1 where x ≤ y, else 0. No gradient flows through comparisons. */
-export const le: Fused<Binary> = binary("le", (x, y) => x.le(y), (x, y) => (x <= y ? 1 : 0), apart, false, UNEQUAL); // prettier-ignore
+export const le: Fused<Binary> = compared(
+  "le",
+  (x, y) => x.le(y),
+  (x, y) => (x <= y ? 1 : 0),
+);
 /** 1 where x > y, else 0. No gradient flows through comparisons. */
-export const gt: Fused<Binary> = binary("gt", (x, y) => x.gt(y), (x, y) => (x > y ? 1 : 0), apart, false, UNEQUAL); // prettier-ignore
+export const gt: Fused<Binary> = compared(
+  "gt",
+  (x, y) => x.gt(y),
+  (x, y) => (x > y ? 1 : 0),
+);
 /** 1 where x ≥ y, else 0. No gradient flows through comparisons. */
-export const ge: Fused<Binary> = binary("ge", (x, y) => x.ge(y), (x, y) => (x >= y ? 1 : 0), apart, false, UNEQUAL); // prettier-ignore
+export const ge: Fused<Binary> = compared(
+  "ge",
+  (x, y) => x.ge(y),
+  (x, y) => (x >= y ? 1 : 0),
+);
 /** 1 where x = y, else 0. No gradient flows through comparisons. */
-export const eq: Fused<Binary> = binary("eq", (x, y) => x.eq(y), (x, y) => (x === y ? 1 : 0), apart, false, UNEQUAL); // prettier-ignore
+export const eq: Fused<Binary> = compared(
+  "eq",
+  (x, y) => x.eq(y),
+  (x, y) => (x === y ? 1 : 0),
+);
 /** 1 where x ≠ y, else 0. No gradient flows through comparisons. */
-export const ne: Fused<Binary> = binary("ne", (x, y) => x.ne(y), (x, y) => (x !== y ? 1 : 0), apart, false, UNEQUAL); // prettier-ignore
+export const ne: Fused<Binary> = compared(
+  "ne",
+  (x, y) => x.ne(y),
+  (x, y) => (x !== y ? 1 : 0),
+);
 
 /** −x */
 export const neg: Fused<Unary> = unary("neg", (x) => x.neg(), (x) => -x, WIDE, true); // prettier-ignore

@@ -1,6 +1,6 @@
 /**
- * Running sums along the middle axis, one element after the other: y[j] = y[j−1] + x[j], or from the end. The sum is kept
- * in doubles: a million additions in f32 were 1 % off (pandas-dev/pandas#47488). A unit of work is one group of
+ * Running sums along the middle axis, one element after the other: y[j] = y[j−1] + x[j], or from the end. The sum is
+ * kept in doubles: a million additions in f32 were 1 % off (pandas-dev/pandas#47488). A unit of work is one group of
  * columns; along rows (inner = 1) that is one row.
  */
 import type { Program, WasmKernel } from "../kernel.ts";

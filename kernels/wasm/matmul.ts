@@ -47,8 +47,8 @@ const UNIT_COLS = 128;
 const PASS = { rows: 256, columns: 512 } as const;
 const PASSES_ABOVE = 512;
 /**
- * A k above this is summed in blocks of it, and their sums are added: the rounding error grows with the longest chain of
- * additions. Of a million times 0.1 one chain is 1 % off. No shorter sum changes a bit.
+ * A k above this is summed in blocks of it, and their sums are added: the rounding error grows with the longest chain
+ * of additions. Of a million times 0.1 one chain is 1 % off. No shorter sum changes a bit.
  */
 const LONGEST_CHAIN = 65536;
 /** Rows and columns of the register tiles. Edges use single rows, and 4 or 1 columns. */
@@ -276,7 +276,7 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
           });
         }
       };
-      /** Calls `each` for four columns and for single ones of every row of the unit: place, its value, how to set it. */
+      /** Calls `each` for four columns and for single ones of every row of the unit: place, value, how to set it. */
       const forElements = (each: (at: I32, read: typeof load.f32x4, write: Write, splat: boolean) => void): void =>
         forRows(() => {
           f.set(j, colBegin);

@@ -162,7 +162,8 @@ fn erf_f32(x: f32) -> f32 {
   },
 
   // Payne & Hanek, "Radian reduction for trigonometric functions" (SIGNUM 1983): of x 2/pi only what is below 4 counts,
-  // so the product takes 96 bits of 2/pi from where they begin to matter. f32 has no multiple of pi/2 nearer than 2^-31.
+  // so the product takes 96 bits of 2/pi from where they begin to matter. f32 has no multiple of pi/2 nearer than
+  // 2^-31.
   trig_far: {
     needs: [],
     code: `

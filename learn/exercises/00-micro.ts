@@ -125,11 +125,11 @@ export const wrong1: (typeof exercise1)[] = [
  *
  * GRPO's A is divided by the group's standard deviation, and the mean that is subtracted holds the try's own reward.
  * The second only makes the gradient of E[reward] shorter. The first also turns it, as each group has a divisor of its
- * own: for the agent below and groups of two the cosine between them is 0.974. Given the rewards of a group of two or more tries, return a
- * weight w_i for each such that the gradient of Σ_i w_i · log p(try i) is, on average over all groups that may be
- * drawn, exactly that of E[reward]. The weights must not change if all rewards grow by the same number. So a baseline
- * is needed; but one that depends on the try itself changes the average. (The check lists all groups of two and of
- * three tries of an agent with three words, and weighs each by its probability.)
+ * own: for the agent below and groups of two the cosine between them is 0.974. Given the rewards of a group of two or
+ * more tries, return a weight w_i for each such that the gradient of Σ_i w_i · log p(try i) is, on average over all
+ * groups that may be drawn, exactly that of E[reward]. The weights must not change if all rewards grow by the same
+ * number. So a baseline is needed; but one that depends on the try itself changes the average. (The check lists all
+ * groups of two and of three tries of an agent with three words, and weighs each by its probability.)
  */
 export function exercise2(rewards: readonly number[]): number[] {
   return rewards.map((reward) => reward / rewards.length);

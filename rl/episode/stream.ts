@@ -247,9 +247,9 @@ function rolloutOf(rows: readonly number[], trajectories: readonly Trajectory[])
 /**
  * The reward of each turn of the environment, from turn 0 on; they sum to the return. Turns whose action was given (by
  * an expert or by exploration) are among them. The policy's last turn also gets the difference between the return and
- * the sum of the step rewards (shaping, or the end of an episode that was cut short). Where such an episode has a return
- * above what it has paid, the last turn gets all of it, and the others nothing: its costs are void (`truncatedReward`),
- * and the tokens that ran out of room must not be praised for them.
+ * the sum of the step rewards (shaping, or the end of an episode that was cut short). Where such an episode has a
+ * return above what it has paid, the last turn gets all of it, and the others nothing: its costs are void
+ * (`truncatedReward`), and the tokens that ran out of room must not be praised for them.
  */
 export function rewardsOfTurns(
   { tokens, first, rows, reward }: Rollout,

@@ -91,7 +91,8 @@ const isOutside = (stop: StopReason | null): stop is OutsideEnd =>
   stop === "max_turns" || stop === "max_tokens" || stop === "context_overflow" || stop === "parse_error";
 
 /**
- * Adds what an environment says of an end from outside: to the reward of the last turn that has tokens, and to the info.
+ * Adds what an environment says of an end from outside: to the reward of the last turn that has tokens, and to the
+ * info.
  * @param rewards of the steps so far; changed in place
  * @returns what the trajectory says of it
  */

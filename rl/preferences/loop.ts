@@ -7,9 +7,9 @@
  * and it can get one by lowering both answers, the rejected one more than the chosen one. The probability then goes to
  * answers that were not compared ("likelihood displacement", Razin et al. 2024, arXiv 2410.08847), and each iteration
  * starts from a worse policy. In the game of examples/agent-q.ts the default wins 14 to 79 of 100 games after eight
- * iterations, over five seeds; plain DPO 0 to 2, at three learning rates (docs/log.md). IPO aims at a finite margin, and
- * imitation keeps the probability of the chosen answer up. Watch `logps/chosen`: if it keeps falling, the policy gets
- * worse.
+ * iterations, over five seeds; plain DPO 0 to 2, at three learning rates (docs/log.md). IPO aims at a finite margin,
+ * and imitation keeps the probability of the chosen answer up. Watch `logps/chosen`: if it keeps falling, the policy
+ * gets worse.
  *
  * All randomness of iteration n comes from `rng.split(n)`, and the reference is the policy at its start. So a model and
  * an optimiser restored from the end of n iterations continue bit for bit with `startIteration: n`.

@@ -8,7 +8,7 @@ import type { Template } from "../episode/template.ts";
 /** A turn of an episode as text: the action that the environment got, and its answer. */
 export interface Turn {
   readonly action: string;
-  /** What the environment answered, as the agent read it: of one that was cut, with the marker; no warning behind it. */
+  /** What the environment answered, as the agent read it: with the marker if it was cut, without any warning. */
   readonly observation: string;
   /** The number of tokens that the model sampled for the action. */
   readonly tokens: number;

@@ -86,8 +86,8 @@ export class RunWatch {
       once(
         "failed",
         () =>
-          `trainRl: an episode of ${where(failed)} failed (${failed.stopReason}): ${errorOf(failed)}. Nothing of such ` +
-          "episodes is trained; the metric masked counts them",
+          `trainRl: an episode of ${where(failed)} failed (${failed.stopReason}): ${errorOf(failed)}. Nothing of ` +
+          "such episodes is trained; the metric masked counts them",
       );
     const unscored = episodes.find(isUnscored);
     if (unscored)
@@ -104,8 +104,9 @@ export class RunWatch {
         once(
           `${name} rewardMax`,
           () =>
-            `trainRl: an episode of ${where(above)} earned ${above.reward}, more than ${name}.rewardMax ${rewardMax}: ` +
-            "its group's weight in the world loss is cut off at 0; set rewardMax to the largest possible reward",
+            `trainRl: an episode of ${where(above)} earned ${above.reward}, more than ${name}.rewardMax ` +
+            `${rewardMax}: its group's weight in the world loss is cut off at 0; set rewardMax to the largest ` +
+            "possible reward",
         );
     }
   }

@@ -278,10 +278,5 @@ export const REWARDS: Listed = {
     ["?? «-1;", ["-1 → 1"], "turns without a token of the agent are left out in the end"],
     ["?? -«1;", ["1 → 2"], "no turn, or less"],
     ["length: last + «1", ["1 → 2"], "turns without a token of the agent are left out in the end"],
-    [
-      'stream.roles[t] === "observation" && stream.targets[t]!',
-      ['stream.roles[t] === "observation" && stream.targets[t]! → stream.targets[t]!'],
-      "only observations can be targets",
-    ],
   ],
 };

@@ -1,6 +1,6 @@
 /**
- * The Jinja of chat templates, held to jinja2 3.1 as transformers sets it up (scripts/chatTemplates.py recorded it), and
- * to a budget.
+ * The Jinja of chat templates, held to jinja2 3.1 as transformers sets it up (scripts/chatTemplates.py recorded it),
+ * and to a budget.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -70,25 +70,34 @@ describe("against jinja2", () => {
 
 describe("the date", () => {
   const DIRECTIVES =
-    "%a|%A|%b|%B|%c|%C|%d|%D|%e|%f|%F|%g|%G|%h|%H|%I|%j|%k|%l|%m|%M|%n|%p|%P|%r|%R|%S|%t|%T|%u|%U|%V|%w|%W|%x|%X|%y|%Y|" +
+    "%a|%A|%b|%B|%c|%C|%d|%D|%e|%f|%F|%g|%G|%h|%H|%I|%j|%k|%l|%m|%M|%n|%p|%P|%r|%R|%S|%t|%T|%u|%U|%V|%w|%W|%x" +
+    "|%X|%y|%Y|" +
     "%z|%Z|%%|%-d|%-m|%_d|%-I|%^a|%0e|%-j|%Q|%!|%";
   // Python 3.11: datetime.datetime(…).strftime(DIRECTIVES), on Linux.
   test.each([
     [
       new Date(2026, 0, 3, 0, 4, 5),
-      "Sat|Saturday|Jan|January|Sat Jan  3 00:04:05 2026|20|03|01/03/26| 3|000000|2026-01-03|26|2026|Jan|00|12|003| 0|12|01|04|\n|AM|am|12:04:05 AM|00:04|05|\t|00:04:05|6|00|01|6|00|01/03/26|00:04:05|26|2026|||%|3|1| 3|12|SAT|03|3|%Q|%!|%",
+      "Sat|Saturday|Jan|January|Sat Jan  3 00:04:05 2026|20|03|01/03/26| 3|000000|2026-01-03|26|2026|Jan|00|12|" +
+        "003| 0|12|01|04|\n|AM|am|12:04:05 AM|00:04|05|\t|00:04:05|6|00|01|6|00|01/03/26|00:04:05|26|2026|||%|3|1" +
+        "| 3|12|SAT|03|3|%Q|%!|%",
     ],
     [
       new Date(2024, 11, 30, 12, 0, 59),
-      "Mon|Monday|Dec|December|Mon Dec 30 12:00:59 2024|20|30|12/30/24|30|000000|2024-12-30|25|2025|Dec|12|12|365|12|12|12|00|\n|PM|pm|12:00:59 PM|12:00|59|\t|12:00:59|1|52|01|1|53|12/30/24|12:00:59|24|2024|||%|30|12|30|12|MON|30|365|%Q|%!|%",
+      "Mon|Monday|Dec|December|Mon Dec 30 12:00:59 2024|20|30|12/30/24|30|000000|2024-12-30|25|2025|Dec|12|12|3" +
+        "65|12|12|12|00|\n|PM|pm|12:00:59 PM|12:00|59|\t|12:00:59|1|52|01|1|53|12/30/24|12:00:59|24|2024|||%|30|1" +
+        "2|30|12|MON|30|365|%Q|%!|%",
     ],
     [
       new Date(2027, 0, 1, 23, 59, 0),
-      "Fri|Friday|Jan|January|Fri Jan  1 23:59:00 2027|20|01|01/01/27| 1|000000|2027-01-01|26|2026|Jan|23|11|001|23|11|01|59|\n|PM|pm|11:59:00 PM|23:59|00|\t|23:59:00|5|00|53|5|00|01/01/27|23:59:00|27|2027|||%|1|1| 1|11|FRI|01|1|%Q|%!|%",
+      "Fri|Friday|Jan|January|Fri Jan  1 23:59:00 2027|20|01|01/01/27| 1|000000|2027-01-01|26|2026|Jan|23|11|00" +
+        "1|23|11|01|59|\n|PM|pm|11:59:00 PM|23:59|00|\t|23:59:00|5|00|53|5|00|01/01/27|23:59:00|27|2027|||%|1|1| " +
+        "1|11|FRI|01|1|%Q|%!|%",
     ],
     [
       new Date(2023, 0, 1, 1, 1, 1),
-      "Sun|Sunday|Jan|January|Sun Jan  1 01:01:01 2023|20|01|01/01/23| 1|000000|2023-01-01|22|2022|Jan|01|01|001| 1| 1|01|01|\n|AM|am|01:01:01 AM|01:01|01|\t|01:01:01|7|01|52|0|00|01/01/23|01:01:01|23|2023|||%|1|1| 1|1|SUN|01|1|%Q|%!|%",
+      "Sun|Sunday|Jan|January|Sun Jan  1 01:01:01 2023|20|01|01/01/23| 1|000000|2023-01-01|22|2022|Jan|01|01|00" +
+        "1| 1| 1|01|01|\n|AM|am|01:01:01 AM|01:01|01|\t|01:01:01|7|01|52|0|00|01/01/23|01:01:01|23|2023|||%|1|1| " +
+        "1|1|SUN|01|1|%Q|%!|%",
     ],
   ])("%s has Python's directives", async (now, expected) => {
     expect(await written("{{ strftime_now(format) }}", [], { now, variables: { format: DIRECTIVES } })).toBe(expected);
@@ -152,16 +161,19 @@ describe("a template has bounds", () => {
     "a list that doubles":
       "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
     "a list of itself twice, compared":
-      "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}",
+      "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m =" +
+      " [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}",
     "a list of itself twice, written":
-      "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l|tojson }}",
+      "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l|" +
+      "tojson }}",
     "a repeated text": "{{ 'a' * 10000000000 }}",
     "an indentation": "{{ 'a\nb'|indent(10000000000) }}",
     "a width": "{{ 'a'.ljust(10000000000) }}",
     "a text between all letters": "{% set a = 'x' * 100000 %}{{ a.replace('', a) }}",
     "a long text between numbers": "{% set a = 'x' * 100000 %}{{ range(100000)|join(a) }}",
     "a search that almost matches":
-      "{% set a = 'a' * 1000000 %}{% set b = 'b' ~ 'a' * 300000 %}{% for i in range(100000) %}{{ a.find(b) }}{% endfor %}",
+      "{% set a = 'a' * 1000000 %}{% set b = 'b' ~ 'a' * 300000 %}{% for i in range(100000) %}{{ a.find(b) }}{%" +
+      " endfor %}",
     "a macro that calls itself": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     parentheses: `{{ ${"(".repeat(100_000)} }}`,
     "a sum of many": `{{ 1${"+1".repeat(100_000)} }}`,

@@ -263,6 +263,6 @@ describe("the world and the runs", () => {
     expect(same).toEqual(one);
     expect(train(0.5, false, 2, 1)[0]).not.toEqual(one![0]);
     expect(one!.map((tenth) => tenth.length)).toEqual([64, 0, 0, 0, 0, 64, 0, 0, 0, 0]); // two steps
-    expect(run(3, 1)).toHaveLength(3);
+    expect(run(3, 1)).toHaveLength(4);
   });
 });

@@ -332,7 +332,9 @@ describe("an adapter's files", () => {
   const weights = bytes("lora/llama_lora/adapter_model.safetensors");
 
   it("with patterns of Python's re that unsloth and others write", () => {
-    const unsloth = String.raw`(?:.*?(?:language|text).*?(?:self_attn).*?(?:q_proj|v_proj).*?)|(?:\bmodel\.layers\.[\d]{1,}\.(?:self_attn|attention)\.(?:(?:q_proj|v_proj)))`;
+    const unsloth =
+      String.raw`(?:.*?(?:language|text).*?(?:self_attn).*?(?:q_proj|v_proj).*?)` +
+      String.raw`|(?:\bmodel\.layers\.[\d]{1,}\.(?:self_attn|attention)\.(?:(?:q_proj|v_proj)))`;
     for (const target_modules of [
       unsloth,
       String.raw`.*\b(q|v)_proj\b`,

@@ -1,6 +1,6 @@
 /**
- * Hand-made tokenizers at the corners of `tokenizer.json`, held to Rust's `tokenizers` (npm's @anush008/tokenizers 0.0.1
- * recorded tests/fixtures/tokenizers/corners.json); and what is refused.
+ * Hand-made tokenizers at the corners of `tokenizer.json`, held to Rust's `tokenizers` (npm's @anush008/tokenizers
+ * 0.0.1 recorded tests/fixtures/tokenizers/corners.json); and what is refused.
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";

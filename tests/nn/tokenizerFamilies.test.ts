@@ -119,6 +119,13 @@ describe("patterns", () => {
     expect(all(String.raw`\p{Han}+`, "日本x")).toEqual(["日本"]);
     expect(all(String.raw`^.$`, "a\nb\u2028")).toEqual(["a"]);
     expect(all(String.raw`[\]\-\/!]+|\'|\x{41}|}`, "]-/!'A}")).toEqual(["]-/!", "'", "A", "}"]);
+    // A word ends where Unicode's letters end; JavaScript's own \b knows ASCII's: it would see one within "éx".
+    const placesOf = (pattern: string, text: string): number[] =>
+      Array.from(text.matchAll(compilePattern(pattern)), ({ index }) => index);
+    expect(placesOf(String.raw`\bx`, "éx x-xé _x")).toEqual([3, 5]);
+    expect(placesOf(String.raw`\Bx`, "éx x-xé _x")).toEqual([1, 9]);
+    expect(all(String.raw`\b\w+\b`, "naïve Σωκράτης, 日本x")).toEqual(["naïve", "Σωκράτης", "日本x"]);
+    expect(all(String.raw`[\b]`, "b\b")).toEqual(["\b"]);
     // A repetition of what has one length can match in one way only.
     expect(all(String.raw`\d{1,3}(?=(?:\d{3})*(?!\d))`, "1234567")).toEqual(["1", "234", "567"]);
   });
@@ -135,7 +142,7 @@ describe("patterns", () => {
     ["(?>a)", "'(?>a' at 0"],
     ["a++", "possessive"],
     [String.raw`(a)\1`, String.raw`'\1' at 3`],
-    [String.raw`\bx`, String.raw`'\b' at 0`],
+    [String.raw`\Gx`, String.raw`'\G' at 0`],
     ["[a[b]]", "a class within a class at 2"],
     ["[a&&b]", "a class within a class at 2"],
     ["(a", "is not closed"],

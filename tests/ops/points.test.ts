@@ -1,9 +1,10 @@
 /**
- * Points on purpose: 0, −0, ties, ±1, where functions are flat, and the ends of f32. Random numbers never meet them, and
- * a formula whose halves do not fit there is wrong at the very point where training starts (jax-ml/jax#2107).
+ * Points on purpose: 0, −0, ties, ±1, where functions are flat, and the ends of f32. Random numbers never meet them,
+ * and a formula whose halves do not fit there is wrong at the very point where training starts (jax-ml/jax#2107).
  *
- * - Where mathematics has a derivative: the samples that are labelled `points`. On the f64 reference ops.test.ts compares
- *   them with differences; here the other executors' derivatives, of both orders, are compared with the reference's.
+ * - Where mathematics has a derivative: the samples that are labelled `points`. On the f64 reference ops.test.ts
+ *   compares them with differences; here the other executors' derivatives, of both orders, are compared with the
+ *   reference's.
  * - At kinks, PyTorch's subgradients, by their numbers, on every executor.
  * - At the ends of f32, the limits, by their numbers, on every executor.
  * - Functions that are made of several ops, as the first.

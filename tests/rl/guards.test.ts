@@ -69,7 +69,7 @@ describe("parts that do not belong together are refused", () => {
     ).rejects.toThrow(refused);
   });
 
-  it("the model in training as its own reference: TRL's `model` and `ref_model` cannot be the same object", async () => {
+  it("the model in training as its own reference (TRL: `ref_model` cannot be the same object)", async () => {
     const model = endingModel(device);
     const kl = { beta: 0.1, estimator: "k3" } as const;
     const moved = "reference: it is the model in training itself";
@@ -94,7 +94,7 @@ describe("parts that do not belong together are refused", () => {
     expect(metrics.at(-1)!["kl"]).toBeGreaterThan(0);
   });
 
-  it("more embeddings than the tokenizer has tokens (NVIDIA-NeMo/RL#237, verl#7882, rllm#751), or than the model", async () => {
+  it("more embeddings than the tokenizer has tokens (NVIDIA-NeMo/RL#237, verl#7882), or than the model", async () => {
     const config = modelConfig({ vocabSize: V + 3, hiddenSize: 16, layers: 1, heads: 2, maxPositions: 64 });
     const padded = { config, params: initParams(config, new Rng(1), device) };
     const refused = `the model has embeddings of ${V + 3} tokens and the tokenizer has ${V}`;

@@ -17,8 +17,8 @@ function failure(overrides: Partial<Trajectory> = {}): Trajectory {
   const stream = emptyStream();
   toyTemplate.appendTask(stream, "ab");
   append(stream, "action", 0, [1, 2], { oldLogProbs: [-1, -2], temperature: 0.5, versions: [6, 7] });
-  append(stream, "observation", 0, [5], { target: false });
   append(stream, "observation", 0, [6]);
+  append(stream, "observation", 0, [5], { target: false }); // a warning, which stands behind the answer
   append(stream, "action", 1, [3], { oldLogProbs: [-3] });
   append(stream, "observation", 1, [6]);
   append(stream, "action", 2, [4], { oldLogProbs: [-4] });
@@ -47,12 +47,12 @@ describe("a failed episode", () => {
     expect(rest).toMatchObject({ task: "cde", reward: 1, stepRewards: [0, 1], group: 3, seed: 9, masked: false });
     const start = HEAD + 1; // the task is a letter longer
     expect(stream.roles.slice(start)).toEqual(["action", "action", "observation", "observation", "action"]);
-    expect(stream.ids.slice(start)).toEqual([1, 2, 5, 6, 3]);
+    expect(stream.ids.slice(start)).toEqual([1, 2, 6, 5, 3]);
     expect(stream.turns.slice(start)).toEqual([0, 0, 0, 0, 1]);
     expect(stream.oldLogProbs.slice(start)).toEqual([-1, -2, 0, 0, -3]);
     expect(stream.temperatures.slice(start)).toEqual([0.5, 0.5, 1, 1, 1]);
     expect(stream.versions.slice(start)).toEqual([6, 7, -1, -1, -1]);
-    expect(stream.targets.slice(start)).toEqual([false, false, false, true, false]);
+    expect(stream.targets.slice(start)).toEqual([false, false, true, false, false]);
     const head = emptyStream();
     toyTemplate.appendTask(head, "cde");
     expect(stream.ids.slice(0, start)).toEqual(head.ids);

@@ -50,7 +50,10 @@ it("the tables are complete", () => {
 
 /** Advantages of a first step's sequences: of both signs, 0, and a sequence of one token. A pair has sides instead. */
 const ROWS_AT_START = [[1.5, 1, -0.75], [0, 2], [-1]];
-const PAIRS_AT_START = [[1, 1, -1, -1], [1, -1]]; // prettier-ignore
+const PAIRS_AT_START = [
+  [1, 1, -1, -1],
+  [1, -1],
+];
 
 describe.each(everyExecutor)("on $name", ({ open, name: executor, tolerance }) => {
   let device: Device;

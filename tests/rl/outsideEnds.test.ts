@@ -28,7 +28,7 @@ import { endingModel, toyRequests, toyTemplate, toyTokenizer } from "../support/
 
 type Finish = (reason: OutsideEnd, signal?: AbortSignal) => EndResult | undefined | Promise<EndResult | undefined>;
 
-/** Every turn costs 0.2 and is answered with `answer`; it never ends by itself, unless an action is as long as `last`. */
+/** Every turn costs 0.2 and is answered with `answer`; it never ends unless an action is as long as `last`. */
 function told(finish: Finish, answer = "b", last = Infinity): { spec: EnvironmentSpec; heard: OutsideEnd[] } {
   const heard: OutsideEnd[] = [];
   class Told extends SingleUseEnvironment {

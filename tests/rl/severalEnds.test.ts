@@ -1,6 +1,6 @@
 /**
- * Models with several end tokens, as `eos_token_id` of many a generation_config.json lists them (TRL#7039): whichever is
- * drawn ends the action, and stays as it was drawn.
+ * Models with several end tokens, as `eos_token_id` of many a generation_config.json lists them (TRL#7039): whichever
+ * is drawn ends the action, and stays as it was drawn.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -29,7 +29,7 @@ it("the template's own end comes first, and each is there once; an unknown one i
 });
 
 describe("a rollout", () => {
-  it("ends an action at any of them and keeps the one that was drawn; the environment gets the text before it", async () => {
+  it("ends an action at any of them, keeps the one that was drawn; the world gets the text before it", async () => {
     const said: string[] = [];
     const spec = toySpec((action, turn) => {
       said.push(action);

@@ -1,6 +1,6 @@
 /**
- * Whether policies learn to run out of tokens where turns cost: 40 steps of GRPO, REINFORCE++ and PPO in worlds in which
- * being cut short costs less than playing on, with the default of `truncatedReward` and with 0, the control
+ * Whether policies learn to run out of tokens where turns cost: 40 steps of GRPO, REINFORCE++ and PPO in worlds in
+ * which being cut short costs less than playing on, with the default of `truncatedReward` and with 0, the control
  * (Tencent-Hunyuan/UniRL#19, axon-rl/gem#38). Further seeds, and the table for docs/log.md, come in a thorough run.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -173,7 +173,7 @@ it("an agent that goes silent is given up, masked; nothing of a rollout that is 
   expect(opened.status).toBe(400);
 });
 
-/** prime-rl#2842: whoever rewrites the history, as Qwen3's template strips thoughts, tells the world's news all the same. */
+/** prime-rl#2842: who rewrites the history, as Qwen3's template strips thoughts, still tells the world's news. */
 it("answers that are new in a rewritten history are the world's there; nothing is a target twice", async () => {
   const model = endingModel(device);
   const say = async (client: OpenAI, history: readonly string[]): Promise<string> => {

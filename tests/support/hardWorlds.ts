@@ -33,8 +33,8 @@ const silent: Act = (action, turn) => ({
 });
 
 /**
- * Every other episode cannot be scored: its reward is NaN (TRL#5902, ms-swift#8123). What is taken of such an episode, a
- * mean or a deviation, is NaN as well.
+ * Every other episode cannot be scored: its reward is NaN (TRL#5902, ms-swift#8123). What is taken of such an episode,
+ * a mean or a deviation, is NaN as well.
  */
 const unscored = (): EnvironmentSpec => {
   let episodes = 0;

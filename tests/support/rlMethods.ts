@@ -12,7 +12,8 @@ export const LOSS_PROPERTIES = {
   order: "the order of sequences does not matter",
   slope: "plain Math has the same value, and by differences the same gradient",
   start:
-    "where the policy, the recorded one and the reference coincide, as in a first step, so has it, and the second derivative, on every executor",
+    "where the policy, the recorded one and the reference coincide, as in a first step, so has it, and the second " +
+    "derivative, on every executor",
   reward: "averaged over an enumerated vocabulary at ρ = 1, the gradient is that of the expected reward",
   split: "micro-batches change neither value nor gradient",
   fork: "a rollout forked into two rows has the same gradient",

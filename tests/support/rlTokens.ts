@@ -102,7 +102,12 @@ export async function run(
   const { grads, aux } = valueAndGrad((logProbs: Tensor) => {
     const perToken = lossAt(logProbs);
     return [sum(mul(columnOf(device, weights), perToken)), perToken];
-  })(columnOf(device, flat.map((t) => t.lp))); // prettier-ignore
+  })(
+    columnOf(
+      device,
+      flat.map((t) => t.lp),
+    ),
+  );
   return { perToken: [...(await aux.read())], gradient: [...(await grads.read())] };
 }
 
@@ -116,7 +121,14 @@ export async function curvature(
   const lossAt = tokenLossOf(device, loss, rows);
   const slope = (logProbs: Tensor): Tensor =>
     sum(mul(columnOf(device, along), grad((x: Tensor) => sum(lossAt(x)))(logProbs)));
-  return [...(await grad(slope)(columnOf(device, rows.flat().map((t) => t.lp))).read())]; // prettier-ignore
+  return [
+    ...(await grad(slope)(
+      columnOf(
+        device,
+        rows.flat().map((t) => t.lp),
+      ),
+    ).read()),
+  ];
 }
 
 /** What plain Math makes of a token: its loss, and of its sequence's loss the derivatives by its log-probability. */

@@ -78,14 +78,14 @@ export function failingEnvironment(run: RunLog): Finding | null {
 export function unscoredEpisodes(run: RunLog): Finding | null {
   const unscored = countedOf(run, "unscored");
   if (unscored === null) return null;
-  const tasks = run.transcripts.filter(({ reward }) => !Number.isFinite(reward));
+  const episode = run.transcripts.find(({ reward }) => !Number.isFinite(reward));
   return {
     kind: "problem",
     step: unscored.worst.step,
     evidence: [
       `reward NaN: ${unscored.line}`,
       "they are in no mean, neither of reward nor of success, and have the advantage 0",
-      ...(tasks[0] === undefined ? [] : [describe(tasks[0])]),
+      ...(episode === undefined ? [] : [describe(episode)]),
     ],
     change: [
       "look at the tasks above: the verifier gives them no number",

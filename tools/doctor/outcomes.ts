@@ -97,7 +97,7 @@ const MIXED = 0.2;
 /** A mean reward this close to the mean success is paid for success alone. */
 const SAME = 0.02;
 
-/** With fewer steps a task that is learnt slowly looks like one that is too hard, unless no group at all has a spread. */
+/** With fewer steps a task that is learnt slowly looks like one that is too hard, unless no group has a spread. */
 const LONG_ENOUGH = 100;
 const NEARLY_NONE = 0.97;
 
