@@ -9,9 +9,9 @@ const MAX_DIGITS = 200;
 
 /**
  * The final answer in a text: the content of the last `\boxed{…}` or `\fbox{…}`; else the rest of the line after the
- * last `####`; else the rest of the line after the last "answer is", "answer is:" or "answer:"; else undefined. Only the
- * last answer counts, so that a text cannot offer several. Markdown's bold is taken off, and so is the sentence that
- * Minerva's prompt teaches (Lewkowycz et al. 2022): "The final answer is 5. I hope it is correct."
+ * last `####`; else the rest of the line after the last "answer is", "answer is:" or "answer:"; else undefined. Only
+ * the last answer counts, so that a text cannot offer several. Markdown's bold is taken off, and so is the sentence
+ * that Minerva's prompt teaches (Lewkowycz et al. 2022): "The final answer is 5. I hope it is correct."
  */
 export function finalAnswer(text: string): string | undefined {
   const boxed = lastBoxed(text);
@@ -105,8 +105,8 @@ interface Fraction {
 }
 
 /**
- * The value of `3`, `-.5`, `1.50`, `3/4`, `\frac{3}{4}`, `-\frac{3}{4}` or the mixed number `1\frac{3}{4}`; undefined for
- * anything else, and for a denominator of 0.
+ * The value of `3`, `-.5`, `1.50`, `3/4`, `\frac{3}{4}`, `-\frac{3}{4}` or the mixed number `1\frac{3}{4}`; undefined
+ * for anything else, and for a denominator of 0.
  */
 function fractionOf(text: string): Fraction | undefined {
   if (text.length > MAX_DIGITS) return undefined;

@@ -252,8 +252,8 @@ describe("schedule", () => {
     expect(() => schedule({ lr: 1, warmUp: 3 } as ScheduleOptions)).toThrow("did you mean 'warmup'?");
   });
 
-  // A share of the steps, as Transformers 5 reads `warmup_steps` below 1 (huggingface/transformers#41326), would make the
-  // first rate lr/0.1.
+  // A share of the steps, as Transformers 5 reads `warmup_steps` below 1 (huggingface/transformers#41326), would make
+  // the first rate lr/0.1.
   it.each([0.1, 3.5, -3, NaN, Infinity])("refuses a warm-up of %d steps", (warmup) => {
     expect(() => schedule({ lr: 1, warmup })).toThrow(
       `schedule: warmup must be a number of steps, an integer ≥ 0, got ${warmup}`,

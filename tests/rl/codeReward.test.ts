@@ -28,8 +28,8 @@ describe("extractCode", () => {
     expect(extractCode(block("  "))).toBeUndefined();
     expect(extractCode("")).toBeUndefined();
   });
-  // CommonMark 0.31, §4.5: a block ends at a fence that is at least as long as the one that opened it; so a program that
-  // has fences in it can be shown (huggingface/smolagents#1219).
+  // CommonMark 0.31, §4.5: a block ends at a fence that is at least as long as the one that opened it; so a program
+  // that has fences in it can be shown (huggingface/smolagents#1219).
   it("takes shorter fences inside a longer one for lines of the program", () => {
     const program = "const solve = () => `\n```\nx\n```\n`;";
     expect(extractCode(`\`\`\`\`js\n${program}\n\`\`\`\``)).toBe(program);
