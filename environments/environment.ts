@@ -225,7 +225,14 @@ export abstract class SingleUseEnvironment implements Environment {
   async step(action: string, options: CallOptions = {}): Promise<StepResult> {
     this.#checkReady("step");
     check(typeof action === "string", () => `${this.name}.step: the action must be a string, got ${typeof action}`);
-    const result = await this.#exclusively(options.signal, () => this.act(action, options.signal));
+    const result = await this.#exclusively<StepResult | undefined>(options.signal, () =>
+      this.act(action, options.signal),
+    );
+    if (result === undefined) this.#phase = "broken";
+    check(
+      result !== undefined,
+      () => `${this.name}.step: act returned nothing, expected { observation, reward, done, info }`,
+    );
     if (result.done) this.#phase = "done";
     return result;
   }

@@ -40,6 +40,9 @@ export interface CacheCopy {
   readonly length: number;
 }
 
+const checkLength = (what: string, n: number): void =>
+  check(Number.isInteger(n) && n >= 0, () => `KvCache.${what} must be an integer ≥ 0, got ${n}`);
+
 /** Keys and values of the texts being written, one row each; lives outside all scopes, until it is disposed. */
 export class KvCache {
   /** S, the most positions that a row can have. */
@@ -82,6 +85,7 @@ export class KvCache {
    * @throws if a row has no room for them
    */
   append(parts: readonly CachePart[]): Places {
+    for (const { count } of parts) checkLength("append: count", count);
     const places = this.noPlaces(parts.reduce((n, { count }) => n + count, 0));
     let n = 0;
     for (const { row, count } of parts) {
@@ -137,7 +141,8 @@ export class KvCache {
   /** Forgets what a row holds from `length` on; 0 frees the row for another text. */
   truncate(row: number, length: number): void {
     const held = this.#lengths[this.#checkRow("truncate", row)]!;
-    check(length >= 0 && length <= held, () => `KvCache.truncate: row ${row} has ${held} tokens, not ${length}`);
+    checkLength("truncate: length", length);
+    check(length <= held, () => `KvCache.truncate: row ${row} has ${held} tokens, not ${length}`);
     this.#lengths[row] = length;
   }
 
@@ -146,6 +151,7 @@ export class KvCache {
     for (const { from, to, length } of entries) {
       const held = this.#lengths[this.#checkRow("copy", from)]!;
       this.#checkRow("copy", to);
+      checkLength("copy: length", length);
       check(length <= held, () => `KvCache.copy: row ${from} has ${held} tokens, not ${length}`);
     }
     if (entries.every(({ length }) => length === 0)) return;

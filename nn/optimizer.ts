@@ -373,11 +373,12 @@ export type Schedule = (step: number) => number;
 export interface ScheduleOptions {
   /** The rate after warm-up. */
   readonly lr: number;
-  /** Steps of linear warm-up from lr/warmup to lr; default 0. */
+  /** Steps of linear warm-up from lr/warmup to lr: a number of steps, not their share; default 0. */
   readonly warmup?: number;
-  /** `cosine` ends at `lr · minRatio` after `steps`; default `constant`. */
+  /** `cosine` and `linear` end at `lr · minRatio` after `steps`; default `constant`. */
   readonly decay?: "constant" | "cosine" | "linear";
   readonly steps?: number;
+  /** In [0, 1]; default 0. */
   readonly minRatio?: number;
 }
 
@@ -385,7 +386,12 @@ export interface ScheduleOptions {
 export function schedule(options: ScheduleOptions): Schedule {
   checkKeys("schedule", options, ["lr", "warmup", "decay", "steps", "minRatio"]);
   const { lr, warmup = 0, decay = "constant", steps, minRatio = 0 } = options;
-  check(lr >= 0, () => `schedule: lr must be ≥ 0, got ${lr}`);
+  check(lr >= 0 && lr < Infinity, () => `schedule: lr must be ≥ 0, got ${lr}`);
+  check(
+    Number.isInteger(warmup) && warmup >= 0,
+    () => `schedule: warmup must be a number of steps, an integer ≥ 0, got ${warmup}`,
+  );
+  check(minRatio >= 0 && minRatio <= 1, () => `schedule: minRatio must be in [0, 1], got ${minRatio}`);
   check(
     ["constant", "cosine", "linear"].includes(decay),
     () => `schedule: unknown decay "${decay}", expected constant, cosine or linear`,

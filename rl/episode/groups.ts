@@ -53,12 +53,27 @@ export function fracWithoutSpread(rollouts: readonly Rollout[]): number {
 export const scorableOutcomes = (rollouts: readonly Rollout[]): number[] =>
   rollouts.filter((r) => r.scorable).map(({ first }) => outcomeOf(first));
 
+/** The components of a rollout's reward. A reward without components counts as the only one. */
+export const partsOf = ({ first, reward }: Rollout): Readonly<Record<string, number>> =>
+  first.rewardParts ?? { reward };
+
+/** The scorable members of a group that have a component, where its values are not all equal. */
+export function membersWithSpread(group: readonly Rollout[], part: string): Rollout[] {
+  const scored = group.filter((r) => r.scorable && !Number.isNaN(partsOf(r)[part] ?? NaN));
+  return isWithoutSpread(scored.map((r) => partsOf(r)[part]!)) ? [] : scored;
+}
+
 /**
  * The rows of groups whose outcomes are all equal. DAPO's dynamic sampling leaves them out of the policy term's
  * denominators.
+ * @param byPart whether a group with spread in one component of its reward has something to teach, too (GDPO)
  */
-export function rowsWithoutSpread(trajectories: readonly Trajectory[]): Set<number> {
-  const constant = groupsOf(rolloutsOf(trajectories)).filter((group) => isWithoutSpread(scorableOutcomes(group)));
+export function rowsWithoutSpread(trajectories: readonly Trajectory[], byPart = false): Set<number> {
+  const hasPartWithSpread = (group: readonly Rollout[]): boolean =>
+    group.flatMap((r) => Object.keys(partsOf(r))).some((part) => membersWithSpread(group, part).length > 0);
+  const constant = groupsOf(rolloutsOf(trajectories)).filter(
+    (group) => isWithoutSpread(scorableOutcomes(group)) && !(byPart && hasPartWithSpread(group)),
+  );
   return new Set(constant.flatMap((group) => group.flatMap((rollout) => rollout.rows)));
 }
 

@@ -73,13 +73,13 @@ export interface CodeGrade {
  */
 export function extractCode(text: string): string | undefined {
   let found: string | undefined;
-  let open: { readonly language: string; readonly lines: string[] } | undefined;
+  let open: (Fence & { readonly lines: string[] }) | undefined;
   let fences = 0;
   for (const line of text.split("\n")) {
-    const language = languageOfFence(line);
-    if (language === undefined) open?.lines.push(line);
+    const fence = fenceOf(line);
+    if (fence === undefined || (open && fence.length < open.length)) open?.lines.push(line);
     else if (!open) {
-      open = { language, lines: [] };
+      open = { ...fence, lines: [] };
       fences++;
     } else {
       if (["", "js", "javascript", "mjs", "cjs"].includes(open.language)) found = open.lines.join("\n");
@@ -90,13 +90,22 @@ export function extractCode(text: string): string | undefined {
   return program === undefined || program.trim() === "" ? undefined : program;
 }
 
+/** A line of three or more backticks, and the first word after them. A shorter fence does not close a longer one. */
+interface Fence {
+  readonly length: number;
+  readonly language: string;
+}
+
 /**
- * The first word after the three backticks, or undefined if the line is no fence. Not one regular expression: with a
- * backtick at the end of a long line it would try all ways to share the line out among its parts.
+ * Undefined if the line is no fence. Not one regular expression: with a backtick at the end of a long line it would try
+ * all ways to share the line out among its parts.
  */
-function languageOfFence(line: string): string | undefined {
-  const rest = /^\s{0,3}```/.test(line) ? line.slice(line.indexOf("```") + 3) : "`";
-  return rest.includes("`") ? undefined : rest.trim().split(/\s/, 1)[0]!.toLowerCase();
+function fenceOf(line: string): Fence | undefined {
+  const [, ticks] = /^\s{0,3}(`{3,})/.exec(line) ?? [];
+  if (ticks === undefined) return undefined;
+  const rest = line.slice(line.indexOf(ticks) + ticks.length);
+  if (rest.includes("`")) return undefined;
+  return { length: ticks.length, language: rest.trim().split(/\s/, 1)[0]!.toLowerCase() };
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
  * The outcome of maths problems: exact match after normalisation. The rules for LaTeX that differs in looks only are
- * those in use since the MATH benchmark (Hendrycks et al. 2021); numbers are compared as exact fractions. * There is no
+ * those in use since the MATH benchmark (Hendrycks et al. 2021); numbers are compared as exact fractions. There is no
  * computer algebra: `x+1` and `1+x` differ, and so do `\sqrt{8}` and `2\sqrt{2}`.
  */
 
@@ -8,33 +8,44 @@
 const MAX_DIGITS = 200;
 
 /**
- * The final answer in a text: the content of the last `\boxed{…}`; else the rest of the line after the last `####`;
- * else the rest of the line after the last "answer is" or "answer:"; else undefined. Only the last answer counts, so
- * that a text cannot offer several.
+ * The final answer in a text: the content of the last `\boxed{…}` or `\fbox{…}`; else the rest of the line after the
+ * last `####`; else the rest of the line after the last "answer is", "answer is:" or "answer:"; else undefined. Only
+ * the last answer counts, so that a text cannot offer several. Markdown's bold is taken off, and so is the sentence
+ * that Minerva's prompt teaches (Lewkowycz et al. 2022): "The final answer is 5. I hope it is correct."
  */
 export function finalAnswer(text: string): string | undefined {
   const boxed = lastBoxed(text);
   if (boxed !== undefined) return boxed.trim();
   const marked = text.split("####");
   if (marked.length > 1) return firstLine(marked.at(-1)!);
-  const said = text.split(/\banswer(?: is\b|:)/i);
+  const said = text.split(/\banswer(?:(?: is\b)?(?:\*\*)?:| is\b)/i);
   return said.length > 1 ? firstLine(said.at(-1)!) : undefined;
 }
 
-const firstLine = (text: string): string => text.trim().split("\n", 1)[0]!.trim();
+const firstLine = (text: string): string =>
+  text
+    .trim()
+    .split("\n", 1)[0]!
+    .replaceAll("**", "")
+    .replace(/\. I hope it is correct\.?$/i, "")
+    .trim();
 
 /**
- * The text between the braces of the last `\boxed{`; braces may nest. Undefined if there is none or it is not closed.
+ * The text between the braces of the last `\boxed{` or `\fbox{`; braces may nest, and `\{` and `\}` are signs and no
+ * braces. Undefined if there is none or it is not closed.
  */
 function lastBoxed(text: string): string | undefined {
-  const marker = "\\boxed{";
-  const start = text.lastIndexOf(marker);
-  if (start < 0) return undefined;
+  const [begin, marker] = ["\\boxed{", "\\fbox{"]
+    .map((name) => [text.lastIndexOf(name), name] as const)
+    .reduce((a, b) => (b[0] > a[0] ? b : a));
+  if (begin < 0) return undefined;
+  const start = begin + marker.length;
   let depth = 1;
-  for (let at = start + marker.length; at < text.length; at++) {
-    if (text[at] === "{") depth++;
-    if (text[at] === "}") depth--;
-    if (depth === 0) return text.slice(start + marker.length, at);
+  for (let at = start; at < text.length; at++) {
+    if (text[at] === "\\") at++;
+    else if (text[at] === "{") depth++;
+    else if (text[at] === "}") depth--;
+    if (depth === 0) return text.slice(start, at);
   }
   return undefined;
 }
@@ -46,11 +57,13 @@ function lastBoxed(text: string): string | undefined {
 export function normalizeMaths(text: string): string {
   let result = text.trim().replace(/\.$/, "");
   const steps: readonly (readonly [RegExp, string])[] = [
+    [/−/g, "-"], // U+2212, as models write it outside of LaTeX
     [/\\(left|right)(?![a-zA-Z])/g, ""],
+    [/(?<=\d)\{,\}(?=\d)/g, ","],
     [/\\[!,;: ]|\\quad\b|~/g, ""],
     [/\\[dt]frac(?![a-zA-Z])/g, "\\frac"],
-    [/(?<=[\d}\s])\\(?:text|mbox|mathrm)\{[^{}]*\}$/, ""], // a unit after a number
-    [/\\(?:text|mbox|mathrm)\{([^{}]*)\}/g, "$1"],
+    [/(?<=[\d}\s])\\(?:text|mbox|mathrm)\{[^{}]*\}(?:\^\{?[23]\}?)?$/, ""], // a unit after a number
+    [/\\(?:text|mbox|mathrm)(?:bf|it|rm)?\{([^{}]*)\}/g, "$1"],
     [/\\?\$|\\?%|\\circ(?![a-zA-Z])|\^\{\\circ\}|°/g, ""],
     [/\^$|\^\{\}$/, ""], // what is left of a degree sign
     [/\s+/g, ""],
@@ -92,11 +105,17 @@ interface Fraction {
 }
 
 /**
- * The value of `3`, `-.5`, `1.50`, `3/4`, `\frac{3}{4}` or `-\frac{3}{4}`; undefined for anything else, and for a
- * denominator of 0.
+ * The value of `3`, `-.5`, `1.50`, `3/4`, `\frac{3}{4}`, `-\frac{3}{4}` or the mixed number `1\frac{3}{4}`; undefined
+ * for anything else, and for a denominator of 0.
  */
 function fractionOf(text: string): Fraction | undefined {
   if (text.length > MAX_DIGITS) return undefined;
+  const mixed = /^([+-]?)(\d+)\\frac\{(\d+)\}\{(\d+)\}$/.exec(text);
+  if (mixed) {
+    const [whole, part, bottom] = mixed.slice(2).map(BigInt) as [bigint, bigint, bigint];
+    const top = whole * bottom + part;
+    return bottom === 0n ? undefined : { top: mixed[1] === "-" ? -top : top, bottom };
+  }
   const latex = /^([+-]?)\\frac\{([+-]?[\d.]+)\}\{([+-]?[\d.]+)\}$/.exec(text);
   const [top = text, bottom = "1", ...rest] = latex ? [`${latex[2]}`, `${latex[3]}`] : text.split("/");
   const a = decimalOf(top);

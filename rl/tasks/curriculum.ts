@@ -118,10 +118,12 @@ export class SuccessRates {
   restore(state: unknown): void {
     const entries = Object.entries((state ?? {}) as Record<string, unknown>);
     const known = [...this.#rates.keys()];
-    const areRates = entries.every(([name, p]) => this.#rates.has(name) && typeof p === "number");
+    const isRate = (p: unknown): boolean => typeof p === "number" && p >= 0 && p <= 1;
+    const areRates = entries.every(([name, p]) => this.#rates.has(name) && isRate(p));
     check(
       entries.length === known.length && areRates,
-      () => `${this.#where}.restore: expected a rate for each of ${known.join(", ")}, got ${showValue(state)}`,
+      () =>
+        `${this.#where}.restore: expected a rate in [0, 1] for each of ${known.join(", ")}, got ${showValue(state)}`,
     );
     for (const [name, p] of entries) this.#rates.set(name, p as number);
   }

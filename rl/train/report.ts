@@ -197,15 +197,22 @@ function worldMetrics(rows: readonly TokenRow[], { logProbs, worldLoss }: PassRe
 /**
  * `critic/vf_explained_var` (verl's name): 1 − Var(R − V)/Var(R) over the tokens with a target, V from before the
  * update. 1 is a perfect critic, 0 one that knows no more than the mean, below 0 a harmful one. Left out where all
- * targets are equal.
+ * targets are equal but for rounding: R is a sum of numbers as large as V.
  */
 export function criticMetrics(rows: readonly TokenRow[], values: PerToken): Metrics {
   const targets = rows.flatMap(({ returns }, i) =>
     [...returns].flatMap((R, t) => (Number.isNaN(R) ? [] : [{ R, error: R - values[i]![t]! }])),
   );
-  const variance = (of: readonly number[]): number => moments(of, 0).std ** 2;
-  const total = variance(targets.map(({ R }) => R));
-  return total > 0 ? { "critic/vf_explained_var": 1 - variance(targets.map(({ error }) => error)) / total } : {};
+  const largest = targets.reduce((most, { R, error }) => Math.max(most, Math.abs(R), Math.abs(R - error)), 0);
+  const { std } = moments(
+    targets.map(({ R }) => R),
+    0,
+  );
+  const { std: left } = moments(
+    targets.map(({ error }) => error),
+    0,
+  );
+  return std > 1e-9 * largest ? { "critic/vf_explained_var": 1 - (left / std) ** 2 } : {};
 }
 
 /**

@@ -116,7 +116,7 @@ function rowsLeftOut(objective: Objective, trajectories: readonly Trajectory[]):
   const { dropConstantGroups, rolloutFilter, maskTruncated } = objective;
   const judged = maskTruncated ? withoutTruncated(trajectories) : trajectories;
   return new Set([
-    ...(dropConstantGroups ? rowsWithoutSpread(judged) : []),
+    ...(dropConstantGroups ? rowsWithoutSpread(judged, objective.advantage.readsParts) : []),
     ...(rolloutFilter ? rowsFilteredOut(judged, rolloutFilter) : []),
     ...(maskTruncated ? truncatedRows(trajectories) : []),
   ]);

@@ -56,6 +56,17 @@ describe("SingleUseEnvironment", () => {
     await expect(env.step("hi")).rejects.toThrow("make a new environment");
   });
 
+  // A branch of `act` without a return, which only programs in JavaScript can have.
+  it("is broken after an action that it returned nothing for", async () => {
+    const env = new Parrot();
+    Object.defineProperty(env, "act", { value: () => undefined });
+    await env.reset(0);
+    await expect(env.step("hi")).rejects.toThrow(
+      "parrot.step: act returned nothing, expected { observation, reward, done, info }",
+    );
+    await expect(env.step("hi")).rejects.toThrow("make a new environment");
+  });
+
   it.each([-1, 0.5, NaN, 2 ** 53])("refuses the seed %s", async (seed) => {
     await expect(new Parrot().reset(seed)).rejects.toThrow(`seed must be an integer in [0, 2^53), got ${seed}`);
   });

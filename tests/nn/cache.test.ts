@@ -128,6 +128,17 @@ describe.each([
     await expect(decoder.feed([[], []])).rejects.toThrow("every row is empty");
     expect(() => decoder.select([])).toThrow("KvCache.select: the list of rows is empty");
     expect(() => decoder.select([2])).toThrow("KvCache.select: row 2 of 2 does not exist");
+    // huggingface/transformers#47433: lengths that mean something else, or nothing
+    const cache = new KvCache(config, 2, 8, device);
+    cache.append([{ row: 0, count: 3 }]);
+    for (const n of [-1, 1.5, NaN]) {
+      const refused = (what: string): string => `KvCache.${what} must be an integer ≥ 0, got ${n}`;
+      expect(() => cache.truncate(0, n)).toThrow(refused("truncate: length"));
+      expect(() => cache.append([{ row: 0, count: n }])).toThrow(refused("append: count"));
+      expect(() => cache.copy([{ from: 0, to: 1, length: n }])).toThrow(refused("copy: length"));
+    }
+    expect([...cache.lengths]).toEqual([3, 0]);
+    cache.dispose();
     decoder.dispose();
   });
 });

@@ -248,6 +248,21 @@ describe("schedule", () => {
     expect(() => schedule({ lr: 1, decay: "linear", steps: 3, warmup: 3 })).toThrow("needs steps > warmup (3), got 3");
     expect(() => schedule({ lr: 1, decay: "cubic" as "linear", steps: 3 })).toThrow('unknown decay "cubic"');
     expect(() => schedule({ lr: -1 })).toThrow("schedule: lr must be ≥ 0, got -1");
+    expect(() => schedule({ lr: Infinity })).toThrow("schedule: lr must be ≥ 0, got Infinity");
     expect(() => schedule({ lr: 1, warmUp: 3 } as ScheduleOptions)).toThrow("did you mean 'warmup'?");
+  });
+
+  // A share of the steps, as Transformers 5 reads `warmup_steps` below 1 (huggingface/transformers#41326), would make
+  // the first rate lr/0.1.
+  it.each([0.1, 3.5, -3, NaN, Infinity])("refuses a warm-up of %d steps", (warmup) => {
+    expect(() => schedule({ lr: 1, warmup })).toThrow(
+      `schedule: warmup must be a number of steps, an integer ≥ 0, got ${warmup}`,
+    );
+  });
+
+  it.each([-1, 1.5, NaN])("refuses minRatio %d", (minRatio) => {
+    expect(() => schedule({ lr: 1, decay: "cosine", steps: 9, minRatio })).toThrow(
+      `schedule: minRatio must be in [0, 1], got ${minRatio}`,
+    );
   });
 });

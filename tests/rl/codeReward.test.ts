@@ -28,6 +28,16 @@ describe("extractCode", () => {
     expect(extractCode(block("  "))).toBeUndefined();
     expect(extractCode("")).toBeUndefined();
   });
+  // CommonMark 0.31, §4.5: a block ends at a fence that is at least as long as the one that opened it; so a program
+  // that has fences in it can be shown (huggingface/smolagents#1219).
+  it("takes shorter fences inside a longer one for lines of the program", () => {
+    const program = "const solve = () => `\n```\nx\n```\n`;";
+    expect(extractCode(`\`\`\`\`js\n${program}\n\`\`\`\``)).toBe(program);
+    expect(extractCode(`\`\`\`\`js\n${program}\n\`\`\`\`\`\n${block("print(1)", "python")}`)).toBe(program);
+    expect(extractCode(`\`\`\`\`js\n${program}\n`)).toBeUndefined();
+    // testomatio/explorbot#209, simonw/llm#1695: a block in another language before it
+    expect(extractCode(`${block("<b>", "html")}\n${block("int x;", "c++")}\n${block("two")}`)).toBe("two");
+  });
   it("takes as long as the text is, whatever stands in it", () => {
     const text = (n: number): string => "\x60\x60\x60" + "a".repeat(n) + "\x60";
     const seconds = (n: number): number => {

@@ -159,6 +159,26 @@ describe("GDPO", () => {
   });
 });
 
+// NovaSky-AI/SkyRL#2104: the groups for which GDPO was made are those of equal sums
+it("of groups that GDPO compares those are left out that have no spread in any component", () => {
+  const objective: Objective = {
+    advantage: gdpo({ weights: { right: 2 } }),
+    policyLoss: ppoClip(),
+    aggregation: "token-mean",
+    dropConstantGroups: true,
+  };
+  const parts = [
+    { right: 1, form: 0 },
+    { right: 0, form: 1 },
+    { right: 0, form: 1 },
+    { right: 0, form: NaN },
+  ];
+  const trained = (batch: readonly Trajectory[]): boolean[] =>
+    weighStep(objective, batch, 0).map((e) => e.wPolicy.some((w) => w !== 0));
+  expect(trained(parts.slice(0, 2).map((own) => scored(0, own)))).toEqual([true, true]);
+  expect(trained(parts.slice(1).map((own) => scored(0, own)))).toEqual([false, false, false]);
+});
+
 describe("groups to leave out and success are asked of the outcome, not of what shapes the return", () => {
   /** Two groups of three: one of equal outcomes in different form, one of different outcomes. */
   const batch = [0, 0, 0, 0, 1, 1].map((outcome, i) => ({

@@ -275,8 +275,12 @@ describe("learnability", () => {
     expect(() => new Learnability({ arms: ARMS, floor: 2 })).toThrow("floor must be in [0, 1], got 2");
     expect(() => new Learnability({ arms: ARMS }).observe([outcome({ name: "other" }, 1)])).toThrow('told of "other"');
     expect(() => new Learnability({ arms: ARMS }).restore({ rates: { easy: 1 } })).toThrow(
-      "expected a rate for each of easy, half, hard",
+      "expected a rate in [0, 1] for each of easy, half, hard",
     );
+    for (const rate of [7, -3, NaN])
+      expect(() => new Learnability({ arms: ARMS }).restore({ rates: { easy: rate, half: 0, hard: 1 } })).toThrow(
+        "expected a rate in [0, 1] for each of easy, half, hard",
+      );
     expect(() => drawIndex([0, 0], new Rng(0))).toThrow("not all 0");
   });
 });

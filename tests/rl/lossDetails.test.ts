@@ -251,6 +251,10 @@ it("the coefficient that follows the entropy: 0 at first, .005 a step, within 0 
   expect(after(of({}), 0.5, 0.5, 2)).toEqual([0.005, 0.01, 0.005]);
   expect(after(of({}), 2)).toEqual([0]);
   expect(after(of({ coefficient: 0.999 }), 0.5, 0.5)).toEqual([1, 1]);
+  // strands-labs/robots#2455: the bounds hold where it starts, too, and where a run goes on
+  expect(of({ min: 0.1 }).coefficient).toBe(0.1);
+  expect(() => of({ coefficient: 5 })).toThrow("coefficient must be at most max, 1, got 5");
+  expect(() => of({}).restore({ value: 5, last: null })).toThrow("value must be in [0, 1], got 5");
 });
 
 describe("losses that no policy loss is", () => {

@@ -21,6 +21,24 @@ describe("maths", () => {
     [String.raw`\boxed{`, "5", 0],
     [String.raw`\boxed{}`, "5", 0],
     [String.raw`\boxed{5}`, "", NaN],
+    // huggingface/Math-Verify#76: Markdown around the answer or its mark
+    ["✅ Final Answer: **73**", "73", 1],
+    ["**Answer:** 73", "73", 1],
+    ["**Answer**: 73", "73", 1],
+    ["The answer is **73**.", "73", 1],
+    ["The answer is **7** or **3**", "73", 0],
+    // EleutherAI/lm-evaluation-harness#2237: a colon behind "is"; Minerva's last sentence
+    ["The answer is: 5", "5", 1],
+    ["The answer is:\n5", "5", 1],
+    ["Final Answer: The final answer is $5$. I hope it is correct.", "5", 1],
+    ["The final answer is $5$. I hope it is 6.", "5", 0],
+    // THUDM/slime#2150: \fbox{…}; the last box counts, whatever it is called
+    [String.raw`\fbox{5}`, "5", 1],
+    [String.raw`\fbox{5}, no, \boxed{6}`, "6", 1],
+    [String.raw`\boxed{5}, no, \fbox{6}`, "6", 1],
+    // escaped braces are signs: this one is never closed by a brace
+    [String.raw`\boxed{\left\{ x \right.}`, String.raw`\{x.`, 1],
+    [String.raw`\boxed{5\}`, "5", 0],
   ])("mathsReward(%j, %j) is %d", (text, solution, expected) => expect(mathsReward(text, solution)).toBe(expected));
 
   it.each([
@@ -36,6 +54,13 @@ describe("maths", () => {
     ["x=7", "7"],
     ["1,000,000", "1000000"],
     ["+2", "2"],
+    ["−5", "-5"],
+    ["1{,}234", "1234"],
+    [String.raw`5\text{ cm}^2`, "5"],
+    [String.raw`5\text{ cm}^{3}`, "5"],
+    [String.raw`\textbf{(A)}`, "(A)"],
+    [String.raw`1\frac{1}{2}`, "1.5"],
+    [String.raw`-2\tfrac14`, "-9/4"],
   ])("%j and %j are the same", (a, b) => {
     expect(sameMaths(a, b)).toBe(true);
     expect(sameMaths(b, a)).toBe(true);
@@ -49,6 +74,10 @@ describe("maths", () => {
     ["x+1", "x+2"],
     ["", ""],
     ["1/2/3", "1/6"],
+    [String.raw`1\frac{1}{2}`, String.raw`\frac{11}{2}`],
+    [String.raw`1\frac{1}{0}`, "1"],
+    [String.raw`-1\frac12`, "-0.5"],
+    ["{,}", ","],
   ])("%j and %j differ", (a, b) => {
     expect(sameMaths(a, b)).toBe(false);
   });

@@ -180,6 +180,17 @@ it("the explained variance of a critic is that of all targets, wherever they are
   expect(criticMetrics([rows[1]!], [values[1]!])).toEqual({});
 });
 
+// DLR-RM/stable-baselines3#1942: equal targets have a variance of about 1e-34 if their mean is rounded
+it.each([
+  ["ten of 0.1", Array.from({ length: 10 }, () => 0.1)],
+  ["sums of 0.1, 0.2 and 0.3 in three orders", [0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1, 0.2 + 0.1 + 0.3]],
+  ["zeros", [0, 0, 0]],
+])("the explained variance is left out where targets are equal but for rounding: %s", (_, targets) => {
+  const [row] = weighStep(basic, [played(1, 3)], 0);
+  const values = Float64Array.from(targets, (_, i) => i);
+  expect(criticMetrics([{ ...row!, returns: Float64Array.from(targets) }], [values])).toEqual({});
+});
+
 it("a group of one gets 0, or what verl gives it", () => {
   const batch = [
     played(0.7, 2, { group: 0 }),

@@ -7,7 +7,7 @@ import { check } from "../../../engine/errors.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
 import { type Rollout, rolloutsOf } from "../../episode/stream.ts";
-import { groupsOf, isWithoutSpread, moments } from "../../episode/groups.ts";
+import { groupsOf, isWithoutSpread, membersWithSpread, moments, partsOf } from "../../episode/groups.ts";
 import { type AdvantageEstimator, toColumns, whitening } from "./estimator.ts";
 
 export const GDPO = options("gdpo", {
@@ -34,9 +34,6 @@ export const GDPO = options("gdpo", {
  */
 export type GdpoOptions = OptionsOf<typeof GDPO>;
 
-/** The components of a rollout's reward. A reward without components counts as the only one. */
-const partsOf = ({ first, reward }: Rollout): Readonly<Record<string, number>> => first.rewardParts ?? { reward };
-
 /**
  * Each component is normalised within its group, (r_k − mean)/(std + eps); then their weighted sum is normalised over
  * the batch, (x − mean)/(std + eps) (GDPO, Liu et al. 2026, arXiv 2601.05242, eq. 4–6; TRL's `normalize_then_sum`). A
@@ -53,6 +50,7 @@ export function gdpo(given?: GdpoOptions): AdvantageEstimator {
     name: "gdpo",
     comparesGroup: true,
     readsReturn: false,
+    readsParts: true,
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const scorable = rollouts.filter((r) => r.scorable);
@@ -67,9 +65,9 @@ export function gdpo(given?: GdpoOptions): AdvantageEstimator {
       const informative = new Set<Rollout>();
       for (const members of groupsOf(scorable)) {
         for (const name of names) {
-          const scored = members.filter((r) => !Number.isNaN(partsOf(r)[name] ?? NaN));
+          const scored = membersWithSpread(members, name);
+          if (scored.length === 0) continue;
           const values = scored.map((r) => partsOf(r)[name]!);
-          if (isWithoutSpread(values)) continue;
           const { mean, std } = moments(values, ddof);
           scored.forEach((r, k) =>
             sums.set(r, sums.get(r)! + ((weights[name] ?? 1) * (values[k]! - mean)) / (std + eps)),

@@ -36,6 +36,11 @@ export interface AdvantageEstimator {
    */
   readonly readsReturn?: false;
   /**
+   * True: the estimator compares the components of the reward one by one, so a group whose outcomes are all equal has
+   * something to teach if one component has spread (GDPO).
+   */
+  readonly readsParts?: true;
+  /**
    * The advantages of a step. Of earlier steps it knows only what `observe` has stored, and it stores nothing itself.
    */
   estimate(trajectories: readonly Trajectory[], statistics?: TokenStatistics): Advantages;

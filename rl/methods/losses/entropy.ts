@@ -37,7 +37,9 @@ export class AdaptiveEntropy {
   constructor(given: AdaptiveEntropyOptions) {
     const { target, coefficient, delta, min, max } = ADAPTIVE_ENTROPY.read(given);
     check(min < max, () => `AdaptiveEntropy: min must be below max, got ${min} and ${max}`);
-    [this.#target, this.#delta, this.#min, this.#max, this.#value] = [target, delta, min, max, coefficient];
+    check(coefficient <= max, () => `AdaptiveEntropy: coefficient must be at most max, ${max}, got ${coefficient}`);
+    [this.#target, this.#delta, this.#min, this.#max] = [target, delta, min, max];
+    this.#value = Math.max(min, coefficient);
   }
 
   /** The coefficient for the next step: 0 while the entropy is above the target. */
@@ -61,7 +63,7 @@ export class AdaptiveEntropy {
   }
 
   restore({ value, last }: { readonly value: number; readonly last: number | null }): void {
-    checkRange("AdaptiveEntropy", "value", value, 0);
+    checkRange("AdaptiveEntropy", "value", value, this.#min, this.#max);
     [this.#value, this.#last] = [value, last ?? undefined];
   }
 }
