@@ -52,6 +52,7 @@ const EXCEPT: readonly (readonly [op: string, on: string, input: number, values:
   ["softmaxBackward", "webgpu", 0, ["−∞", "lowest"], "no result of softmax is negative; ≤ 0 says excluded there"],
   ["attention", "", 0, ["largest"], "a score below −1e30 is taken for excluded"],
   ["attention", "webgpu", 0, ["∞", "−∞"], "as above: the only key in sight has the score −∞"],
+  ["logProbs", "wasm", 2, ["largest"], "logits times such an inverse temperature overflow f32, and tie"],
   ["log", "webgpu", 0, ["denormal"], "WGSL may take denormal numbers for 0, drivers do"],
   ["pow", "webgpu", 0, ["denormal"], "as log"],
 ];

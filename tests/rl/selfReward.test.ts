@@ -247,7 +247,7 @@ const optionsFor = (
   model,
   template,
   optimizer: new AdamW(model.params, { clipNorm: 1 }),
-  lr: () => 0.005,
+  lr: () => 0.006,
   iterations: 3,
   steps: 8,
   batchSize: 8,
