@@ -146,7 +146,7 @@ export const maximum: Fused<Binary> = binary("maximum", (x, y) => x.max(y), Math
 /** The smaller of x and y. */
 export const minimum: Fused<Binary> = binary("minimum", (x, y) => x.min(y), Math.min, apart, false, UNEQUAL);
 
-/** A comparison: its samples have no ties, but for those of the points. */
+/** A comparison, which jumps at ties: no sample has one. */
 const compared = (
   name: string,
   formula: (x: Expr, y: Expr) => Expr,
@@ -154,41 +154,17 @@ const compared = (
 ): Fused<Binary> => binary(name, formula, reference, apart, false, UNEQUAL);
 
 /** 1 where x < y, else 0. No gradient flows through comparisons. */
-export const lt: Fused<Binary> = compared(
-  "lt",
-  (x, y) => x.lt(y),
-  (x, y) => (x < y ? 1 : 0),
-);
+export const lt: Fused<Binary> = compared("lt", (x, y) => x.lt(y), (x, y) => (x < y ? 1 : 0)); // prettier-ignore
 /** 1 where x ≤ y, else 0. No gradient flows through comparisons. */
-export const le: Fused<Binary> = compared(
-  "le",
-  (x, y) => x.le(y),
-  (x, y) => (x <= y ? 1 : 0),
-);
+export const le: Fused<Binary> = compared("le", (x, y) => x.le(y), (x, y) => (x <= y ? 1 : 0)); // prettier-ignore
 /** 1 where x > y, else 0. No gradient flows through comparisons. */
-export const gt: Fused<Binary> = compared(
-  "gt",
-  (x, y) => x.gt(y),
-  (x, y) => (x > y ? 1 : 0),
-);
+export const gt: Fused<Binary> = compared("gt", (x, y) => x.gt(y), (x, y) => (x > y ? 1 : 0)); // prettier-ignore
 /** 1 where x ≥ y, else 0. No gradient flows through comparisons. */
-export const ge: Fused<Binary> = compared(
-  "ge",
-  (x, y) => x.ge(y),
-  (x, y) => (x >= y ? 1 : 0),
-);
+export const ge: Fused<Binary> = compared("ge", (x, y) => x.ge(y), (x, y) => (x >= y ? 1 : 0)); // prettier-ignore
 /** 1 where x = y, else 0. No gradient flows through comparisons. */
-export const eq: Fused<Binary> = compared(
-  "eq",
-  (x, y) => x.eq(y),
-  (x, y) => (x === y ? 1 : 0),
-);
+export const eq: Fused<Binary> = compared("eq", (x, y) => x.eq(y), (x, y) => (x === y ? 1 : 0)); // prettier-ignore
 /** 1 where x ≠ y, else 0. No gradient flows through comparisons. */
-export const ne: Fused<Binary> = compared(
-  "ne",
-  (x, y) => x.ne(y),
-  (x, y) => (x !== y ? 1 : 0),
-);
+export const ne: Fused<Binary> = compared("ne", (x, y) => x.ne(y), (x, y) => (x !== y ? 1 : 0)); // prettier-ignore
 
 /** −x */
 export const neg: Fused<Unary> = unary("neg", (x) => x.neg(), (x) => -x, WIDE, true); // prettier-ignore
