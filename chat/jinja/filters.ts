@@ -122,7 +122,7 @@ function extreme(isMax: boolean): Filter {
 /** A number that a text has, by Python's rules for literals. */
 function parsed(value: string): number | undefined {
   const literal = trimStart(trimEnd(value)).replace(/(?<=\d)_(?=\d)/g, "");
-  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(literal) ? Number(literal) : undefined;
+  return /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(literal) ? Number(literal) : undefined;
 }
 
 const FILTERS: Readonly<Record<string, Filter>> = {

@@ -12,7 +12,12 @@ const FOLDERS = /^(rl|environments|mcp|serve|remote|chat)\//;
 /** Where the texts of `tests/support/cost.ts` come through the file. */
 const WORLDS = "tests/environments/cost.test.ts";
 const REWARDS = "tests/rl/cost.test.ts";
-const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS>> = {
+const TEMPLATES = "tests/chat/cost.test.ts";
+const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEMPLATES>> = {
+  "chat/jinja/filters.ts": TEMPLATES,
+  "chat/jinja/lexer.ts": TEMPLATES,
+  "chat/jinja/methods.ts": TEMPLATES,
+  "chat/strftime.ts": TEMPLATES,
   "environments/actions.ts": WORLDS,
   "environments/calculator/expression.ts": WORLDS,
   "environments/calculator/rules.ts": WORLDS,
