@@ -62,7 +62,9 @@ const DAMAGE: Readonly<Record<string, Damage>> = {
 function harmless(file: string, what: string, newest: string): string | undefined {
   if (file === "report.html") return "it is written anew from the logs";
   if (file.startsWith("checkpoints") && !file.includes(newest)) return "there is a newer checkpoint";
-  if (file === "transcripts.jsonl" && what.endsWith("end")) return "it is behind the checkpoint, and is written anew";
+  // Episodes and figures of the last evaluation.
+  if (/^(transcripts|metrics)\.jsonl$/.test(file) && what.endsWith("end"))
+    return "it is behind the checkpoint, and is written anew";
   if (basename(file) === "checkpoint.json" && what === "gone") return "without it the one before is the newest";
   return undefined;
 }

@@ -96,7 +96,7 @@ test("the library's terminal, within the model's positions", { timeout: MINUTES 
   expect(trained).toContain("adapter, as PEFT loads it: runs/shell/adapter");
   const lines = metricsOf(join(folder, "runs/shell"));
   // It says something, and the world model learns from what the shell answers.
-  expect(lines.filter((line) => typeof line["reward"] === "number").length).toBe(2);
+  expect(lines.filter((line) => line["phase"] === "rl" && typeof line["reward"] === "number").length).toBe(2);
   expect(lines.some((line) => Number(line["world_loss"]) > 0)).toBe(true);
 
   const all = [...how, "--set", "rollout.maxTokens=600"].map((word) => (word === "shell" ? "long" : word));
@@ -163,13 +163,14 @@ test("Ctrl-C in the first evaluation leaves a run that begins when it is resumed
     expect(readdirSync(join(path, "checkpoints"))).toEqual([]);
     expect(logOf("early")).toBe("");
   }
-  expect(await said(1, "cli/export.ts", "--run", "runs/early", "--to", "nothing")).toMatch("has no checkpoint yet");
+  expect(await said(2, "cli/export.ts", "--run", "runs/early", "--to", "nothing")).toMatch("has no checkpoint yet");
   expect(await said(2, "cli/generate.ts", "--run", "runs/early")).toMatch("has no checkpoint yet");
 });
 
 test("what a run exports is a model that the other programs open", { timeout: MINUTES }, async () => {
   await said(0, "cli/export.ts", "--run", "runs/mine", "--to", "merged", "--dtype", "bfloat16");
-  expect(readdirSync(join(folder, "merged")).sort()).toEqual(["config.json", "model.safetensors", "tokenizer.json"]);
+  const files = ["README.md", "config.json", "model.safetensors", "tokenizer.json"];
+  expect(readdirSync(join(folder, "merged")).sort()).toEqual(files);
   expect(await said(1, "cli/export.ts", "--run", "runs/mine", "--to", "merged")).toMatch("merged exists");
   await said(0, "cli/export.ts", "--run", "runs/mine", "--to", "shards", "--max-shard-size", "500KB");
   expect(readdirSync(join(folder, "shards"))).toContain("model-00001-of-00003.safetensors");

@@ -91,7 +91,7 @@ const CASES: Readonly<Record<string, Case>> = {
   "a reward that grows with length": {
     fault: { warmStart: 40, reward: (said) => said.join("").length / 10, rollout: { maxActionTokens: 12 } },
     modes: ["lengthExplosion"],
-    says: [/^mean length 4\.\d+ → 10\.\d+ tokens, success 0\.6\d+ → 0 /, /did not end by themselves: 2 % → 10 %/],
+    says: [/^mean length 4\.\d+ → 10\.\d+ tokens, success 0\.6\d+ → 0 /, /last action was cut off: 2 % → 10 %/],
   },
   "demonstrations of a tool that is gone": {
     fault: { expert: () => "z", answer: (said, next) => (/^[a-d]$/.test(said) ? next : `${said}: command not found`) },
