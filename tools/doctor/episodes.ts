@@ -128,7 +128,7 @@ export function cutOffEpisodes(run: RunLog): Finding | null {
     ],
     change: [
       ...(rises
-        ? ["see what a cut-off episode earns" + setting(run, "rl", "truncatedReward") + ": less than any that ends"]
+        ? [`see that a cut-off episode earns less than any that ends${setting(run, "rl", "truncatedReward")}`]
         : []),
       `more tokens for an action${setting(run, "rollout", "maxActionTokens")}, if they are needed`,
       "a longer warm start, if actions of demonstrations are short: the policy has not learnt how one ends",

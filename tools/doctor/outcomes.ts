@@ -97,7 +97,7 @@ const MIXED = 0.2;
 /** A mean reward this close to the mean success is paid for success alone. */
 const SAME = 0.02;
 
-/** With fewer steps a task that is learnt slowly looks like one that is too hard, unless no group has a spread. */
+/** Rare successes in fewer steps may be a task that is learnt slowly, unless hardly any group has a spread. */
 const LONG_ENOUGH = 100;
 const NEARLY_NONE = 0.97;
 
@@ -111,12 +111,13 @@ export function zeroVarianceGroups(run: RunLog): Finding | null {
   const isBlind = constant("reward") && !constant("success");
   if (isSolved(run) && !isBlind) return null;
   const average = later.reduce((sum, { value }) => sum + value, 0) / later.length;
-  if (average < FLAT_GROUPS || (points.length < LONG_ENOUGH && average < NEARLY_NONE)) return null;
+  if (average < FLAT_GROUPS) return null;
   const [reward, success] = ["reward", "success"].map((name) => {
     const values = series(run, name).slice(-later.length);
     return values.reduce((sum, { value }) => sum + value, 0) / values.length; // NaN if there is none
   }) as [number, number];
   const level = Number.isNaN(success) ? reward : success;
+  if (level < MIXED && average < NEARLY_NONE && points.length < LONG_ENOUGH) return null;
   const hasRisen = (trend(series(run, "reward"))?.z ?? 0) >= CLEAR;
   const isLearning = hasRisen && level < 0.5 && Math.abs(reward - success) < SAME;
   const [reason, remedy] = isBlind
