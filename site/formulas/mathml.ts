@@ -177,14 +177,16 @@ function startsWithNumber({ tag, children }: MathNode): boolean {
   return tag === "mn" || ((tag === "mrow" || tag === "msup") && typeof first === "object" && startsWithNumber(first));
 }
 
-/** x, low and high, if the expression limits x to [low, high] (`Expr.clamp`). */
+/** x, low and high, if the expression limits x to [low, high] (`Expr.clamp`, in both of its forms). */
 function clipOf(e: Expr): readonly [Expr, Expr, Expr] | undefined {
   if (e.op !== "where") return undefined;
-  const [below, low, rest] = e.args as [Expr, Expr, Expr];
-  if (below.op !== "lt" || rest.op !== "where" || below.args[1]!.id !== low.id) return undefined;
-  const [above, high, x] = rest.args as [Expr, Expr, Expr];
-  const isClip = above.op === "gt" && above.args[1]!.id === high.id && above.args[0]!.id === x.id;
-  return isClip && below.args[0]!.id === x.id ? [x, low, high] : undefined;
+  const [first, one, rest] = e.args as [Expr, Expr, Expr];
+  if (rest.op !== "where") return undefined;
+  // With known bounds: x < low ? low : x > high ? high : x. Else x is compared with low, the result of that with high.
+  const inner = one.op === "where" ? one.args[0]! : undefined;
+  const [x, low] = first.op === "lt" ? [first.args[0]!, one] : inner?.op === "ge" ? inner.args : [];
+  const high = rest.args[first.op === "lt" ? 1 : 2]!;
+  return x && low && x.clamp(low, high).id === e.id ? [x, low, high] : undefined;
 }
 
 /** A definition: what is defined, how it is written with symbols, filled in, and what it is. */
