@@ -174,6 +174,9 @@ describe("faults planted in a log", () => {
       /share of episodes 0\.2\d* → 0\.8\d*,reward −0\.8\d* → −0\.1\d*: what is cut off may be paid better/,
     );
     expect(findings[0]!.change[0]).toContain("(rl.truncatedReward is zero)");
+    const learns = { ...babble, success: (p: number) => 0.3 * p, frac_reward_zero_std: () => 0.6 };
+    const [failures] = diagnose(counted(learns)).findings;
+    expect(failures!.evidence[1]).toMatch(/^success 0\.0\d* → 0\.2\d* all the same: what is cut off are failures/);
     const hard = { ...flat, "completions/clipped_ratio": () => 0.05, reward: () => 0.001 };
     expect(modesIn(counted(hard))).toEqual(["zeroVarianceGroups"]);
     expect(diagnose(counted(hard)).findings[0]!.evidence.join()).toContain("too hard for this policy");
@@ -192,6 +195,8 @@ describe("faults planted in a log", () => {
       return { ...run, metrics };
     };
     expect(modesIn(log(rare))).toEqual([]); // the first steps of a healthy run
+    const first = { ...log({ ...rare, frac_reward_zero_std: () => 1 }) };
+    expect(modesIn({ ...first, metrics: first.metrics.slice(0, 12) })).toEqual([]); // all flat by chance
     expect(modesIn(long(log(rare)))).toEqual(["zeroVarianceGroups"]);
     expect(modesIn(log({ ...rare, frac_reward_zero_std: () => 0.99 }))).toEqual(["zeroVarianceGroups"]);
     const learning = long(log(rare)).metrics.map((line, i) => ({ ...line, reward: i / 600, success: i / 600 }));

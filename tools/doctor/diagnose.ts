@@ -108,7 +108,6 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
     title: "Zero-variance groups",
     detect: zeroVarianceGroups,
     reads: ["frac_reward_zero_std"],
-    steps: 4,
   },
   zeroLoss: {
     title: "The policy loss is zero although the gradient is not",

@@ -115,6 +115,8 @@ export function cutOffEpisodes(run: RunLog): Finding | null {
   const rises = change !== null && change.z >= CLEAR && change.change >= RISE;
   if (late < CUT_OFF && !(rises && change.late >= SOME)) return null;
   const reward = trend(series(run, "reward"));
+  const success = trend(series(run, "success"));
+  const learns = success !== null && success.z >= CLEAR;
   const cut = laterEpisodes(run).find(({ stopReason }) => stopReason === "max_tokens");
   return {
     kind: "problem",
@@ -123,7 +125,11 @@ export function cutOffEpisodes(run: RunLog): Finding | null {
       change
         ? `cut off before the last action ended: ${arrow("share of episodes", change)}`
         : `share of episodes that are cut off: ${formatNumber(late)}`,
-      ...(rises && reward ? [`${arrow("reward", reward)}: what is cut off may be paid better than what ends`] : []),
+      ...(rises && learns
+        ? [`${arrow("success", success)} all the same: what is cut off are failures, which cost nothing`]
+        : rises && reward
+          ? [`${arrow("reward", reward)}: what is cut off may be paid better than what ends`]
+          : []),
       ...(cut === undefined ? [] : [describe(cut)]),
     ],
     change: [

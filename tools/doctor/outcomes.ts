@@ -11,6 +11,7 @@ import {
   type Finding,
   isSolved,
   laterEpisodes,
+  MIN_STEPS,
   outcome,
   percent,
   quote,
@@ -97,6 +98,9 @@ const MIXED = 0.2;
 /** A mean reward this close to the mean success is paid for success alone. */
 const SAME = 0.02;
 
+/** Steps with one and the same mean reward, though successes vary, that are no chance. */
+const BLIND_STEPS = 4;
+
 /** Rare successes in fewer steps may be a task that is learnt slowly, unless hardly any group has a spread. */
 const LONG_ENOUGH = 100;
 const NEARLY_NONE = 0.97;
@@ -105,10 +109,11 @@ const NEARLY_NONE = 0.97;
 export function zeroVarianceGroups(run: RunLog): Finding | null {
   const points = series(run, "frac_reward_zero_std");
   const later = points.slice(Math.floor(points.length / 2));
-  if (later.length === 0) return null;
   const constant = (name: string): boolean => new Set(series(run, name).map(({ value }) => value)).size < 2;
   // If success varies and the reward never does, the reward is not the task's, and the run is not solved.
   const isBlind = constant("reward") && !constant("success");
+  // Where one try in a hundred succeeds, the groups of a few steps are all flat by chance.
+  if (points.length < (isBlind ? BLIND_STEPS : MIN_STEPS)) return null;
   if (isSolved(run) && !isBlind) return null;
   const average = later.reduce((sum, { value }) => sum + value, 0) / later.length;
   if (average < FLAT_GROUPS) return null;
