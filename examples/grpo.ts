@@ -191,10 +191,15 @@ export async function warmStart(on: Device, seed: number): Promise<{ model: Mode
 }
 
 if (import.meta.url === new URL(`file://${process.argv[1]}`).href) {
-  const { model, optimizer } = await warmStart(await device("wasm"), 0);
-  for (let n = 1; n <= 100; n++) {
-    const options = { groups: 8, groupSize: 8, lambda: 0.1, lr: 2e-3 };
-    const { reward, worldLoss } = await step(model, optimizer, new Rng(1).split(n), options);
-    if (n % 10 === 0) console.log(`step ${n}: reward ${reward.toFixed(2)}, λ · world loss ${worldLoss.toFixed(3)}`);
+  const seed = Number(process.argv[2] ?? 0);
+  for (const lambda of [0, 0.1]) {
+    const { model, optimizer } = await warmStart(await device("wasm"), seed);
+    const rewards: number[] = [];
+    for (let n = 1; n <= 200; n++) {
+      const options = { groups: 8, groupSize: 8, lambda, lr: 2e-3 };
+      rewards.push((await step(model, optimizer, new Rng(seed + 1).split(n), options)).reward / 20);
+      const mean = rewards.slice(-20).reduce((a, b) => a + b, 0);
+      if (n % 20 === 0) console.log(`λ = ${lambda}, steps ${n - 19} to ${n}: mean reward ${mean.toFixed(2)}`);
+    }
   }
 }

@@ -50,7 +50,7 @@ export function fracWithoutSpread(rollouts: readonly Rollout[]): number {
 }
 
 /** The outcomes, without shaping, of the scorable rollouts. */
-export const scorableOutcomes = (rollouts: readonly Rollout[]): number[] =>
+const scorableOutcomes = (rollouts: readonly Rollout[]): number[] =>
   rollouts.filter((r) => r.scorable).map(({ first }) => outcomeOf(first));
 
 /** The components of a rollout's reward. A reward without components counts as the only one. */

@@ -32,9 +32,9 @@ export const DYNAMIC_SAMPLING = options("dynamicSampling", {
  */
 export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
 
-/** The number of groups whose outcomes differ. */
-export function informativeGroups(trajectories: readonly Trajectory[]): number {
-  const constant = rowsWithoutSpread(trajectories);
+/** The number of groups whose outcomes differ. @param byPart see `rowsWithoutSpread` */
+export function informativeGroups(trajectories: readonly Trajectory[], byPart = false): number {
+  const constant = rowsWithoutSpread(trajectories, byPart);
   return new Set(trajectories.flatMap((t, row) => (constant.has(row) ? [] : [t.group]))).size;
 }
 
@@ -48,6 +48,7 @@ export interface DynamicDraw {
  * Plays groups until `wanted` of them have spread, or the refills are used up.
  * @param play plays `count` new groups, the first of which has the number `first`
  * @param isStopped is called after every round; true ends the refills
+ * @param byPart whether a group with spread in one component of its reward counts (GDPO)
  * @throws if the refills are used up and `exhausted` is `fail`
  */
 export async function drawInformative(
@@ -55,6 +56,7 @@ export async function drawInformative(
   given: DynamicSamplingOptions,
   play: (first: number, count: number) => Promise<readonly Trajectory[]>,
   isStopped: () => boolean = () => false,
+  byPart = false,
 ): Promise<DynamicDraw> {
   const { maxRefills, exhausted } = DYNAMIC_SAMPLING.read(given);
   const trajectories: Trajectory[] = [];
@@ -63,7 +65,7 @@ export async function drawInformative(
     const missing = wanted - kept;
     trajectories.push(...(await play(drawn, missing)));
     drawn += missing;
-    kept = informativeGroups(trajectories);
+    kept = informativeGroups(trajectories, byPart);
     if (kept >= wanted || isStopped()) break;
     if (refills < maxRefills) continue;
     const what = `${kept} of ${drawn} groups have outcomes that differ, after ${refills} refills`;

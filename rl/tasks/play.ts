@@ -10,6 +10,7 @@ import type { Rng } from "../../engine/index.ts";
 import type { Model, Schedule } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
+import type { AdvantageEstimator } from "../methods/advantages/estimator.ts";
 import { HINDSIGHT, type HindsightOptions } from "./hindsight.ts";
 import { IMITATE_EXPERT, type ImitateExpertOptions } from "./imitateExpert.ts";
 import type { PredictionOptions } from "./predictions.ts";
@@ -92,6 +93,8 @@ export interface PlayOptions extends DataOptions {
   readonly rollout: RolloutOptions;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
+  /** Of the method it is only asked whether it reads components of a reward, for `dynamicSampling`. */
+  readonly objective?: { readonly advantage: Pick<AdvantageEstimator, "readsParts"> };
 }
 
 /** Throws if the options do not fit together. */
@@ -174,7 +177,7 @@ export async function playPart(
   { first, count, again }: PartOptions = { first: 0, count: options.groups },
   playEpisodes: PlayEpisodes = (asked, how) => rollout(options.model, options.template, asked, how),
 ): Promise<PlayedPart> {
-  const { exploration, dynamicSampling, expertPrefix, rng, truncatedReward } = options;
+  const { exploration, dynamicSampling, expertPrefix, rng, truncatedReward, objective } = options;
   const sampling = samplingOf(options, step);
   const isStopped = (): boolean => sampling.signal?.aborted ?? false;
   const play = async (asked: readonly EpisodeRequest[]): Promise<readonly Trajectory[]> => {
@@ -196,7 +199,7 @@ export async function playPart(
     return [...played, ...helped.trajectories];
   };
   const { trajectories, metrics } = dynamicSampling
-    ? await drawInformative(count, dynamicSampling, playGroups, isStopped)
+    ? await drawInformative(count, dynamicSampling, playGroups, isStopped, objective?.advantage.readsParts)
     : { trajectories: await playGroups(first, count), metrics: {} };
   return { step, requests, trajectories, metrics, choices, prefixed };
 }

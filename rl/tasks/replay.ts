@@ -12,7 +12,7 @@
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
-import { isWithoutSpread, scorableOutcomes } from "../episode/groups.ts";
+import { rowsWithoutSpread } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { rowsByGroup } from "./dynamic.ts";
@@ -87,15 +87,15 @@ export class ReplayBuffer {
   /**
    * Keeps the groups whose outcomes differ.
    * @param version the step of the policy that played them, which must not decrease from call to call
+   * @param byPart whether a group with spread in one component of its reward is kept, too (GDPO)
    */
-  add(trajectories: readonly Trajectory[], version: number): void {
+  add(trajectories: readonly Trajectory[], version: number, byPart = false): void {
     const newest = this.#groups.at(-1)?.version ?? -Infinity;
     check(version >= newest, () => `ReplayBuffer.add: version ${version} after ${newest}; versions never go back`);
     const { capacity, order, priority } = this.#options;
     const added = rowsByGroup(trajectories).flatMap((rows): ReplayedGroup[] => {
-      const rollouts = rolloutsOf(rows);
-      if (isWithoutSpread(scorableOutcomes(rollouts))) return [];
-      const rewards = rollouts.flatMap((r) => (r.scorable ? [r.reward] : []));
+      if (rowsWithoutSpread(rows, byPart).size > 0) return [];
+      const rewards = rolloutsOf(rows).flatMap((r) => (r.scorable ? [r.reward] : []));
       const value = priority(rewards);
       check(Number.isFinite(value), () => `ReplayBuffer: the priority of rewards ${showValue(rewards)} is ${value}`);
       return [{ trajectories: rows, version, priority: value, uses: 0 }];

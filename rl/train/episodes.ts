@@ -45,7 +45,7 @@ export interface StepEpisodes {
  * guesses, and no expert's beginning counts as a failure to relabel.
  */
 export async function play(
-  options: DataOptions & Pick<PlayOptions, "model" | "template" | "rng">,
+  options: DataOptions & Pick<PlayOptions, "model" | "template" | "rng"> & { readonly objective: Objective },
   source: EpisodeSource,
   step: number,
   packing: Pick<PackOptions, "padId" | "maxTokens">,
@@ -62,7 +62,7 @@ export async function play(
   const all = [...fresh, ...guessed.trajectories];
   const scored = replay?.isFiltered ? await probabilitiesOf(model, replay, step, packing) : undefined;
   const drawn = replay ? replay.draw(step, scored) : [];
-  replay?.add(fresh, step);
+  replay?.add(fresh, step, options.objective.advantage.readsParts);
   const replayed = replay ? withReplayed(all, drawn, step) : { trajectories: all, metrics: {} };
   return {
     trajectories: replayed.trajectories,

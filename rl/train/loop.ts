@@ -14,7 +14,13 @@ import { withColumns } from "../methods/columns.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
 import { dft } from "../methods/losses/supervised.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import { checkGroupSize, checkObjective, checkOffPolicy, checkPolicyLoss } from "../methods/objective.ts";
+import {
+  checkGroupSize,
+  checkObjective,
+  checkOffPolicy,
+  checkPolicyLoss,
+  type Objective,
+} from "../methods/objective.ts";
 import { checkVocabulary, rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPredictions } from "../tasks/predictions.ts";
@@ -210,6 +216,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
 
 /** What is played (`PlayOptions`), and how it is trained on. */
 export interface RlOptions extends StepOptions, PlayOptions {
+  readonly objective: Objective;
   /** Up to which step it trains: TRL's `max_steps`. */
   readonly steps: number;
   /** The first step, of a run that goes on. Default 0. */

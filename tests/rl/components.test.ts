@@ -68,6 +68,34 @@ describe("GDPO", () => {
     near(advantagesOf(holed, gdpo({ weights: { short: 0.5 } })), expected);
   });
 
+  it("a group whose sums are equal and whose components differ is kept by refills and by a replay buffer", () => {
+    const equal = [scored(0, { a: 1, b: 0 }), scored(0, { a: 0, b: 1 }), scored(1, { a: 1 }), scored(1, { a: 1 })];
+    expect([informativeGroups(equal, gdpo().readsParts), informativeGroups(equal, grpo().readsParts)]).toEqual([1, 0]);
+    const [buffer, plain] = [new ReplayBuffer(), new ReplayBuffer()];
+    buffer.add(equal, 0, gdpo().readsParts);
+    plain.add(equal, 0);
+    expect(buffer.groups.map(({ trajectories }) => trajectories)).toEqual([equal.slice(0, 2)]);
+    expect(plain.groups).toEqual([]);
+  });
+
+  it("is told to refills and to the buffer by the loop", async () => {
+    let n = 0; // every second episode of a group is right, the others are short: all have the sum 1
+    const reward = (): { reward: number; parts: Record<string, number> } => {
+      const right = n++ % 2;
+      return { reward: 1, parts: { right, short: 1 - right } };
+    };
+    const kept = async (objective: Objective): Promise<readonly [unknown, number]> => {
+      const replay = new ReplayBuffer();
+      const data = { reward, dynamicSampling: { maxRefills: 0 }, replay };
+      const given = toyRlOptions(endingModel(device), { objective: { ...objective, policyLoss: ppoClip() }, ...data });
+      const [report] = await reportsOf(trainRl({ ...given, steps: 1 }));
+      return [report!.metrics["dynamic_sampling/kept_groups"], replay.groups.length];
+    };
+    const { groups } = toyRlOptions(endingModel(device));
+    expect(await kept(objectiveOf({ method: "gdpo" }))).toEqual([groups, groups]);
+    expect(await kept(objectiveOf({ method: "grpo" }))).toEqual([0, 0]);
+  });
+
   it("tells (0, 1) from (0, 2) in their groups, which GRPO does not: the paper's example", () => {
     const two = [
       scored(0, { a: 0, b: 0 }),
