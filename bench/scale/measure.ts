@@ -132,7 +132,7 @@ async function measureRun(how: RunHow, count: number, wait: number): Promise<Mea
     const async = { workers: 1, maxStaleness: staleness };
     const settings = { ...preset, rl: { ...preset.rl, steps: fill + steps }, async };
     const playAhead = { startWorkers: () => workers, train: trainRlAsync };
-    const experiment = await Experiment.of(settings, { playAhead });
+    const experiment = await Experiment.of(settings, playAhead);
     const { template, policy } = start;
     const model = experiment.newModel(template.tokenizer, device);
     installPolicy(model, policy);
