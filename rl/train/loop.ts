@@ -7,7 +7,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
-import { checkKeys, checkMethods } from "../../engine/options.ts";
+import { checkKeys } from "../../engine/options.ts";
 import { type Model, trainableOf } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { withColumns } from "../methods/columns.ts";
@@ -30,7 +30,6 @@ import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
 import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
-import { checkHead } from "./valuePretraining.ts";
 import { checkCritic, checkEnv, checkModel, checkTrainer } from "./trainerChecks.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
@@ -100,7 +99,6 @@ const RL_KEYS = [
   "reference",
   "critic",
   "offPolicy",
-  "learners",
   "gradEvery",
   "gradWorld",
   "gradShares",
@@ -249,7 +247,6 @@ export function checkRl(options: RlOptions): void {
   checkEnv("trainRl", options.env);
   if (options.reference !== undefined) checkModel("trainRl", "reference", options.reference);
   if (options.critic !== undefined) checkCritic("trainRl", options.critic);
-  if (options.learners !== undefined) checkMethods("trainRl", "learners", options.learners, "Learners", ["pass"]);
   const { objective, iterations = 1, reference = trainableOf(options.model).base, critic } = options;
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
@@ -259,7 +256,6 @@ export function checkRl(options: RlOptions): void {
   check(hasCritic, () => `trainRl: the advantage "${name}" needs a critic: a value head and its optimiser`);
   checkCount("trainRl", "iterations", iterations);
   checkOffPolicy(objective, options);
-  checkHead(objective, options.learners !== undefined);
   checkGradEvery(options);
   checkPlay(options);
   checkGroupSize(objective.advantage, options.groupSize);

@@ -30,7 +30,6 @@ import { advantagesOf } from "./advantages.ts";
 import { checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
 import { gradientMetrics, type GradientOptions } from "./gradients.ts";
-import type { Learners } from "./learners.ts";
 import { lossOf, type LossParts, type Trained } from "./loss.ts";
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
@@ -78,8 +77,6 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
    * V-trace, or a loss with a ratio; that ratio then divides by what the sampler recorded, in the first pass too.
    */
   readonly offPolicy?: boolean;
-  /** Other learners, which compute gradients of some micro-batches: the same run, bit for bit (docs/scale.md). */
-  readonly learners?: Learners;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
@@ -95,7 +92,6 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     optimizer,
     reference = trainableOf(model).base,
     critic,
-    learners,
     dynamicSampling,
     iterations = 1,
     offPolicy = false,
@@ -144,7 +140,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain({ ...options, objective }, rows, step);
     const dropout = options.rng.split(step).split("dropout").split(pass);
-    const passOptions = { ...packing, lr: learningRate, ratios, dropout, critic, learners, isHeadOnly };
+    const passOptions = { ...packing, lr: learningRate, ratios, dropout, critic, isHeadOnly };
     passes.push(await optimizerStep(model, optimizer, current, objective, passOptions));
   }
 
@@ -164,8 +160,6 @@ export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly ratios?: Ratios;
   /** Trained with the policy if the objective has a critic, at `lr` times the objective's `critic.rate`. */
   readonly critic?: Critic | undefined;
-  /** Other learners, which compute gradients of some micro-batches. */
-  readonly learners?: Learners | undefined;
   /** Whether the critic's head is all that is trained. Default false. */
   readonly isHeadOnly?: boolean;
 }
@@ -178,24 +172,16 @@ export async function optimizerStep(
   objective: LossParts,
   options: OptimizerStepOptions,
 ): Promise<PassResult> {
-  const { lr, ratios = "exact", critic, dropout, learners, isHeadOnly } = options;
+  const { lr, ratios = "exact", critic, dropout, isHeadOnly } = options;
   const { params } = trainableOf(model);
   checkOptimizer(optimizer, params);
   const trained: Trained = { policy: params, ...(critic && objective.critic ? { head: critic.head } : {}) };
   const loss = (tree: Trained, batch: MicroBatch, n: number) =>
     lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
-  const optimizers = { optimizer, critic };
-  if (learners) {
-    // They compute some of the gradients; the sum and the update are the same as below.
-    const how = { lr, ratios, dropout: dropout?.state, ...passingOf(options) };
-    const batches = [...pack(rows, options)];
-    const { parts, norm } = await learners.pass({ model, objective, trained, optimizers, batches, loss, how });
-    return readPass(rows, parts, norm);
-  }
   const { rate } = CRITIC.read(objective.critic); // the critic's options, with defaults for those that were not given
   const { parts, norm } = scope(() => {
     const { gradient, parts } = gradientOf(trained, pack(rows, options), loss);
-    return { parts, norm: update(optimizers, gradient, lr, { rate, alone: isHeadOnly }) };
+    return { parts, norm: update({ optimizer, critic }, gradient, lr, { rate, alone: isHeadOnly }) };
   }, "update");
   return readPass(rows, parts, norm);
 }
