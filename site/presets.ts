@@ -63,61 +63,66 @@ export const WORKING: readonly PagePreset[] = [
   },
 ];
 
-/** A warm start of a tiny model that takes seconds. */
-const SMALL = {
+/** Sums with a calculator, a tiny model and a warm start after which one sum in fourteen is solved. */
+const SUMS = {
+  env: "calculator",
   quick: "true",
+  steps: "40",
   "env.levels": "1",
+  "sft.steps": "800",
   "sft.batchSize": "16",
   "sft.warmup": "10",
+  "sft.demonstrations": "1600",
   "tokenizer.corpusEpisodes": "200",
   "rl.groups": "6",
   "rl.groupSize": "8",
 };
-/** A frozen lake of 4×4: after this warm start one task in ten is solved. */
-const LAKE = { env: "gridworld", ...SMALL, "sft.steps": "200", "sft.demonstrations": "600" };
-/** Sums with a calculator: after this warm start none is solved, but answers are given. */
-const SUMS = { env: "calculator", ...SMALL, "sft.steps": "150", "sft.demonstrations": "400" };
+
+/** The second agent of the main job, with a change. In 80 steps without one it comes from 1 to 20 % on held-out tasks. */
+function changed(label: string, settings: Readonly<Record<string, string>> = {}): string {
+  const all = Object.entries({ lambda: "0.5", "rl.lr": "1e-3", ...settings });
+  return `${label}=grpo_token+echo[${all.map(([name, value]) => `${name}=${value}`).join(",")}]`;
+}
+
+/** It beside its healthy twin, from the warm start that the page brings along. */
+const sick = (label: string, settings: Readonly<Record<string, string>>): string =>
+  address({ steps: "80" }, `${changed(label, settings)},${changed("grpo+echo")}`);
 
 export const BROKEN: readonly BrokenPreset[] = [
   {
     title: "Answers in the policy mask",
     about: "the policy loss also trains what the world said, as if the agent had chosen it",
-    address: address({ ...LAKE, steps: "12" }, "answers trained=grpo_token[rl.trainObservations=true],grpo=grpo_token"),
+    address: sick("answers trained", { "rl.trainObservations": "true" }),
     disease: "observationsInPolicyMask",
   },
   {
     title: "A sum where a mean belongs",
-    about: "the gradient is hundreds of times its clip, so that ECHO beside it weighs nothing",
-    address: address(
-      { ...LAKE, steps: "16" },
-      "sum=grpo_token+echo[aggregation=token-sum,lambda=0.2,rl.lr=1e-3],mean=grpo_token+echo[lambda=0.2,rl.lr=1e-3]",
-    ),
+    about: "the gradient is hundreds of times its clip, so that ECHO beside it weighs little",
+    address: sick("sum", { aggregation: "token-sum" }),
     disease: "gradientFarAboveClip",
   },
   {
     title: "A reward with a hole",
     about:
-      "every answer is paid, right or wrong, so that answers come at once; the twin, paid for right ones, finds none",
+      "every answer is paid, right or wrong, so that answers come at once; the twin, paid for right ones, comes from 7 " +
+      "to 20 %; sums with a calculator, whose warm start is made here, in a minute",
     address: address(
-      { ...SUMS, steps: "28" },
-      "paid for any answer=grpo_token[rollout.maxTurns=2,train.falsePositives=1,rl.lr=2e-3]," +
-        "paid for the right one=grpo_token[rollout.maxTurns=2,rl.lr=2e-3]",
+      SUMS,
+      "paid for any answer=grpo_token[rollout.maxTurns=2,train.falsePositives=1,rl.lr=5e-4]," +
+        "paid for the right one=grpo_token[rollout.maxTurns=2,rl.lr=5e-4]",
     ),
     disease: "rewardHacking",
   },
   {
     title: "Off-policy without a clip",
     about: "eight passes over each batch, and no ratio is too large: the policy is gone after a few steps",
-    address: address(
-      { ...LAKE, steps: "12" },
-      "no clip=grpo_token[loss=importance_sampling,rl.iterations=8,rl.lr=3e-3],clip=grpo_token[rl.iterations=4]",
-    ),
+    address: sick("no clip", { loss: "importance_sampling", "rl.iterations": "8", "rl.lr": "3e-3" }),
     disease: "offPolicyDrift",
   },
   {
     title: "Entropy collapse",
     about: "sampled nearly greedily: all tries of a task are the same, and there is nothing to compare",
-    address: address({ ...LAKE, steps: "20" }, "cold=grpo_token[temperature=0.002],grpo=grpo_token"),
+    address: sick("cold", { temperature: "0.002" }),
     disease: "entropyCollapse",
   },
 ];
