@@ -57,7 +57,7 @@ async function measure(
 ): Promise<Measured> {
   const settings = { ...preset, rl: { ...preset.rl, steps: steps + FILL }, ...(async ? { async } : {}) };
   const playAhead = { startWorkers: threadWorkers, train: trainRlAsync };
-  const experiment = await Experiment.of(settings, { playAhead });
+  const experiment = await Experiment.of(settings, playAhead);
   const device = await makeDevice("wasm", { threads });
   const model = experiment.newModel(template.tokenizer, device);
   installPolicy(model, policy);

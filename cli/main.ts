@@ -14,7 +14,7 @@ import { listEnvironments } from "../job/environments.ts";
 import { loadEnvironmentOf, withEnvironmentFile } from "../node/environmentFile.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../job/methods.ts";
-import { natsLearners, natsWorkers, publicAddress } from "../nats/index.ts";
+import { natsWorkers, publicAddress } from "../nats/index.ts";
 import { openGiven, report } from "../node/flags.ts";
 import { UsageError } from "../job/usage.ts";
 import { HELP, parseStart } from "../node/commandLine.ts";
@@ -24,7 +24,7 @@ import { presetFor, presetOf } from "../job/presets.ts";
 import type { ModelConfig } from "../nn/index.ts";
 import { runMemory } from "../tools/fit/run.ts";
 import { writeReport } from "../tools/report/report.ts";
-import type { Helpers } from "../job/helpers.ts";
+import type { PlayAhead } from "../job/helpers.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
 import { Run } from "../job/run.ts";
@@ -83,10 +83,10 @@ async function main(): Promise<number> {
   }
   const chosen = await checkFolder(options);
   const { open, source } = chosen;
-  // Device and servers come first: a run that lacks one leaves no folder behind.
+  // Device and server come first: a run that lacks one leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
   if (chosen.settings.env === "openenv") await giveWebSocket();
-  const { end, ...helpers } = await helpersFor(chosen, (line) => display.note(line));
+  const playAhead = await playAheadFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open(executor);
   if (chosen.warning !== undefined) display.note(chosen.warning);
   const { pretrained } = preset;
@@ -94,7 +94,7 @@ async function main(): Promise<number> {
   if (needs !== undefined) display.note(needs);
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
-  const run = new Run(folder, preset, executor, display, signal, { ...helpers, source });
+  const run = new Run(folder, preset, executor, display, signal, { playAhead, source });
   try {
     const summary = await run.run(options.resume !== undefined || options.from !== undefined);
     if (summary !== null) {
@@ -116,41 +116,27 @@ async function main(): Promise<number> {
     }
     return summary === null ? 130 : 0;
   } finally {
-    await end();
     display.close();
     run.dispose();
     executor.dispose();
   }
 }
 
-/** Workers and learners that help the run. It connects to servers at once: if one is missing, nothing begins. */
-async function helpersFor(
-  { workers, learners, settings }: Servers,
-  note: (line: string) => void,
-): Promise<Helpers & { readonly end: () => Promise<void> }> {
+/** The workers of the run. It connects to their server at once: if there is none, nothing begins. */
+async function playAheadFor({ workers, settings }: Chosen, note: (line: string) => void): Promise<PlayAhead> {
   const { environmentFile } = settings;
   const players = workers === undefined ? undefined : await natsWorkers({ server: workers, note });
-  const others = learners === undefined ? undefined : await natsLearners({ server: learners, settings, note });
   return {
-    playAhead: {
-      startWorkers: players ? () => players : (count) => threadWorkers(count, { environmentFile }),
-      train: trainRlAsync,
-    },
-    ...(others ? { learners: others } : {}),
-    end: async () => others?.close(),
+    startWorkers: players ? () => players : (count) => threadWorkers(count, { environmentFile }),
+    train: trainRlAsync,
   };
 }
 
-/** The NATS servers of a run, perhaps with user and password. */
-interface Servers {
-  readonly workers?: string | undefined;
-  readonly learners?: string | undefined;
-  /** The settings from which other learners make the objective. */
-  readonly settings: Preset;
-}
-
 /** A run whose settings have been checked. */
-interface Chosen extends Servers {
+interface Chosen {
+  readonly settings: Preset;
+  /** The NATS server of its workers, perhaps with user and password. */
+  readonly workers: string | undefined;
   /** Opens its folder, or makes it, and locks it until the process ends. */
   readonly open: (device: Device) => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
   /** Loads the pretrained model that it begins with, if it has one. */
@@ -173,16 +159,11 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     };
     const begun = await checkSource(preset);
     const [source, config] = [sourceLoader(preset, begun), begun?.config];
-    const servers = { workers: serverOf(preset.async?.workers), learners: preset.learners };
-    return { ...servers, settings: preset, open, source, config };
+    return { workers: serverOf(preset.async?.workers), settings: preset, open, source, config };
   }
   // The settings are saved with the run, so they must not hold a password.
-  const { workers, learners } = options;
-  const stored = {
-    ...options,
-    workers: typeof workers === "string" ? publicAddress(workers) : workers,
-    learners: learners === undefined ? undefined : publicAddress(learners),
-  };
+  const { workers } = options;
+  const stored = { ...options, workers: typeof workers === "string" ? publicAddress(workers) : workers };
   const source = await sourceOf(options);
   const earlier = await fromRun(options);
   const preset = presetFor(stored, source, earlier);
@@ -202,7 +183,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     return { folder, preset };
   };
   const loads = { source: sourceLoader(preset, source?.folder), config: source?.config, warning: source?.warning };
-  return { workers: serverOf(workers), learners, settings: preset, open, ...loads };
+  return { workers: serverOf(workers), settings: preset, open, ...loads };
 }
 
 const serverOf = (workers: number | string | undefined): string | undefined =>

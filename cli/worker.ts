@@ -1,13 +1,11 @@
 /**
  * `npm run worker -- --server nats://…`: plays episodes for a learner on another machine (`npm start -- --workers
- * nats://…`) until Ctrl-C. With `--learn` it computes gradients for a learner (`npm start -- --learners nats://…`). It
- * may start before the learner and go on after it has ended.
+ * nats://…`) until Ctrl-C. It may start before the learner and go on after it has ended.
  */
 import { writeFileSync } from "node:fs";
 import process from "node:process";
-import { objectiveOfSettings } from "../job/presets.ts";
 import { visibleLine } from "../job/visible.ts";
-import { serveLearner, serveNats } from "../nats/index.ts";
+import { serveNats } from "../nats/index.ts";
 import { report } from "../node/flags.ts";
 import { outliveOutput, outputTaken } from "../node/output.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
@@ -30,13 +28,7 @@ async function main(): Promise<number> {
     isIn = true;
   };
   const signal = stopOnInterrupt(() => console.log("gives back what it does, and ends"));
-  const how = { ...connection, note, signal };
-  if (plays === undefined) {
-    const { steps, microBatches } = await serveLearner({ ...how, objective: objectiveOfSettings });
-    note(`computed ${microBatches} micro-batches, made ${steps} steps`);
-    return 0;
-  }
-  const { episodes, tokens } = await serveNats({ ...how, ...plays });
+  const { episodes, tokens } = await serveNats({ ...connection, ...plays, note, signal });
   note(`played ${episodes} episodes, ${tokens} tokens`);
   return 0;
 }

@@ -6,14 +6,11 @@ import type { ConnectionOptions, ServeNatsOptions } from "../nats/index.ts";
 import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
 import { parse } from "../node/flags.ts";
 
-export const HELP: string = `worldgrad: play episodes, or compute gradients, for a learner on another machine
+export const HELP: string = `worldgrad: play episodes for a learner on another machine
 
   npm run worker -- --server nats://HOST:PORT[/QUEUE] [flags]
-  npm run worker -- --learn --server nats://HOST:PORT[/QUEUE] [flags]
 
   --server URL       the NATS server (nats:// or tls://) of the learner: npm start -- --workers URL
-  --learn            computes gradients instead of playing, for npm start -- --learners URL; the flags --episodes,
-                     --environments and --device are for workers that play
   --episodes N       episodes at a time                       (default 16)
   --environments LIST
                      environments that may be played: names, and files of your own, with commas between them
@@ -32,7 +29,6 @@ export const HELP: string = `worldgrad: play episodes, or compute gradients, for
 `;
 
 const FLAGS = {
-  learn: { type: "boolean" },
   server: { type: "string" },
   episodes: { type: "string" },
   environments: { type: "string" },
@@ -51,11 +47,11 @@ const FLAGS = {
 
 const KINDS = ["wasm", "webgpu", "reference"] as const;
 
-/** What the flags ask for: playing, or computing gradients. */
+/** What the flags ask for. */
 export interface WorkerOptions {
   readonly connection: ConnectionOptions & { readonly name?: string };
-  /** What is played, and how; undefined if it computes gradients. */
-  readonly plays: Pick<ServeNatsOptions, "environments" | "episodes" | "device"> | undefined;
+  /** What is played, and how. */
+  readonly plays: Pick<ServeNatsOptions, "environments" | "episodes" | "device">;
   /** A file that is written once the server has accepted the connection. */
   readonly ready: string | undefined;
 }
@@ -98,16 +94,10 @@ export async function parseWorker(args: readonly string[]): Promise<WorkerOption
     ...given("cert"),
     ...given("key"),
   };
-  const ready = text("ready");
-  if (values["learn"] === true) {
-    const other = (["episodes", "environments", "device"] as const).find((name) => text(name) !== undefined);
-    if (other !== undefined) throw new UsageError(`--${other} is for workers that play; leave it or --learn out`);
-    return { connection, plays: undefined, ready };
-  }
   const plays = {
     environments: await environmentsIn(text("environments")),
     ...(text("episodes") === undefined ? {} : { episodes: wholeNumber("episodes", text("episodes")!, 1) }),
     ...(kind === undefined ? {} : { device: { kind } }),
   };
-  return { connection, plays, ready };
+  return { connection, plays, ready: text("ready") };
 }

@@ -34,7 +34,7 @@ import type { dataFor } from "./dataOptions.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { checkMeasured } from "./failures.ts";
 import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut.ts";
-import type { Helpers, PlayAhead } from "./helpers.ts";
+import type { PlayAhead } from "./helpers.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
 import { objectiveMemories } from "./memories.ts";
 import type { Preset } from "./preset.ts";
@@ -74,13 +74,13 @@ export class Experiment {
   readonly #objective: Objective;
   readonly #data: RunData;
   readonly #rng: Rng;
-  readonly #helpers: Helpers;
+  readonly #playAhead: PlayAhead | undefined;
   #workers: RolloutWorkers | undefined;
   readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
 
-  private constructor(preset: Preset, helpers: Helpers, objective: Objective, data: RunData) {
+  private constructor(preset: Preset, playAhead: PlayAhead | undefined, objective: Objective, data: RunData) {
     this.preset = preset;
-    this.#helpers = helpers;
+    this.#playAhead = playAhead;
     this.env = environmentOf(preset);
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
@@ -90,10 +90,13 @@ export class Experiment {
     this.#rng = new Rng(preset.seed);
   }
 
-  /** The parts of a run with these settings. What few runs have (methods, curricula, replay) is loaded for those. */
-  static async of(preset: Preset, helpers: Helpers = {}): Promise<Experiment> {
+  /**
+   * The parts of a run with these settings. What few runs have (methods, curricula, replay) is loaded for those.
+   * @param playAhead needed if the settings ask for workers
+   */
+  static async of(preset: Preset, playAhead?: PlayAhead): Promise<Experiment> {
     const objective = await loadObjective(preset.rl, longestCompletion(preset));
-    return new Experiment(preset, helpers, objective, preset.data ? await dataOf(preset, preset.data) : NO_DATA);
+    return new Experiment(preset, playAhead, objective, preset.data ? await dataOf(preset, preset.data) : NO_DATA);
   }
 
   trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
@@ -223,7 +226,6 @@ export class Experiment {
       // ECHO have the same metrics.
       ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
       objective: this.objective(),
-      ...(this.#helpers.learners ? { learners: this.#helpers.learners } : {}),
       env: this.env,
       envOptions: this.#train,
       groups,
@@ -257,7 +259,7 @@ export class Experiment {
   }
 
   #ahead(): PlayAhead {
-    return this.#helpers.playAhead ?? fail("this run has workers, but nothing was given that starts them");
+    return this.#playAhead ?? fail("this run has workers, but nothing was given that starts them");
   }
 
   /** The data options, with the rewards. Judges that ask a model ask the reference if there is one. */

@@ -1,9 +1,8 @@
-/** What a run is given beside its settings: workers and learners that help it, and who looks on. */
+/** What a run is given beside its settings: workers that play, who looks on, and the model that it begins with. */
 import type { trainRlAsync } from "../rl/async/train.ts";
 import type { RolloutWorkers } from "../rl/async/workers.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { Model } from "../nn/index.ts";
-import type { Learners } from "../rl/train/learners.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import type { LoadSource } from "./modelFiles.ts";
 
@@ -18,13 +17,6 @@ export interface PlayAhead {
   readonly train: typeof trainRlAsync;
 }
 
-/** What helps a run: workers that play, and learners that compute gradients. */
-export interface Helpers {
-  /** Needed if the settings ask for workers. */
-  readonly playAhead?: PlayAhead;
-  readonly learners?: Learners;
-}
-
 /** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
 export interface StepWitness {
   begins(model: Model, template: Template): void;
@@ -32,7 +24,9 @@ export interface StepWitness {
 }
 
 /** What a run is given beside its settings. */
-export interface RunParts extends Helpers {
+export interface RunParts {
+  /** Needed if the settings ask for workers. */
+  readonly playAhead?: PlayAhead | undefined;
   readonly witness?: StepWitness | undefined;
   /** Loads the model that the settings name (`Preset.pretrained`); needed if they do. */
   readonly source?: LoadSource | undefined;

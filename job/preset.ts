@@ -159,8 +159,6 @@ export interface Preset extends Tasks {
    * NATS server with this address. Default: playing and learning in turn.
    */
   readonly async?: { readonly workers: number | string; readonly maxStaleness: number };
-  /** The NATS server of other learners that compute gradients. They change no bit of the run. Default: none. */
-  readonly learners?: string;
   /** The number of held-out tasks: `episodes` in evaluations during training, `finalEpisodes` before and after it. */
   readonly evaluation: {
     readonly every: number;

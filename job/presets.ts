@@ -1,10 +1,9 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
 import type { ModelConfig } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
-import { checkHead } from "../rl/train/valuePretraining.ts";
 import { ENVIRONMENTS, type EnvironmentSpec } from "../environments/index.ts";
 import { checkPredictions } from "../rl/tasks/predictions.ts";
-import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
+import { checkOffPolicy } from "../rl/methods/objective.ts";
 import { dataSettings, temperatureOf } from "./data.ts";
 import { dataFor } from "./dataOptions.ts";
 import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
@@ -22,7 +21,6 @@ import { checkCritic, checkRewards } from "./rewards.ts";
 import { savedSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
 import { longestCompletion } from "./template.ts";
-import { isYardstick } from "./yardsticks.ts";
 import { checkSelfPlay } from "../rl/selfplay/options.ts";
 import { checkCount, checkRoom } from "../rl/async/count.ts";
 
@@ -159,7 +157,6 @@ export function presetFor(given: StartOptions, source?: Source, earlier?: Earlie
     ...(set["lora"] || before?.lora ? { lora: set["lora"] ?? before?.lora } : {}),
     ...(data ? { data } : {}),
     ...asyncOf(options),
-    ...(options.learners === undefined ? {} : { learners: options.learners }),
     evaluation: { ...(source ? FEW_EVALUATIONS : EVALUATIONS), ...before?.evaluation, ...set["evaluation"] },
     checkpointEvery: before?.checkpointEvery ?? 20,
   };
@@ -227,15 +224,6 @@ function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "asy
   throw new UsageError("--max-staleness is for threads that play ahead of the learner; add --workers N");
 }
 
-/**
- * The objective that another learner computes with, from the settings that the run sent to it.
- * @throws UsageError
- */
-export function objectiveOfSettings(settings: unknown): Objective {
-  const { rl, ...preset } = presetOf({ path: "the learner's settings", config: { preset: settings } });
-  return objectiveFor(rl, longestCompletion({ ...preset, rl }));
-}
-
 /** Makes everything that the settings name once, so that contradictions are reported before anything is written. */
 function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env } = preset;
@@ -252,8 +240,6 @@ function checkPreset(preset: Preset): void {
     tokenizer: preset.pretrained ? {} : preset.tokenizer,
   });
   usage(() => EVALUATION.read(only(preset.evaluation, EVALUATION.fields)));
-  if (preset.learners !== undefined && isYardstick(rl.method))
-    throw new UsageError(`--learners: other learners share the steps of RL, and the method ${rl.method} has none`);
   const { workers } = preset.async ?? {};
   usage(() => typeof workers === "number" && checkCount("--workers", workers));
   usage(() => {
@@ -266,7 +252,6 @@ function checkPreset(preset: Preset): void {
   between(loss, "--max-staleness", () => checkOffPolicy(objective, { maxStaleness }));
   between(loss, "--replay", () => checkOffPolicy(objective, { replay: data.replay }));
   between(loss, "--set rl.iterations", () => checkOffPolicy(objective, { iterations }));
-  between(flagOf(rl, "advantage"), "--learners", () => checkHead(objective, preset.learners !== undefined));
   const { predictions, selfPlay } = data;
   between(flagOf(rl, "advantage"), "--predict", () => predictions && checkPredictions(predictions, objective));
   usage(() => preset.lora && ADAPTER.read(preset.lora));

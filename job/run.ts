@@ -65,7 +65,7 @@ export class Run {
   #earlierSeconds = 0;
   #started = 0;
 
-  /** @param parts workers and learners that help the run, and what its settings cannot hold */
+  /** @param parts workers that play, and what else its settings cannot hold */
   constructor(
     store: RunStore,
     preset: Preset,
@@ -120,7 +120,7 @@ export class Run {
   }
 
   async #prepare(resume: boolean): Promise<void> {
-    this.#experiment = await Experiment.of(this.#preset, this.#parts);
+    this.#experiment = await Experiment.of(this.#preset, this.#parts.playAhead);
     const checkpoint = resume ? this.#store.loadLatestCheckpoint() : null;
     await this.#load(checkpoint);
     // Only now, after all checks: a run that cannot be continued keeps all of its files.

@@ -1,6 +1,6 @@
 /**
  * Checks the parts of a `config.json` that no flag sets and no other table checks: a file may have been written by
- * hand, by another version, or by the other side of a connection.
+ * hand, or by another version.
  */
 import { number, options, REQUIRED, text } from "../engine/optionTable.ts";
 import type { Preset } from "./preset.ts";

@@ -55,8 +55,6 @@ export interface EnvironmentFile {
 export interface StartOptions extends MethodFlags, DataFlags {
   /** How many threads play, or the address of the NATS server through which workers on other machines play. */
   readonly workers?: number | string | undefined;
-  /** The address of the NATS server through which other learners compute gradients. */
-  readonly learners?: string | undefined;
   /** How many steps old an episode may be; needs workers. */
   readonly maxStaleness?: number | undefined;
   readonly device: (typeof DEVICES)[number];
@@ -116,7 +114,6 @@ export const START_FLAGS = {
   "self-play": { type: "string" },
   workers: { type: "string" },
   "max-staleness": { type: "string" },
-  learners: { type: "string" },
   set: { type: "string", multiple: true },
   "grpo-config": { type: "string" },
   name: { type: "string" },
@@ -173,7 +170,6 @@ export function startOptions(values: Said): StartOptions {
     workers: workersOf(text("workers")),
     maxStaleness:
       text("max-staleness") === undefined ? undefined : wholeNumber("max-staleness", text("max-staleness")!, 0),
-    learners: addressOf("learners", text("learners")),
     set: values["set"] as readonly string[] | undefined,
     grpoConfig: values["grpo-config"] as StartOptions["grpoConfig"],
     env: text("env"),
@@ -193,10 +189,4 @@ export function startOptions(values: Said): StartOptions {
 /** A number of threads, or an address. */
 function workersOf(said: string | undefined): number | string | undefined {
   return said === undefined || /^(nats|tls):\/\//.test(said) ? said : wholeNumber("workers", said, 1);
-}
-
-/** The address of a server. @throws UsageError unless it is one */
-function addressOf(flag: string, said: string | undefined): string | undefined {
-  if (said === undefined || /^(nats|tls):\/\//.test(said)) return said;
-  throw new UsageError(`--${flag}: expected the address of a NATS server, as in nats://HOST:4222, got "${said}"`);
 }

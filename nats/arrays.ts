@@ -6,16 +6,15 @@ import { check, fail } from "../engine/errors.ts";
 import { packedBytes, type PackedFormat, type PackedWords } from "../nn/index.ts";
 import { fromJson, toJson } from "./json.ts";
 
-const TYPES = { f32: Float32Array, f64: Float64Array, i32: Int32Array, u8: Uint8Array } as const;
+const TYPES = { f32: Float32Array, f64: Float64Array, u8: Uint8Array } as const;
 type TypeName = keyof typeof TYPES;
-type Plain = Float32Array | Float64Array | Int32Array | Uint8Array;
+type Plain = Float32Array | Float64Array | Uint8Array;
 /** The arrays that can be sent. */
 export type Sent = Plain | PackedWords;
 
 const FORMATS: readonly PackedFormat[] = ["bf16", "f16", "q8"];
 
-const typeOf = (x: Plain): TypeName =>
-  x instanceof Float32Array ? "f32" : x instanceof Float64Array ? "f64" : x instanceof Int32Array ? "i32" : "u8";
+const typeOf = (x: Plain): TypeName => (x instanceof Float32Array ? "f32" : x instanceof Float64Array ? "f64" : "u8");
 
 const entryOf = (x: Sent): readonly unknown[] =>
   "words" in x ? [x.format, ...x.shape, x.transposed] : [typeOf(x), x.length];

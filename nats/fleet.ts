@@ -289,7 +289,7 @@ export class Fleet {
     if (message.kind === "episode") return message;
     check(message.kind === "object", () => "episode: it has failed");
     const { large, manager, names } = this.#queue!;
-    const how = { most: this.#options.largest, sha256: message.sha256, hashOf: sha256 };
+    const how = { most: this.#options.largest, hash: message.sha256 };
     const inner = episodeFromBytes(await objectOf(large, message.object, how));
     this.#later(() => removeObject(manager, large, names.large, message.object));
     check(inner.kind === "episode" && inner.key === message.key, () => "episode: the object is of another episode");

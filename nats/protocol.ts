@@ -11,7 +11,7 @@
 import { check } from "../engine/errors.ts";
 import { estimateParameters, validateConfig } from "../nn/index.ts";
 import { SAMPLING } from "../nn/sampler.ts";
-import type { FrozenWeight, FrozenWeights } from "../rl/async/frozen.ts";
+import type { FrozenWeight } from "../rl/async/frozen.ts";
 import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
 import type { WireSetup } from "../rl/async/workers.ts";
 import type { GivenActions } from "../rl/play/episode.ts";
@@ -185,30 +185,16 @@ export function weightsFromBytes(version: number, bytes: Uint8Array): Policy {
   return { version, weights: arrays.map((x, i) => floats("weights", x, i)) };
 }
 
-/** The bytes of a setup: its facts, which include the versions, and the frozen weights under an adapter. */
-export function setupBytes(facts: Readonly<Record<string, unknown>>, frozen: FrozenWeights): Uint8Array {
-  const paths = Object.keys(frozen);
-  return arraysToBytes([jsonToArray({ ...facts, paths }), ...paths.map((path) => frozen[path]!)]);
+/**
+ * The bytes of the setup, for the object store: what workers are told once, and the frozen weights under an adapter.
+ */
+export function setupToBytes({ adapter, ...setup }: WireSetup): Uint8Array {
+  const frozen = Object.entries(adapter?.frozen ?? {});
+  const paths = frozen.map(([path]) => path);
+  const settings = adapter ? { adapter: adapter.settings } : {};
+  const facts = jsonToArray({ protocol: PROTOCOL, library: LIBRARY, setup, ...settings, paths });
+  return arraysToBytes([facts, ...frozen.map(([, weight]) => weight)]);
 }
-
-/** @throws if the bytes are not what `setupBytes` makes, or are of another version */
-export function setupParts(bytes: Uint8Array): { readonly fields: Fields; readonly frozen: FrozenWeights } {
-  const [facts, ...weights] = arraysFromBytes("setup", bytes);
-  const fields = new Fields("setup", jsonFromArray("setup", facts));
-  checkVersions("the learner", fields);
-  const paths = fields.list("paths", weights.length).map(String);
-  check(paths.length === weights.length, () => `setup: ${paths.length} paths for ${weights.length} arrays`);
-  return { fields, frozen: Object.fromEntries(paths.map((path, i) => [path, frozenFrom(weights[i]!, i + 1)])) };
-}
-
-const frozenFrom = (x: Sent, i: number): FrozenWeight => ("words" in x ? x : floats("setup", x, i));
-
-/** The bytes of the setup, for the object store: what workers are told once. */
-export const setupToBytes = ({ adapter, ...setup }: WireSetup): Uint8Array =>
-  setupBytes(
-    { protocol: PROTOCOL, library: LIBRARY, setup, ...(adapter ? { adapter: adapter.settings } : {}) },
-    adapter?.frozen ?? {},
-  );
 
 /**
  * @param most the largest number of bytes of weights; a larger model is refused before anything is made for it
@@ -216,12 +202,28 @@ export const setupToBytes = ({ adapter, ...setup }: WireSetup): Uint8Array =>
  *   adapter are checked by those who read them
  */
 export function setupFromBytes(bytes: Uint8Array, most: number): WireSetup {
-  const { fields, frozen } = setupParts(bytes);
+  const [facts, ...weights] = arraysFromBytes("setup", bytes);
+  const fields = new Fields("setup", jsonFromArray("setup", facts));
+  checkVersions("the learner", fields);
+  const paths = fields.list("paths", weights.length).map(String);
+  check(paths.length === weights.length, () => `setup: ${paths.length} paths for ${weights.length} arrays`);
+  const frozen = Object.fromEntries(paths.map((path, i) => [path, frozenFrom(weights[i]!, i + 1)]));
   const setup = new Fields("setup", fields.any("setup"));
   const adapter = fields.any("adapter") === undefined ? undefined : fields.object("adapter");
+  const kind = setup.choice("kind", ["setup"]);
+  const config = setup.object("config") as WireSetup["config"];
+  validateConfig(config);
+  const size = 4 * estimateParameters(config);
+  // Frozen weights came with these bytes.
+  check(adapter !== undefined || size <= most, () => `setup: a model of ${size} bytes, at most ${most} are taken`);
+  const device = new Fields("setup: device", setup.object("device"));
   const wire: Omit<WireSetup, "adapter"> = {
-    kind: setup.choice("kind", ["setup"]),
-    ...modelFrom("setup", setup, adapter === undefined ? most : Infinity), // frozen weights came with these bytes
+    kind,
+    config,
+    device: {
+      kind: device.choice("kind", ["reference", "wasm", "webgpu"]),
+      precision: device.choice("precision", ["f32", "f64"]),
+    },
     tokenizer: setup.object("tokenizer"),
     template: setup.object("template"),
     rollout: setup.object("rollout"),
@@ -232,21 +234,4 @@ export function setupFromBytes(bytes: Uint8Array, most: number): WireSetup {
     : { ...wire, adapter: { settings: adapter as Readonly<Record<string, unknown>>, frozen } };
 }
 
-/**
- * The configuration of a model and the device for it.
- * @throws if it is no configuration, or its weights, in floats of four bytes, have more than `most`
- */
-export function modelFrom(where: string, fields: Fields, most: number): Pick<WireSetup, "config" | "device"> {
-  const config = fields.object("config") as WireSetup["config"];
-  validateConfig(config);
-  const bytes = 4 * estimateParameters(config);
-  check(bytes <= most, () => `${where}: a model of ${bytes} bytes, at most ${most} are taken`);
-  const device = new Fields(`${where}: device`, fields.object("device"));
-  return {
-    config,
-    device: {
-      kind: device.choice("kind", ["reference", "wasm", "webgpu"]),
-      precision: device.choice("precision", ["f32", "f64"]),
-    },
-  };
-}
+const frozenFrom = (x: Sent, i: number): FrozenWeight => ("words" in x ? x : floats("setup", x, i));

@@ -3,8 +3,7 @@ import type { ConsumerConfig, JetStreamClient, JetStreamManager } from "@nats-io
 import type { KV } from "@nats-io/kv";
 import type { ObjectStore } from "@nats-io/obj";
 import { fail } from "../engine/errors.ts";
-import type { Link } from "./connection.ts";
-import { reasonOf } from "./connection.ts";
+import { type Link, reasonOf, sha256 } from "./connection.ts";
 import { type Names, namesOf } from "./protocol.ts";
 
 const SECOND = 1e9; // JetStream counts nanoseconds
@@ -128,11 +127,7 @@ export async function openQueue(link: Link): Promise<Queue | undefined> {
 export async function objectOf(
   store: ObjectStore,
   name: string,
-  {
-    most,
-    sha256,
-    hashOf,
-  }: { readonly most: number; readonly sha256: string; readonly hashOf: (x: Uint8Array) => string },
+  { most, hash: expected }: { readonly most: number; readonly hash: string },
 ): Promise<Uint8Array> {
   const info = await store.info(name);
   if (info === null || info.deleted) return fail(`nats: there is no object ${name}`);
@@ -144,8 +139,8 @@ export async function objectOf(
     return fail(`nats: object ${name}: ${reasonOf(error)}`);
   }
   if (bytes === null) return fail(`nats: there is no object ${name}`);
-  const hash = hashOf(bytes);
-  return hash === sha256 ? bytes : fail(`nats: object ${name} has the SHA-256 ${hash}, expected ${sha256}`);
+  const hash = sha256(bytes);
+  return hash === expected ? bytes : fail(`nats: object ${name} has the SHA-256 ${hash}, expected ${expected}`);
 }
 
 /**

@@ -1,10 +1,9 @@
-/** A worker anywhere, which plays (`serveNats`) or learns (`serveLearner`), with its options. */
+/** A worker anywhere: `serveNats` and its options. */
 import { hostname } from "node:os";
 import process from "node:process";
 import { inCode, number, options, type OptionsOf, text } from "../engine/optionTable.ts";
 import type { ServeOptions } from "../rl/async/serve.ts";
 import { CONNECTION, connectTo } from "./connection.ts";
-import { Follower, type Followed, type LossOf } from "./follower.ts";
 import { type Served, Worker } from "./worker.ts";
 
 const WORKER = options("serveNats", {
@@ -45,46 +44,6 @@ export async function serveNats(given: ServeNatsOptions): Promise<Served> {
   signal?.addEventListener("abort", stop, { once: true });
   try {
     return await worker.run();
-  } finally {
-    signal?.removeEventListener("abort", stop);
-  }
-}
-
-const FOLLOWER = options("serveLearner", {
-  ...CONNECTION.fields,
-  largest: WORKER.fields.largest,
-  name: WORKER.fields.name,
-  threads: number(undefined, "threads of the executor; by default as many as it takes", { integer: true, min: 1 }),
-  signal: WORKER.fields.signal,
-});
-
-/** Options of `serveLearner`: the server, and the objective of the run. */
-export interface ServeLearnerOptions extends OptionsOf<typeof FOLLOWER> {
-  /** The objective of the run, or a function that makes it from the `settings` of `natsLearners`. */
-  readonly objective: LossOf;
-  /** Is called with a line about each event. */
-  readonly note?: (line: string) => void;
-}
-
-/**
- * Computes gradients for a learner (`natsLearners`) until the signal is aborted, and makes the same steps. It waits for
- * a learner, and goes on with the next run when one ends.
- * @throws if there is no server, if it refuses, or if it stays away for longer than `patience` seconds
- *
- * @example
- * await serveLearner({ server: "nats://127.0.0.1:4222", objective: { policyLoss: ppoClip(), world: echo() } });
- */
-export async function serveLearner({ note = () => {}, objective, ...rest }: ServeLearnerOptions): Promise<Followed> {
-  const settled = FOLLOWER.read(rest);
-  const { signal } = rest;
-  const name = settled.name ?? `${hostname()}-${process.pid}`;
-  const link = await connectTo(settled, `worldgrad learner ${name}`, note);
-  const follower = new Follower(link, { ...settled, name }, objective, note);
-  const stop = (): void => follower.stop();
-  if (signal?.aborted) stop();
-  signal?.addEventListener("abort", stop, { once: true });
-  try {
-    return await follower.run();
   } finally {
     signal?.removeEventListener("abort", stop);
   }

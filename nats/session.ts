@@ -1,7 +1,7 @@
 /** The device, the model and the rollout server that a worker keeps while the learner's setup stays the same. */
 import type { FromWorker, Job } from "../rl/async/messages.ts";
 import { type Opened, openServer, type ServeOptions } from "../rl/async/serve.ts";
-import { type Link, sha256 } from "./connection.ts";
+import type { Link } from "./connection.ts";
 import { type PolicyEntry, setupFromBytes, weightsFromBytes } from "./protocol.ts";
 import { objectOf, type Queue } from "./queue.ts";
 
@@ -44,7 +44,7 @@ export class Session {
     reply: (message: FromWorker) => void,
   ): Promise<Session> {
     const { link, queue, largest, isOver } = source;
-    const how = { most: largest, sha256: entry.configuration, hashOf: sha256 };
+    const how = { most: largest, hash: entry.configuration };
     const bytes = await link.insist("the setup", () => objectOf(queue.weights, entry.setup, how), isOver);
     // Its hash is that of the policy's entry, so whoever may write policies has written it.
     const setup = setupFromBytes(bytes, largest);
@@ -61,8 +61,7 @@ export class Session {
   async install({ version, object, sha256: hash }: Pick<PolicyEntry, "version" | "object" | "sha256">): Promise<void> {
     if (this.#object === object) return;
     const { link, queue, largest, isOver } = this.#source;
-    const how = { most: largest, sha256: hash, hashOf: sha256 };
-    const read = (): Promise<Uint8Array> => objectOf(queue.weights, object, how);
+    const read = (): Promise<Uint8Array> => objectOf(queue.weights, object, { most: largest, hash });
     const policy = weightsFromBytes(version, await link.insist(`weights of version ${version}`, read, isOver));
     if (this.#isClosed || this.#object === object) return;
     this.#object = object;

@@ -24,7 +24,7 @@ export { headValues, initValueHead, type ValueHead } from "./valueHead.ts";
 
 // Training
 export { accumulateGrads, AdamW, globalNorm } from "./optimizer.ts";
-export type { AdamWOptions, AdamWSettings, AdamWState } from "./optimizer.ts";
+export type { AdamWOptions, AdamWState } from "./optimizer.ts";
 export { type Schedule, schedule, type ScheduleOptions } from "./optimizer.ts";
 
 // Adapters

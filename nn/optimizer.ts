@@ -100,11 +100,6 @@ export interface AdamWState<T extends Tree> {
   readonly v: T;
 }
 
-/** The settings of an `AdamW`, with the paths of the parameters that decay in the place of a function. */
-export interface AdamWSettings extends Required<Omit<AdamWOptions, "lr" | "decays">> {
-  readonly decaying: readonly string[];
-}
-
 /**
  * What one kernel updates: parameters with one weight decay, by their number in the tree, and their memory. A single
  * parameter is a block as it is, without a copy.
@@ -228,14 +223,6 @@ export class AdamW<T extends Tree> {
   /** The moments are the live tensors; read them before the next step. */
   get state(): AdamWState<T> {
     return { step: this.#step, m: this.#m, v: this.#v };
-  }
-
-  /** What `step` goes by, as plain data: an optimiser that is made of it elsewhere makes the same steps. */
-  get settings(): AdamWSettings {
-    const { betas, eps, weightDecay, clipNorm } = this.#options;
-    const paths = treeEntries(this.#params).map(([path]) => path);
-    const decaying = this.#blocks.flatMap(({ members, decay }) => (decay > 0 ? members.map((i) => paths[i]!) : []));
-    return { betas, eps, weightDecay, clipNorm, decaying };
   }
 
   /** Continues from a step count; the caller has written the moments into `state.m` and `state.v`. */

@@ -65,9 +65,6 @@ any other flag about a method, one agent is trained.
   --workers N         plays in N threads                    (default: plays and learns in turn, in one thread)
   --workers nats://HOST:PORT
                       plays on other machines, through a NATS server: npm run worker -- --server nats://HOST:PORT
-  --learners nats://HOST:PORT
-                      other learners compute gradients; the run stays the same to the last bit:
-                      npm run worker -- --learn --server nats://HOST:PORT
   --max-staleness N   lets workers play ahead: a step learns from episodes that are at most N steps old
                                                             (default 0: the same run as without workers)
   --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01;

@@ -26,16 +26,7 @@ export interface ExperimentWords {
 }
 
 /** Flags that are about files, threads and terminals, which a page does not have. */
-const NOT_HERE: readonly string[] = [
-  "grpo-config",
-  "name",
-  "from",
-  "checkpoint",
-  "resume",
-  "workers",
-  "max-staleness",
-  "learners",
-];
+const NOT_HERE: readonly string[] = ["grpo-config", "name", "from", "checkpoint", "resume", "workers", "max-staleness"];
 /** Flags about one agent, which stand in its brackets. The number of steps may be said for all. */
 const OF_ONE: readonly string[] = ["method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
 /** The flags that all agents share, `set` and `arms` included. */

@@ -16,7 +16,7 @@ import type { Preset } from "../../job/preset.ts";
 import { presetFor } from "../../job/presets.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
 import { parseStart } from "../../node/commandLine.ts";
-import { CONNECTION, connectTo, sha256 } from "../../nats/connection.ts";
+import { CONNECTION, connectTo } from "../../nats/connection.ts";
 import { episodeFromBytes } from "../../nats/episodes.ts";
 import { natsWorkers } from "../../nats/index.ts";
 import { Policies } from "../../nats/policies.ts";
@@ -132,7 +132,7 @@ async function measureRun(how: RunHow, count: number, wait: number): Promise<Mea
     const async = { workers: 1, maxStaleness: staleness };
     const settings = { ...preset, rl: { ...preset.rl, steps: fill + steps }, async };
     const playAhead = { startWorkers: () => workers, train: trainRlAsync };
-    const experiment = await Experiment.of(settings, { playAhead });
+    const experiment = await Experiment.of(settings, playAhead);
     const { template, policy } = start;
     const model = experiment.newModel(template.tokenizer, device);
     installPolicy(model, policy);
@@ -208,7 +208,7 @@ async function measureTransfers(url: string, sizes: readonly number[]): Promise<
       await policies.publish(link, queue, { version, weights }, learner);
       const middle = performance.now();
       const { object, sha256: hash } = policies.find(version);
-      const read = await objectOf(queue.weights, object, { most: 2 ** 32, sha256: hash, hashOf: sha256 });
+      const read = await objectOf(queue.weights, object, { most: 2 ** 32, hash });
       weightsFromBytes(version, read);
       const end = performance.now();
       await queue.weights.delete(object);

@@ -1,6 +1,6 @@
 /**
- * The weights under an adapter as plain data. Workers and other learners that have a memory of their own are sent them
- * once, packed as they are on the learner's device; what is trained comes with every policy (messages.ts).
+ * The weights under an adapter as plain data. Workers that have a memory of their own are sent them once, packed as
+ * they are on the learner's device; what is trained comes with every policy (messages.ts).
  */
 import { check, fail } from "../../engine/errors.ts";
 import { type Device, type Shape, tensor, type Tensor, treeEntries } from "../../engine/index.ts";

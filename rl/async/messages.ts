@@ -64,7 +64,7 @@ export async function policyOf(model: Model, version: number): Promise<Policy> {
 }
 
 /** The tensors of a tree, copied to the host. @throws if one holds integers */
-export async function readWeights(tree: Tree): Promise<(Float32Array | Float64Array)[]> {
+async function readWeights(tree: Tree): Promise<(Float32Array | Float64Array)[]> {
   const read = await Promise.all(treeLeaves(tree).map((x) => x.read()));
   return read.map((x) => (x instanceof Int32Array ? fail("policy: expected floats, got integers") : x));
 }

@@ -7,7 +7,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
-import { checkKeys, checkMethods } from "../../engine/options.ts";
+import { checkKeys } from "../../engine/options.ts";
 import { type Model, trainableOf } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { withColumns } from "../methods/columns.ts";
@@ -31,7 +31,6 @@ import { checkGradEvery } from "./gradients.ts";
 import { headTraining } from "./loss.ts";
 import { lossIn, type StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
-import { checkHead } from "./valuePretraining.ts";
 import { checkEnv, checkHeads, checkModel, checkTrainer } from "./trainerChecks.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
@@ -101,7 +100,6 @@ const RL_KEYS = [
   "reference",
   "heads",
   "offPolicy",
-  "learners",
   "gradEvery",
   "gradWorld",
   "gradShares",
@@ -250,7 +248,6 @@ export function checkRl(options: RlOptions): void {
   checkEnv("trainRl", options.env);
   if (options.reference !== undefined) checkModel("trainRl", "reference", options.reference);
   if (options.heads !== undefined) checkHeads("trainRl", options.heads);
-  if (options.learners !== undefined) checkMethods("trainRl", "learners", options.learners, "Learners", ["pass"]);
   const { objective, iterations = 1, reference = trainableOf(options.model).base, heads = {} } = options;
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
@@ -264,7 +261,6 @@ export function checkRl(options: RlOptions): void {
   );
   checkCount("trainRl", "iterations", iterations);
   checkOffPolicy(objective, options);
-  checkHead(objective, options.learners !== undefined);
   checkGradEvery(options);
   checkPlay(options);
   checkGroupSize(objective.advantage, options.groupSize);

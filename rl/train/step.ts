@@ -30,7 +30,6 @@ import { advantagesOf } from "./advantages.ts";
 import { checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
 import { gradientMetrics, type GradientOptions } from "./gradients.ts";
-import type { Learners } from "./learners.ts";
 import { type Heads, headsFor, headTraining, lossOf, type LossParts, type Trained } from "./loss.ts";
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
@@ -81,8 +80,6 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
    * V-trace, or a loss with a ratio; that ratio then divides by what the sampler recorded, in the first pass too.
    */
   readonly offPolicy?: boolean;
-  /** Other learners, which compute gradients of some micro-batches: the same run, bit for bit (docs/scale.md). */
-  readonly learners?: Learners;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
@@ -98,7 +95,6 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     optimizer,
     reference = trainableOf(model).base,
     heads,
-    learners,
     dynamicSampling,
     iterations = 1,
     offPolicy = false,
@@ -147,7 +143,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain({ ...options, objective }, rows, step);
     const dropout = options.rng.split(step).split("dropout").split(pass);
-    const passOptions = { ...packing, lr: learningRate, ratios, dropout, heads, learners, isHeadOnly };
+    const passOptions = { ...packing, lr: learningRate, ratios, dropout, heads, isHeadOnly };
     passes.push(await optimizerStep(model, optimizer, current, objective, passOptions));
   }
 
@@ -167,8 +163,6 @@ export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly ratios?: Ratios;
   /** Those of the objective's terms are trained with the policy, each at `lr` times its own `rate`. */
   readonly heads?: Heads<TrainedHead> | undefined;
-  /** Other learners, which compute gradients of some micro-batches. */
-  readonly learners?: Learners | undefined;
   /** Whether the heads are all that is trained. Default false. */
   readonly isHeadOnly?: boolean;
 }
@@ -181,7 +175,7 @@ export async function optimizerStep(
   objective: LossParts,
   options: OptimizerStepOptions,
 ): Promise<PassResult> {
-  const { lr, ratios = "exact", heads = {}, dropout, learners, isHeadOnly = false } = options;
+  const { lr, ratios = "exact", heads = {}, dropout, isHeadOnly = false } = options;
   const { params } = trainableOf(model);
   checkOptimizer(optimizer, params);
   const own = untrainedHeads(headsFor(objective, heads));
@@ -189,13 +183,6 @@ export async function optimizerStep(
   const loss = (tree: Trained, batch: MicroBatch, n: number) =>
     lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
   const optimizers = { optimizer, heads };
-  if (learners) {
-    // They compute some of the gradients; the sum and the update are the same as below.
-    const how = { lr, ratios, dropout: dropout?.state, ...passingOf(options) };
-    const batches = [...pack(rows, options)];
-    const { parts, norm } = await learners.pass({ model, objective, trained, optimizers, batches, loss, how });
-    return readPass(rows, parts, norm);
-  }
   const training = headTraining(objective);
   const { parts, norm } = scope(() => {
     const { gradient, parts } = gradientOf(trained, pack(rows, options), loss);

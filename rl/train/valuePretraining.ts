@@ -6,7 +6,6 @@
  * VAPO's critic is a model of its own; here it is a head on the policy's transformer, and only that head learns in
  * these steps.
  */
-import { check } from "../../engine/errors.ts";
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { toColumns } from "../methods/advantages/estimator.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
@@ -35,13 +34,4 @@ export function monteCarloReturns(trajectories: readonly Trajectory[]): PerToken
     return sums;
   };
   return toColumns(trajectories, rollouts, ofRollout, NaN);
-}
-
-/** @throws if other learners would have to know of the head's own rate or of steps without a policy */
-export function checkHead({ critic }: Objective, hasLearners: boolean): void {
-  const { pretrain, rate } = CRITIC.read(critic);
-  check(
-    !hasLearners || (pretrain === 0 && rate === 1),
-    () => "trainRl: critic.pretrain and critic.rate are for one learner; leave the other learners out",
-  );
 }

@@ -1,9 +1,9 @@
 /**
- * Everything with everything: environments, methods and their parts, rewards, data options, workers, learners,
- * adapters, warm starts and self-play, each two of them. First what is refused: in one line that names both, before
- * anything begins, and by a rule of the list below, so that a new refusal fails here. Then runs in which each other
- * pair occurs: the main job on a tiny model, three steps from the warm start of the world, every number finite; and
- * from the second step's checkpoint on the run ends with the same numbers and the same weights.
+ * Everything with everything: environments, methods and their parts, rewards, data options, workers, adapters, warm
+ * starts and self-play, each two of them. First what is refused: in one line that names both, before anything begins,
+ * and by a rule of the list below, so that a new refusal fails here. Then runs in which each other pair occurs: the
+ * main job on a tiny model, three steps from the warm start of the world, every number finite; and from the second
+ * step's checkpoint on the run ends with the same numbers and the same weights.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -16,7 +16,6 @@ import { isYardstick } from "../../job/yardsticks.ts";
 import { localWorkers } from "../../rl/async/workers.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import { FACTORS, nameOf, names, PLAIN, refusalOf, seen, settingsOf, verdictOf } from "../support/combinations.ts";
-import { learnerGroup } from "../support/learnerGroup.ts";
 import { coveringRows, type Pair, pairsOf, type Row } from "../support/pairwise.ts";
 import { QUIET } from "../support/tinyRun.ts";
 
@@ -24,7 +23,6 @@ import { QUIET } from "../support/tinyRun.ts";
 const RULES: Readonly<Record<string, RegExp>> = {
   "a yardstick is no RL": /which --method (sft|expert|random) is not$|of --method (sft|expert|random)(,|;)/,
   "a yardstick takes no add-on": /^--method (sft|expert|random)\+\w+: .* is no RL and takes no add-ons/,
-  "a yardstick has no other learners": /^--learners: .* the method (sft|expert|random) has none$/,
   "sft imitates all actions, and labels take some": /^--set sft\.labelled takes .* --method sft imitates them all/,
   "a critic and an advantage without": /^--method \w+ has a critic, which --advantage \S+ does not read/,
   "no reward and no world": /^--advantage none learns from no reward, and the method has no world model/,
@@ -34,7 +32,6 @@ const RULES: Readonly<Record<string, RegExp>> = {
   "two corrections": /the advantage "vtrace" and the correction \w+ both correct/,
   "a penalty in a reward that is not read": /^kl: the advantage "(gdpo|rft|none)" does not look at the return/,
   "answers as actions, and who reads actions": /trainObservations trains answers as if they were actions/,
-  "a critic with a rate of its own and other learners": /^--(method|advantage) \S+ and --learners: critic\.pretrain/,
   "predictions and a critic": /^--(method|advantage) \S+ and --predict: .* a critic's values know nothing of/,
   "predictions and a greedy rollout": /^--(method|advantage) \S+ and --predict: predictions have no greedy rollout/,
   "a reward of programs elsewhere": /^--reward (coderl|ppocoder|swerl|toolrl) is for the environments/,
@@ -158,16 +155,13 @@ const weightsOf = ({ files }: Checkpoint): Record<string, string> =>
   );
 
 async function play(store: MemoryStore, preset: Preset): Promise<[unknown[], Record<string, string>]> {
-  const others = preset.learners === undefined ? undefined : learnerGroup(device, 2);
   const run = new Run(store, preset, device, QUIET, new AbortController().signal, {
     playAhead: { startWorkers: localWorkers, train: trainRlAsync },
-    ...(others ? { learners: others } : {}),
   });
   try {
     expect(await run.run(true)).not.toBeNull();
   } finally {
     run.dispose();
-    for (const replica of others?.replicas ?? []) replica.dispose();
   }
   return [untimed(store.metrics), weightsOf(store.loadLatestCheckpoint()!)];
 }

@@ -15,10 +15,6 @@ it.each([
   [["--method", "gpg", "--workers", "1", "--max-staleness", "1"], "--method gpg and --max-staleness: reinforce has no"],
   [["--method", "ppo", "--predict", "2"], "--method ppo and --predict: predictions are compared in groups"],
   [["--advantage", "remax", "--predict", "2"], "--advantage remax and --predict: predictions have no greedy rollout"],
-  [
-    ["--method", "vapo_full", "--learners", "nats://a:1"],
-    "--method vapo and --learners: critic.pretrain and critic.rate",
-  ],
   [["--method", "expert+echo"], "--method expert+echo: expert is no RL and takes no add-ons; leave the others out"],
   [["--method", "sft+paw"], "--method sft+paw: sft is no RL and takes no add-ons; leave the others out"],
   [

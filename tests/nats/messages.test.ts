@@ -2,17 +2,16 @@
 import { describe, expect, it } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";
 import { Rng } from "../../engine/random.ts";
+import { arraysToBytes, jsonToArray } from "../../nats/arrays.ts";
 import { addressOf, publicAddress, sha256 } from "../../nats/connection.ts";
 import { checkEpisode, episodeFromBytes, type EpisodeMessage, episodeToBytes } from "../../nats/episodes.ts";
 import { fromJson, toJson } from "../../nats/json.ts";
 import { Ledger } from "../../nats/ledger.ts";
-import { setupFromBytes as learnerSetupFromBytes } from "../../nats/passes.ts";
 import {
   LIBRARY,
   policyFromJson,
   policyToJson,
   PROTOCOL,
-  setupBytes,
   setupFromBytes,
   setupToBytes,
   type Ticket,
@@ -119,21 +118,16 @@ describe("a setup", () => {
   const config = modelConfig({ vocabSize: 17, hiddenSize: 16, layers: 2, heads: 2 });
   const device = { kind: "reference", precision: "f64" } as const;
   const setup = { kind: "setup", config, device, tokenizer: {}, template: {}, rollout: {}, rows: 2 } as const;
-  const optimizer = { weightDecay: 0 };
-  const plan = { config, device, optimizer };
   const most = 1e6;
   /** Bytes of a setup with these parts, whatever they are. */
-  const bytes = (facts: object): Uint8Array => setupBytes({ protocol: PROTOCOL, library: LIBRARY, ...facts }, {});
+  const bytes = (facts: object): Uint8Array =>
+    arraysToBytes([jsonToArray({ protocol: PROTOCOL, library: LIBRARY, paths: [], ...facts })]);
   const worker = (change: object, adapter?: unknown): unknown =>
     setupFromBytes(bytes({ setup: { ...setup, ...change }, ...(adapter === undefined ? {} : { adapter }) }), most);
-  const learner = (change: object): unknown =>
-    learnerSetupFromBytes(bytes({ plan: { ...plan, ...change }, loss: {}, settings: 1 }), most);
 
   it("comes back as it was", () => {
     expect(setupFromBytes(setupToBytes(setup), most)).toEqual(setup);
     expect(worker({}, { r: 2 })).toEqual({ ...setup, adapter: { settings: { r: 2 }, frozen: {} } });
-    expect(learner({})).toEqual({ plan, loss: {}, settings: 1, frozen: {} });
-    expect(learner({ critic: optimizer })).toMatchObject({ plan: { critic: optimizer } });
   });
 
   const large = { ...config, layers: 16_384 };
@@ -154,12 +148,6 @@ describe("a setup", () => {
     ["setup: rollout must be an object, got []", () => worker({ rollout: [] })],
     ["setup: rows must be an integer in [1", () => worker({ rows: 0 })],
     ["setup: adapter must be an object, got 7", () => worker({}, 7)],
-    ["setup: plan must be an object, got nothing", () => learnerSetupFromBytes(bytes({}), most)],
-    ["config: layers is 1000000000", () => learner({ config: { ...config, layers: 1e9 } })],
-    ["plan: a model of", () => learner({ config: large })],
-    ["plan: optimizer must be an object, got nothing", () => learner({ optimizer: undefined })],
-    ["plan: critic must be an object, got 1", () => learner({ critic: 1 })],
-    ["plan: device must be an object, got nothing", () => learner({ device: undefined })],
   ])("is refused before anything is made: %s", (why, read) => {
     expect(read).toThrow(WorldgradError);
     expect(read).toThrow(why);

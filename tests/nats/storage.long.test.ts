@@ -1,6 +1,6 @@
 /**
- * A packed checkpoint (`--storage`) whose episodes are played and whose gradients are computed by other processes
- * behind a real server: the programs as a whole. The library alone: run.long.test.ts and learners.long.test.ts.
+ * A packed checkpoint (`--storage`) whose episodes another process behind a real server plays: the programs as a whole.
+ * The library alone: run.long.test.ts.
  */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -57,14 +57,13 @@ async function ended({ child, seen }: Job): Promise<string> {
 }
 
 describe.each(["bf16", "q8"] as const)("--storage %s", (storage) => {
-  it("with --workers and --learners is the run of one process, bit for bit, also when resumed", async () => {
+  it("with --workers is the run of one process, bit for bit, also when resumed", async () => {
     const plain = train(storage, `${storage}-alone`);
     expect(await plain.done, plain.seen()).toBe(0);
 
-    const [players, learners] = ["players", "learners"].map((queue) => `${server.url}/${storage}-${queue}`);
-    const player = start("cli/worker.ts", "--server", players!);
-    const learner = start("cli/worker.ts", "--learn", "--server", learners!);
-    const first = train(storage, `${storage}-shared`, "--workers", players!, "--learners", learners!);
+    const players = `${server.url}/${storage}`;
+    const player = start("cli/worker.ts", "--server", players);
+    const first = train(storage, `${storage}-shared`, "--workers", players);
     await until(first, "grad norm");
     process.kill(-first.child.pid!, "SIGKILL");
     await first.done;
@@ -75,9 +74,8 @@ describe.each(["bf16", "q8"] as const)("--storage %s", (storage) => {
     const [shared, alone] = ["shared", "alone"].map((name) => lastCheckpoint(join(folder, `runs/${storage}-${name}`)));
     for (const file of ["adapter_model.safetensors", "optimizer.safetensors"])
       expect(shared![file]!.equals(alone![file]!), file).toBe(true);
-    // The others took part: nothing was done here in their place.
+    // The worker took part: nothing was done here in its place.
     expect(await ended(player)).toMatch(/played [1-9]\d* episodes/);
-    expect(await ended(learner)).toMatch(/computed [1-9]\d* micro-batches, made [1-9]\d* steps/);
   });
 });
 

@@ -45,7 +45,6 @@ const ROOMS: Record<string, readonly string[]> = {
   "rl/train": ["rl/episode", "rl/methods", "rl/play", "rl/tasks"],
   "rl/evaluate.ts": ["rl/episode", "rl/methods", "rl/play", "rl/train"],
   "rl/async": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
-  "rl/learners": ["rl/async", "rl/train"],
   "rl/worker": ["rl/episode", "rl/play", "rl/rewards", "rl/train"],
   "rl/selfplay": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
   "rl/preferences": ["rl/episode", "rl/methods", "rl/rewards", "rl/play", "rl/train"],

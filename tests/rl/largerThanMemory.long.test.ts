@@ -1,6 +1,6 @@
 /**
- * An adapter on a packed model that is larger than the WebAssembly memory, trained with threads that play and with
- * other learners, all of them in memories as small: the run of one process that has room, bit for bit.
+ * An adapter on a packed model that is larger than the WebAssembly memory, trained with threads that play, all of them
+ * in memories as small: the run of one process that has room, bit for bit.
  */
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -10,7 +10,6 @@ import { treeLeaves } from "../../engine/tree.ts";
 import type { LoraModel } from "../../nn/lora.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import { trainRl, type RlOptions } from "../../rl/train/loop.ts";
-import { learnerGroup } from "../support/learnerGroup.ts";
 import { programAt } from "../support/programs.ts";
 import { common } from "../support/rlAsync.ts";
 import { readAll } from "../support/rlExecutors.ts";
@@ -33,23 +32,20 @@ describe.each([
   ["bf16", 4],
   ["q8", 1],
 ] as const)("packed in %s", (format, least) => {
-  it("plays in threads and learns with others as one process with room", { timeout: 120_000 }, async () => {
+  it("plays in threads and learns as one process with room", { timeout: 120_000 }, async () => {
     const weights = await packedWeights(format);
     const roomy = await open();
     const one = adapterOn(weights, roomy);
     const sync = await reportsOf(trainRl(optionsOf(one)));
     expect(outside(roomy)).toBe(0);
 
-    const [tight, others] = [await open(SMALL_MEMORY), await open(SMALL_MEMORY)];
+    const tight = await open(SMALL_MEMORY);
     const other = adapterOn(weights, tight);
-    const group = learnerGroup(others, 2);
     const workers = threadWorkers(2, { module });
-    const reports = await reportsOf(trainRlAsync({ ...optionsOf(other), learners: group, workers, maxStaleness: 0 }));
+    const reports = await reportsOf(trainRlAsync({ ...optionsOf(other), workers, maxStaleness: 0 }));
     expect(outside(tight)).toBeGreaterThan(least);
-    expect(outside(others)).toBeGreaterThan(least);
-    expect(group.counts.theirs).toBeGreaterThan(0);
     expect(reports.map(common)).toEqual(sync.map((report) => report.metrics));
     expect(await adapterOf(other)).toEqual(await adapterOf(one));
-    for (const device of [roomy, tight, others]) device.dispose();
+    for (const device of [roomy, tight]) device.dispose();
   });
 });

@@ -51,7 +51,6 @@ const MISTAKES: readonly (readonly [string, Loose, string])[] = [
   ["no objective", { objective: undefined }, "objective: expected options { advantage, policyLoss,"],
   ["reference, a path", { reference: "runs/a" }, 'reference must be a model { config, params }, got "runs/a"'],
   ["critic, switched on", { critic: true }, "critic must be { head, optimizer }, got true"],
-  ["learners, a number", { learners: 2 }, "learners must be Learners, got 2"],
   ["exploration, a number", { exploration: 0.1 }, "exploration must be new Exploration({ epsilon }), got 0.1"],
   ["curriculum, a name", { curriculum: "failed" }, "curriculum must be a curriculum, such as new Learnability(…)"],
   ["replay, a number", { replay: 2 }, "replay must be new ReplayBuffer(), got 2"],

@@ -5,7 +5,7 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { rolloutsOf } from "../../rl/episode/stream.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
-import { checkHead, headObjective, monteCarloReturns } from "../../rl/train/valuePretraining.ts";
+import { headObjective, monteCarloReturns } from "../../rl/train/valuePretraining.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { fullRlOptions, paramsOf } from "../support/rlRuns.ts";
@@ -67,11 +67,5 @@ describe("value pre-training", () => {
     const other = made({ pretrain: 1 }, { steps: 1, lr: () => 0.02 });
     for (const options of [twice, other]) for await (const _ of trainRl(options));
     expect(await headOf(twice)).toEqual(await headOf(other));
-  });
-
-  it("is for one learner", () => {
-    const objective = objectiveOf({ method: "vapo", critic: { pretrain: 1 } });
-    expect(() => checkHead(objective, true)).toThrow("critic.pretrain and critic.rate are for one learner");
-    expect(() => checkHead(objective, false)).not.toThrow();
   });
 });

@@ -86,7 +86,6 @@ export const FACTORS: Factors = {
   loop: ["", set("rl.gradientCheckpointing=true"), set("rl.gradShares=true", "rl.gradEvery=1")],
   masks: ["", set("rl.maskTruncated=true"), set("rl.trainObservations=true"), set("rl.rewardFrom=1")],
   workers: ["", "--workers 1", "--workers 1 --max-staleness 1"],
-  learners: ["", "--learners nats://localhost:4222"],
   lora: ["", set("lora.r=2")],
   sft: [
     "",

@@ -19,7 +19,7 @@ export class Processes {
     mkdirSync(cache, { recursive: true });
     const folder = mkdtempSync(join(cache, "nats-"));
     await build({
-      entryPoints: ["tests/support/natsWorker.ts", "tests/support/natsLearner.ts", "tests/support/natsFollower.ts"],
+      entryPoints: ["tests/support/natsWorker.ts", "tests/support/natsLearner.ts"],
       outExtension: { ".js": ".mjs" },
       outdir: folder,
       bundle: true,
@@ -36,7 +36,7 @@ export class Processes {
     return this.#folder;
   }
 
-  start(program: "natsWorker" | "natsLearner" | "natsFollower", args: readonly string[]): ChildProcess {
+  start(program: "natsWorker" | "natsLearner", args: readonly string[]): ChildProcess {
     const child = spawn(process.execPath, [join(this.#folder, `${program}.mjs`), ...args], {
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -90,7 +90,6 @@ const OF_ONE = [
   "replay",
   "predict",
   "workers",
-  "learners",
   "maxStaleness",
 ] as const;
 
