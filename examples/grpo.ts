@@ -1,10 +1,10 @@
 /**
  * Multi-turn GRPO + ECHO with the library's tensors and transformer only: playing, advantages, weights, loss, update.
  * `trainRl` does this for any method and world; a test holds it to the same bits as this file (reference executor).
- * `npx tsx examples/grpo.ts` takes about ten seconds: reward 0.11 at step 10, 0.45 at 100 (λ · world loss 0.092 there).
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
- * (A program of your own imports from "worldgrad".)
+ * `npx tsx examples/grpo.ts [SEED]` trains with λ = 0 and 0.1, a minute in all. Seeds 0 to 9: the mean reward of the last
+ * 20 steps is 0.48 and 0.65, in eight seeds higher with ECHO, in one lower; up to step 100 the two are alike.
  */
 import { add, AdamW, Decoder, device, type Device, forward, fuse, initParams, type Model } from "../index.ts";
 import { modelConfig, mul, outputMatrix, pickHidden, Rng, scope, stopGradient, sum, tensor } from "../index.ts";
@@ -120,7 +120,6 @@ const clipped = fuse("clipped", (lp, old, advantage) => {
 });
 type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // λ included
 type Optimizer = AdamW<TransformerParams>;
-
 /** One optimiser step. The hidden state at t − 1 predicts token t; tokens with a weight are scored; t = 0 has none. */
 async function update(model: Model, optimizer: Optimizer, episodes: readonly Episode[], lr: number): Promise<Report> {
   const { config, params } = model;
@@ -135,11 +134,10 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
   const tokens = scored.filter((token) => token.policy > 0 || token.world > 0);
   const index = Int32Array.from(tokens, ({ at }) => at);
   const next = index.map((at) => ids[at + 1]!);
-  const column = (name: "policy" | "world" | "advantage"): Tensor =>
-    tensor(
-      Float64Array.from(tokens, (token) => token[name]),
-      { device: on, dtype: on.float },
-    );
+  const column = (name: "policy" | "world" | "advantage"): Tensor => {
+    const values = Float64Array.from(tokens, (token) => token[name]);
+    return tensor(values, { device: on, dtype: on.float });
+  };
   const lossOf = valueAndGrad((p: TransformerParams) => {
     const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] })); // row, time, channel
     const targets = tensor(next, { device: on }); // one per scored token; `index` says where its hidden state is
@@ -161,7 +159,6 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
 }
 
 type StepOptions = Readonly<Record<"groups" | "groupSize" | "lambda" | "lr", number>>;
-
 export async function step(model: Model, optimizer: Optimizer, rng: Rng, options: StepOptions): Promise<Report> {
   const { groups, groupSize, lambda, lr } = options;
   const streamOf = (what: string, n: number): Rng => rng.split(what).split(n); // `rng`: all randomness of the step
@@ -191,14 +188,12 @@ export async function warmStart(on: Device, seed: number): Promise<{ model: Mode
 }
 
 if (import.meta.url === new URL(`file://${process.argv[1]}`).href) {
-  const seed = Number(process.argv[2] ?? 0);
+  const [seed, size] = [Number(process.argv[2] ?? 0), { groups: 8, groupSize: 8, lr: 2e-3 }];
   for (const lambda of [0, 0.1]) {
     const { model, optimizer } = await warmStart(await device("wasm"), seed);
-    const rewards: number[] = [];
-    for (let n = 1; n <= 200; n++) {
-      const options = { groups: 8, groupSize: 8, lambda, lr: 2e-3 };
-      rewards.push((await step(model, optimizer, new Rng(seed + 1).split(n), options)).reward / 20);
-      const mean = rewards.slice(-20).reduce((a, b) => a + b, 0);
+    for (let n = 1, mean = 0; n <= 200; n++) {
+      const { reward } = await step(model, optimizer, new Rng(seed + 1).split(n), { ...size, lambda });
+      mean = (n % 20 === 1 ? 0 : mean) + reward / 20;
       if (n % 20 === 0) console.log(`λ = ${lambda}, steps ${n - 19} to ${n}: mean reward ${mean.toFixed(2)}`);
     }
   }
