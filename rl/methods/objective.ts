@@ -156,11 +156,11 @@ export const extraTermsOf = ({ world, terms = [] }: Pick<Objective, "world" | "t
 const isTerm = (world: WorldObjective): world is WorldTerm => world.tokenLoss !== undefined;
 type WorldTerm = WorldObjective & Required<Pick<WorldObjective, "tokenLoss">>;
 
-const worldTerm = ({ name, needs, weights, tokenLoss }: WorldTerm): LossTerm => ({
-  name,
-  ...(needs ? { needs } : {}),
-  weigh: ({ trajectories, step, statistics }) => ({ weight: weights(trajectories, step, statistics) }),
-  tokenLoss,
+const worldTerm = (world: WorldTerm): LossTerm => ({
+  name: world.name,
+  ...(world.needs ? { needs: world.needs } : {}),
+  weigh: ({ trajectories, step, statistics }) => ({ weight: world.weights(trajectories, step, statistics) }),
+  tokenLoss: (tokens) => world.tokenLoss(tokens),
 });
 
 /** β as it is now; 0 without a penalty. */

@@ -42,8 +42,8 @@ export interface TermTokens extends TokenColumns {
   readonly weighted: Tensor;
   /** What the term's head says at each token. @throws if the term has none */
   readonly predictions: Tensor;
-  /** A column that the term has made. */
-  column(name: string): Tensor;
+  /** A column that the term has made. @throws if it has made none of this name */
+  readonly column: (name: string) => Tensor;
 }
 
 /** How the head of a term learns. */

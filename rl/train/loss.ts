@@ -57,7 +57,11 @@ function termsOf(objective: LossParts): readonly Term[] {
       weight: ({ wWorld }) => wWorld,
       tokenLoss: ({ logProbs, weighted }) => crossEntropyLoss(logProbs, weighted),
     },
-    ...extraTermsOf(objective).map((term): Term => ({ ...term, weight: ({ weights }) => weights[term.name] })),
+    ...extraTermsOf(objective).map((term): Term => {
+      const { name, head } = term;
+      const own = { name, weight: ({ weights }: MicroBatch["columns"]) => weights[name] };
+      return { ...own, tokenLoss: (tokens) => term.tokenLoss(tokens), ...(head ? { head } : {}) };
+    }),
   ];
   if (kl && kl.in !== "reward") {
     const tokenLoss = ({ logProbs, oldLogProbs, refLogProbs, mask }: Tokens): Tensor => {

@@ -165,7 +165,7 @@ function worldWeights(
 
 /** What the further terms of an objective make of a step, row by row. */
 function termColumns(objective: Pick<Objective, "world" | "terms">, step: WeighedStep): TermColumnsByName[] {
-  const terms = extraTermsOf(objective).map(({ name, weigh }) => ({ name, ...weigh(step) }));
+  const terms = extraTermsOf(objective).map((term) => ({ name: term.name, ...term.weigh(step) }));
   return step.trajectories.map((_, i) => ({
     weights: Object.fromEntries(terms.map(({ name, weight }) => [name, weight[i]!])),
     more: Object.fromEntries(
