@@ -139,7 +139,7 @@ export class Experiment {
     return new AdamW(trainableOf(model).params, { betas, clipNorm, weightDecay });
   }
 
-  criticOptimizer(head: ValueHead): AdamW<ValueHead> {
+  headOptimizer(head: ValueHead): AdamW<ValueHead> {
     const { betas, clipNorm, weightDecay } = this.preset.rl;
     return new AdamW(head, { betas, clipNorm, weightDecay });
   }
@@ -197,9 +197,9 @@ export class Experiment {
     }
   }
 
-  /** The RL phase. `reference` and `critic` are there if the method needs them (trainingState.ts). */
+  /** The RL phase. `reference` and `heads` are there if the method needs them (trainingState.ts). */
   async *rl(
-    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic" | "warn"> & {
+    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "heads" | "warn"> & {
       readonly signal?: AbortSignal;
       readonly reader?: Reader | undefined;
     },

@@ -56,7 +56,7 @@ export interface MethodSettings extends Pick<
 }
 
 /** Parts of GRPO, its relatives and ECHO. */
-const AT_HAND: MethodParts = { advantages: GROUP, losses: CLIPPED, worlds: ECHO_WORLD, tokenWeights: {} };
+const AT_HAND: MethodParts = { advantages: GROUP, losses: CLIPPED, worlds: ECHO_WORLD, tokenWeights: {}, terms: {} };
 
 /**
  * The objective of these settings, with the code of its parts.

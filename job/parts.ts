@@ -15,7 +15,7 @@ import { PREFERENCE } from "../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
 import type { Entry } from "../rl/methods/names.ts";
 import { CRITIC } from "../rl/methods/objective.ts";
-import { TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
+import { TERMS, TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
 import { METHOD } from "../rl/methods/choice.ts";
 import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
 import { PROCESS_FORMS, STEP_LABELS } from "../rl/rewards/process.ts";
@@ -280,6 +280,7 @@ export const METHOD_PARTS: Readonly<Record<string, Fields>> = Object.fromEntries
     ...fieldsOf(ADVANTAGES),
     ...fieldsOf(WORLD),
     ...fieldsOf(TOKEN_WEIGHTS),
+    ...fieldsOf(TERMS),
   }).filter(isOfRewards),
 );
 

@@ -264,13 +264,13 @@ export class Run {
     // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
     if (due()) await this.#evaluate(episodes);
     const clock = stopwatch();
-    const { reference, critic, reader } = this.#trainingState ?? fail("reinforce: the warm start has not ended");
+    const { reference, heads, reader } = this.#trainingState ?? fail("reinforce: the warm start has not ended");
     const loop = this.#experiment.rl({
       model: this.#model,
       template: this.#template,
       optimizer: this.#optimizer,
       reference,
-      critic,
+      heads,
       reader,
       startStep: this.#state.done,
       signal: this.#signal,

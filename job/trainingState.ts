@@ -20,7 +20,8 @@ import {
   type SafeTensorInput,
   writeSafetensors,
 } from "../nn/index.ts";
-import type { Critic } from "../rl/train/update.ts";
+import { type Heads, headTraining } from "../rl/train/loss.ts";
+import type { TrainedHead } from "../rl/train/update.ts";
 import { disposeReader, type Reader } from "../rl/train/reader.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { statisticsOf } from "../rl/methods/objective.ts";
@@ -30,17 +31,19 @@ import type { Watch } from "./observer.ts";
 import { isTrained } from "./trainedRewards.ts";
 
 const REFERENCE = "reference.safetensors";
-const CRITIC = "critic.safetensors";
 const READER = "reader.safetensors";
 /** Of the names of a head's tensors in the file of its model. */
 const HEAD = "reader.";
+/** The file of a term's head. */
+const headFile = (term: string): string => `head-${term}.safetensors`;
 /** The file of a part with a memory (a `Memory` of the experiment). */
 const memoryFile = (name: string): string => `${name}.json`;
 
 /** The additional training state of a run. */
 export class TrainingState {
   readonly reference: Model | undefined;
-  readonly critic: Critic | undefined;
+  /** The heads of the objective's terms. */
+  readonly heads: Heads<TrainedHead>;
   /** Judges episodes, for rewards that a model gives. */
   readonly reader: Reader | undefined;
   /** A sentence about what was made at the start of RL. */
@@ -51,7 +54,7 @@ export class TrainingState {
   readonly #reader: Uint8Array | undefined;
 
   private constructor(experiment: Experiment, parts: Parts) {
-    this.critic = parts.critic;
+    this.heads = parts.heads;
     this.reference = parts.reference;
     this.reader = parts.reader?.reader;
     this.note = parts.reader?.note;
@@ -68,9 +71,9 @@ export class TrainingState {
     watch: Watch,
   ): Promise<TrainingState> {
     const objective = experiment.objective();
-    const critic = objective.critic ? newCritic(experiment, model) : undefined;
+    const heads = newHeads(experiment, model);
     const reader = hasReader(experiment) ? await newReader(experiment, model, template, watch) : undefined;
-    const own = { critic, reader };
+    const own = { heads, reader };
     if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, own);
     const { base } = model.trainable ?? {};
     if (base) return new TrainingState(experiment, { ...own, reference: base });
@@ -85,13 +88,13 @@ export class TrainingState {
   static ofFiles(experiment: Experiment, model: Model, files: Readonly<Record<string, Uint8Array>>): TrainingState {
     const objective = experiment.objective();
     const file = (name: string): Uint8Array => files[name] ?? fail(`checkpoint: ${name} is missing`);
-    const critic = objective.critic ? newCritic(experiment, model) : undefined;
-    if (critic) restoreCritic(critic, file(CRITIC));
+    const heads = newHeads(experiment, model);
+    for (const [term, head] of Object.entries(heads)) restoreHead(head, headFile(term), file(headFile(term)));
     for (const [name, memory] of Object.entries(experiment.memories())) {
       memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
     }
     const reader = hasReader(experiment) ? readerOfFile(model, file(READER)) : undefined;
-    const own = { critic, reader };
+    const own = { heads, reader };
     if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, own);
     const { base } = model.trainable ?? {};
     if (base) return new TrainingState(experiment, { ...own, reference: base });
@@ -104,7 +107,11 @@ export class TrainingState {
     return {
       ...(this.#frozen ? { [REFERENCE]: this.#frozen } : {}),
       ...(this.#reader ? { [READER]: this.#reader } : {}),
-      ...(this.critic ? { [CRITIC]: await criticToFile(this.critic) } : {}),
+      ...Object.fromEntries(
+        await Promise.all(
+          Object.entries(this.heads).map(async ([term, head]) => [headFile(term), await headToFile(head)] as const),
+        ),
+      ),
       ...Object.fromEntries(
         Object.entries(this.#memories).map(([name, memory]) => [memoryFile(name), JSON.stringify(memory.state())]),
       ),
@@ -112,8 +119,10 @@ export class TrainingState {
   }
 
   dispose(): void {
-    this.critic?.optimizer.dispose();
-    for (const x of this.critic ? treeLeaves(this.critic.head) : []) x.dispose();
+    for (const { head, optimizer } of Object.values(this.heads)) {
+      optimizer.dispose();
+      for (const x of treeLeaves(head)) x.dispose();
+    }
     if (this.reader) disposeReader(this.reader);
     // Without a file the reference is the model under an adapter, and not a copy.
     for (const x of this.reference && this.#frozen ? treeLeaves(this.reference.params) : []) x.dispose();
@@ -122,7 +131,7 @@ export class TrainingState {
 
 /** What a `TrainingState` is made of. */
 interface Parts {
-  readonly critic?: Critic | undefined;
+  readonly heads: Heads<TrainedHead>;
   readonly reference?: Model | undefined;
   readonly frozen?: Uint8Array | undefined;
   readonly reader?: SavedReader | undefined;
@@ -197,13 +206,16 @@ function modelOfWeights({ config, params }: Model, weights: ReturnType<typeof re
   return { config, params: modelFromTensors(configToHuggingFace(config), weights, device).params };
 }
 
-function newCritic(experiment: Experiment, model: Model): Critic {
-  const head = initValueHead(model.config, model.params.embedding.device);
-  return { head, optimizer: experiment.criticOptimizer(head) };
+function newHeads(experiment: Experiment, model: Model): Heads<TrainedHead> {
+  const made = Object.keys(headTraining(experiment.objective())).map((term) => {
+    const head = initValueHead(model.config, model.params.embedding.device);
+    return [term, { head, optimizer: experiment.headOptimizer(head) }] as const;
+  });
+  return Object.fromEntries(made);
 }
 
 /** The head and both moments, as `head.weight`, `m.weight` and so on, with the optimiser's step in the metadata. */
-async function criticToFile({ head, optimizer }: Critic): Promise<Uint8Array> {
+async function headToFile({ head, optimizer }: TrainedHead): Promise<Uint8Array> {
   const { step, m, v } = optimizer.state;
   const named: [string, SafeTensorInput][] = [];
   for (const [part, tree] of Object.entries({ head, m, v })) {
@@ -216,13 +228,13 @@ async function criticToFile({ head, optimizer }: Critic): Promise<Uint8Array> {
   return writeSafetensors(named, { step: String(step) });
 }
 
-function restoreCritic({ head, optimizer }: Critic, file: Uint8Array): void {
+function restoreHead({ head, optimizer }: TrainedHead, name: string, file: Uint8Array): void {
   const saved = readSafetensors(file);
   const { m, v } = optimizer.state;
   scope(() => {
     for (const [part, tree] of Object.entries({ head, m, v })) {
       for (const [path, x] of treeEntries(tree)) {
-        const { data, shape } = saved.get(`${part}.${path}`) ?? fail(`checkpoint: ${CRITIC} lacks "${part}.${path}"`);
+        const { data, shape } = saved.get(`${part}.${path}`) ?? fail(`checkpoint: ${name} lacks "${part}.${path}"`);
         check(
           sameShape(shape, x.shape),
           () => `checkpoint: "${part}.${path}" has shape ${showShape(shape)}, expected ${showShape(x.shape)}`,
@@ -230,6 +242,6 @@ function restoreCritic({ head, optimizer }: Critic, file: Uint8Array): void {
         assign(x, tensor(data as Float32Array | Float64Array, { device: x.device, shape, dtype: x.dtype }));
       }
     }
-  }, "restoreCritic");
+  }, "restoreHead");
   optimizer.resume(Number(readSafetensorsHeader(file).metadata.get("step")));
 }

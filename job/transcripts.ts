@@ -19,9 +19,9 @@ export async function describeEpisodes(
   step: number,
 ): Promise<Transcript[]> {
   const { logProbs, entropy } = await score(model, rows, { padId: template.padId, scored: () => true });
-  return rows.map(({ trajectory, advantages, wPolicy, wWorld, wClipped }, i) => {
+  return rows.map(({ trajectory, advantages, wPolicy, wWorld, weights }, i) => {
     const { stream, info } = trajectory;
-    const isClipped = wClipped.some((w) => w !== 0);
+    const clipped = weights["paw"];
     return {
       step,
       phase,
@@ -44,7 +44,7 @@ export async function describeEpisodes(
         advantage: advantages[t]!,
         wPolicy: wPolicy[t]!,
         wWorld: wWorld[t]!,
-        ...(isClipped ? { wClipped: wClipped[t]! } : {}),
+        ...(clipped ? { wClipped: clipped[t]! } : {}),
       })),
     };
   });

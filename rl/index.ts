@@ -44,6 +44,7 @@ export {
 export { type Entry, type Table } from "./methods/names.ts";
 export { type CriticOptions, type KlOptions, type Objective } from "./methods/objective.ts";
 export { type ColumnName, COLUMNS, type Columns, rowOf, type TokenRow, withColumns } from "./methods/columns.ts";
+export { type TermColumnsByName } from "./methods/columns.ts";
 export {
   isOfReference,
   type PerToken,
@@ -152,6 +153,11 @@ export {
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./methods/world/echo.ts";
 export { paw, type PawOptions } from "./methods/world/paw.ts";
 
+// Further terms of the loss
+export { type HeadTraining, type LossTerm, type TermColumns, type TermTokens } from "./methods/terms.ts";
+export { type WeighedStep } from "./methods/terms.ts";
+export { returnPrediction, type ReturnPredictionOptions } from "./methods/returnPrediction.ts";
+
 // Data: temperatures, exploration, refills, help, predictions, hindsight, curricula, replay, filtered rollouts
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
@@ -185,7 +191,8 @@ export { type EpisodeSource } from "./train/episodes.ts";
 export { type Ratios, score, type Scores } from "./train/score.ts";
 export { advantagesOf, type StepAdvantages } from "./train/advantages.ts";
 export { weigh } from "./train/weights.ts";
-export { type Critic } from "./train/update.ts";
+export { type Heads } from "./train/loss.ts";
+export { type TrainedHead } from "./train/update.ts";
 export {
   type PreferenceOptions,
   type RlOptions,

@@ -8,9 +8,10 @@ import { describeEpisodes } from "../job/transcripts.ts";
 import { isYardstick } from "../job/yardsticks.ts";
 import { logits, readText } from "../nn/index.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
-import { clipOf, CRITIC, type Objective } from "../rl/methods/objective.ts";
-import { lossOf } from "../rl/methods/choice.ts";
+import { lossOf, type MethodChoice } from "../rl/methods/choice.ts";
+import { CRITIC, type Objective, worldsOf } from "../rl/methods/objective.ts";
 import { ALL_PARTS } from "../rl/methods/presets.ts";
+import { PAW } from "../rl/methods/world/paw.ts";
 import { expectedTokens } from "../rl/play/expectation.ts";
 import { logitGradients, probabilities } from "./formulas/logits.ts";
 import { stepTerms, tokenNumbers, type TokenTerm } from "./formulas/step.ts";
@@ -41,13 +42,15 @@ export async function answer(question: Question, session: Session, preset: Prese
 function lossForm({ rl, sft }: Preset, objective: Objective): LossForm {
   // A yardstick imitates; it has no objective.
   if (isYardstick(rl.method)) return sft.loss === "dft" ? { policy: { name: "dft", options: {} } } : {};
-  return formOf(objective, lossOf(rl, ALL_PARTS));
+  return formOf(objective, rl);
 }
 
-/** The parts of a loss, as plain data. */
-export function formOf(objective: Objective, policy: NonNullable<LossForm["policy"]>): LossForm {
+/** The parts of a loss, as plain data. @param choice what the objective was made of */
+export function formOf(objective: Objective, choice: Pick<MethodChoice, "method" | "loss" | "options">): LossForm {
   const { kl, critic } = objective;
-  const clip = clipOf(objective);
+  const policy = lossOf(choice, ALL_PARTS);
+  const isClipped = worldsOf(objective).some(({ name, tokenLoss }) => name === "paw" && tokenLoss !== undefined);
+  const clip = isClipped ? PAW.read(choice.options?.["paw"]).rho : undefined;
   const penalty = kl && kl.in !== "reward" ? kl : undefined;
   const { estimator, clamp, importance = false } = penalty ?? {};
   return {

@@ -60,11 +60,11 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
     const between = performance.now();
     const advantages = advantagesOf(objective, played, count);
     last = weigh(objective, played, advantages, count++);
-    const { gradNorm, policyLoss } = await optimizerStep(model, optimizer, last, objective, { ...packing, lr });
+    const { gradNorm, terms } = await optimizerStep(model, optimizer, last, objective, { ...packing, lr });
     parts.rollout.push(between - begin);
     parts.learning.push(performance.now() - between);
     parts.flops.push(stepFlops(model, played));
-    return [gradNorm, policyLoss, played.reduce((total, { stream }) => total + stream.ids.length, 0)];
+    return [gradNorm, terms["policy"]!, played.reduce((total, { stream }) => total + stream.ids.length, 0)];
   };
   for (let i = 0; i < UNMEASURED; i++) await step();
   for (const list of Object.values(parts)) list.length = 0;

@@ -1,6 +1,6 @@
 /**
  * A method as names and numbers, and how an objective is made of it. A preset says which parts make a method. Add-ons
- * (a world model, a token weighting) are added to any preset with a plus sign: `dapo+echo+actfocus`. An add-on alone is
+ * (a world model, a token weighting, a further term of the loss) are added to any preset with a plus sign: `dapo+echo+actfocus`. An add-on alone is
  * added to GRPO. Each part of a preset can also be exchanged by name. The caller says which parts there are, so that a
  * page need not load those that its methods do not name; `objectiveOf` has all.
  */
@@ -16,6 +16,7 @@ import { AdaptiveKl, DecayingKl, KL_PENALTY, type KlChoice, klClampByName, klEst
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { entryByName, type Table } from "./names.ts";
 import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
+import type { LossTerm } from "./terms.ts";
 import type { TokenWeighting } from "./tokenWeights.ts";
 import type { WorldObjective } from "./world/echo.ts";
 
@@ -163,10 +164,11 @@ export interface MethodParts {
   readonly losses: Table<PolicyLoss>;
   readonly worlds: Table<WorldObjective>;
   readonly tokenWeights: Table<TokenWeighting>;
+  readonly terms: Table<LossTerm>;
 }
 
 /** What a method's name can have after a plus sign. */
-type AddOns = Pick<MethodParts, "worlds" | "tokenWeights">;
+type AddOns = Pick<MethodParts, "worlds" | "tokenWeights" | "terms">;
 
 /**
  * The objective that these names and numbers describe, made of these parts.
@@ -191,7 +193,8 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
   const worlds = names.filter((name) => Object.hasOwn(parts.worlds, name));
   const weighting = names.filter((name) => Object.hasOwn(parts.tokenWeights, name));
   check(weighting.length <= 1, () => `method: one token weighting is possible, got ${weighting.join(" and ")}`);
-  const used = [advantage, loss, ...worlds, ...weighting];
+  const terms = names.filter((name) => Object.hasOwn(parts.terms, name));
+  const used = [advantage, loss, ...worlds, ...weighting, ...terms];
   for (const name of Object.keys(options)) {
     check(
       used.includes(name),
@@ -216,6 +219,7 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
     ...(maxLength === undefined ? {} : { maxLength }),
     ...(worlds.length > 0 ? { world: worlds.map((name) => parts.worlds[name]!.make(options[name])) } : {}),
     ...(weighting.length > 0 ? { tokenWeights: parts.tokenWeights[weighting[0]!]!.make(options[weighting[0]!]) } : {}),
+    ...(terms.length > 0 ? { terms: terms.map((name) => parts.terms[name]!.make(options[name])) } : {}),
     ...(estimator.needs?.includes("values") ? { critic: {} } : {}),
     ...(critic ? { critic } : {}),
     ...(kl ? { kl: klOf(kl) } : {}),
@@ -260,8 +264,8 @@ function klOf(choice: KlChoice): KlOptions {
  * The names between plus signs. `reinforce++` and `reinforce++-baseline` contain plus signs themselves.
  * @throws if a name is unknown or there twice
  */
-export function splitNames(text: string, { worlds, tokenWeights }: AddOns): string[] {
-  const all = [...Object.keys(METHODS), ...Object.keys(worlds), ...Object.keys(tokenWeights)];
+export function splitNames(text: string, { worlds, tokenWeights, terms }: AddOns): string[] {
+  const all = [METHODS, worlds, tokenWeights, terms].flatMap((table) => Object.keys(table));
   const known = all.toSorted((a, b) => b.length - a.length); // the longest name that fits is taken
   const names: string[] = [];
   for (let rest = text; rest !== "";) {

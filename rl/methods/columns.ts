@@ -20,7 +20,6 @@ export const COLUMNS = {
   prepared: 0, // what the policy loss computed over the whole step (`PolicyLoss.prepare`)
   wPolicy: 0, // weight of the policy loss
   wWorld: 0, // weight of −lp: what the environment wrote, and what is imitated
-  wClipped: 0, // weight of the clipped error on what the environment wrote (PaW)
   wKl: 0, // weight of the KL penalty
   wEntropy: 0, // weight of the entropy bonus
   wValue: 0, // weight of the value loss
@@ -34,8 +33,16 @@ export const COLUMN_NAMES: readonly ColumnName[] = Object.keys(COLUMNS) as Colum
 /** All columns: one number per token of a row or of a micro-batch, or a tensor [N] of these. */
 export type Columns<T = Float64Array> = { readonly [Name in ColumnName]: T };
 
+/** Columns of the terms that an objective adds (terms.ts). A row without a term's columns has 0 there. */
+export interface TermColumnsByName {
+  /** Weights by term. */
+  readonly weights: Readonly<Record<string, Float64Array>>;
+  /** What a term reads beside its weight, as `TERM.COLUMN`. */
+  readonly more: Readonly<Record<string, Float64Array>>;
+}
+
 /** An episode (one row of a rollout) with its columns, one number per token of its stream. */
-export interface TokenRow extends Columns {
+export interface TokenRow extends Columns, TermColumnsByName {
   readonly trajectory: Trajectory;
   /**
    * Rows of one number are one sequence (a rollout, a preference pair) and stay in one micro-batch. Default: each row
@@ -45,7 +52,11 @@ export interface TokenRow extends Columns {
 }
 
 /** A row with the given columns, and those that its stream recorded; the others concern none of its tokens. */
-export function rowOf(trajectory: Trajectory, given: Partial<Columns> = {}, segment?: number): TokenRow {
+export function rowOf(
+  trajectory: Trajectory,
+  { weights = {}, more = {}, ...given }: Partial<Columns & TermColumnsByName> = {},
+  segment?: number,
+): TokenRow {
   const { ids, temperatures, oldLogProbs } = trajectory.stream;
   const recorded: Partial<Columns> = {
     temperatures: new Float64Array(temperatures),
@@ -55,7 +66,7 @@ export function rowOf(trajectory: Trajectory, given: Partial<Columns> = {}, segm
   for (const name of COLUMN_NAMES) {
     columns[name] = given[name] ?? recorded[name] ?? new Float64Array(ids.length).fill(COLUMNS[name]);
   }
-  return { trajectory, ...(columns as Columns), ...(segment === undefined ? {} : { segment }) };
+  return { trajectory, ...(columns as Columns), weights, more, ...(segment === undefined ? {} : { segment }) };
 }
 
 /** The rows with some columns exchanged, each given per row and token. */

@@ -2,7 +2,7 @@
  * The objective: one loss over one forward pass. Each token has a role, and a table *role → (loss form, weight)* says
  * what it adds to
  *
- *     L = Σ wPolicy·ℓ_policy + Σ wWorld·ℓ_world + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
+ *     L = Σ wPolicy·ℓ_policy + Σ wWorld·ℓ_world + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value + …
  *
  * An `Objective` names the functions that compute these terms. `weigh` (rl/train/weights.ts) turns the episodes of one
  * optimiser step into columns of weights (columns.ts), one weight per token and term. Every denominator is already
@@ -16,6 +16,7 @@ import { type Aggregation, AGGREGATIONS } from "./aggregation.ts";
 import type { ImportanceCorrection } from "./importanceCorrection.ts";
 import { checkRolloutFilter, type RolloutFilter } from "./filter.ts";
 import type { WorldObjective } from "./world/echo.ts";
+import { checkTerms, type LossTerm } from "./terms.ts";
 import type { TokenWeighting } from "./tokenWeights.ts";
 import { AdaptiveEntropy } from "./losses/entropy.ts";
 import { type KlClamp, type KlController, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
@@ -71,6 +72,8 @@ export interface Objective {
   readonly maxLength?: number;
   /** Losses on the environment's tokens. Without any it is plain RL. */
   readonly world?: WorldObjective | readonly WorldObjective[];
+  /** Further terms of the loss. One with a head needs it among the `heads` of the learner. */
+  readonly terms?: readonly LossTerm[];
   /** A penalty that keeps the policy near a reference model. Without it no reference model is needed. */
   readonly kl?: KlOptions;
   /** How much each of the agent's tokens counts in the policy term. Default: all count the same. */
@@ -124,6 +127,7 @@ const OBJECTIVE_KEYS = [
   "aggregation",
   "maxLength",
   "world",
+  "terms",
   "kl",
   "tokenWeights",
   "importanceCorrection",
@@ -140,12 +144,24 @@ const OBJECTIVE_KEYS = [
 export const worldsOf = ({ world }: Pick<Objective, "world">): readonly WorldObjective[] =>
   world === undefined ? [] : "name" in world ? [world] : world;
 
-/** ρ of the world objectives that have a clipped error. @throws if two of them have different ρ */
-export function clipOf(objective: Pick<Objective, "world">): number | undefined {
-  const clips = worldsOf(objective).flatMap(({ clip }) => (clip === undefined ? [] : [clip]));
-  check(new Set(clips).size < 2, () => `objective: world losses with different clips: ${clips.join(", ")}`);
-  return clips[0];
-}
+/**
+ * The terms of an objective beside those that every one has. A world objective whose loss of a token is not −lp is a
+ * term of its own.
+ */
+export const extraTermsOf = ({ world, terms = [] }: Pick<Objective, "world" | "terms">): readonly LossTerm[] => [
+  ...worldsOf({ world }).flatMap((one) => (isTerm(one) ? [worldTerm(one)] : [])),
+  ...terms,
+];
+
+const isTerm = (world: WorldObjective): world is WorldTerm => world.tokenLoss !== undefined;
+type WorldTerm = WorldObjective & Required<Pick<WorldObjective, "tokenLoss">>;
+
+const worldTerm = (world: WorldTerm): LossTerm => ({
+  name: world.name,
+  ...(world.needs ? { needs: world.needs } : {}),
+  weigh: ({ trajectories, step, statistics }) => ({ weight: world.weights(trajectories, step, statistics) }),
+  tokenLoss: (tokens) => world.tokenLoss(tokens),
+});
 
 /** β as it is now; 0 without a penalty. */
 export const betaOf = ({ kl }: Pick<Objective, "kl">): number =>
@@ -165,6 +181,7 @@ export function statisticsOf(objective: Objective): TokenStatistic[] {
     ...(tokenWeights?.needs ?? []),
     ...(importanceCorrection?.needs ?? []),
     ...worldsOf(objective).flatMap(({ needs }) => needs ?? []),
+    ...(objective.terms ?? []).flatMap(({ needs }) => needs ?? []),
     ...(kl ? (["refLogProbs"] as const) : []),
   ]);
   return TOKEN_STATISTICS.filter((name) => wanted.has(name));
@@ -227,7 +244,7 @@ export function checkObjective(objective: Objective): void {
     !policyLoss.name.startsWith("dpo"),
     () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`,
   );
-  clipOf(objective); // throws if the world losses disagree
+  checkTerms(extraTermsOf(objective).map(({ name }) => name));
 }
 
 /** Throws if a part is missing, or is of another kind: a name in the place of what it names, say. */
@@ -241,6 +258,8 @@ function checkParts({ advantage, aggregation, world, tokenWeights, importanceCor
   );
   for (const one of world === undefined ? [] : [world].flat())
     checkMethods(where, "world", one, "a world model's loss, such as echo()", ["weights"]);
+  for (const one of rest.terms ?? [])
+    checkMethods(where, "terms", one, "a term of the loss: { name, weigh, tokenLoss }", ["weigh", "tokenLoss"]);
   if (tokenWeights !== undefined)
     checkMethods(where, "tokenWeights", tokenWeights, "a token weighting, such as actFocus()", ["weights"]);
   if (importanceCorrection !== undefined)

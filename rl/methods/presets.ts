@@ -14,6 +14,8 @@ import {
   type TokenWeighting,
   topEntropy,
 } from "./tokenWeights.ts";
+import { RETURN_PREDICTION_TERM } from "./returnPrediction.ts";
+import type { LossTerm } from "./terms.ts";
 import { ECHO_WORLD, type WorldObjective } from "./world/echo.ts";
 import { PAW_WORLD } from "./world/paw.ts";
 
@@ -42,12 +44,16 @@ export const TOKEN_WEIGHTS: Table<TokenWeighting> = {
   },
 };
 
+/** Further terms of the loss. */
+export const TERMS: Table<LossTerm> = RETURN_PREDICTION_TERM;
+
 /** All parts. */
 export const ALL_PARTS: MethodParts = {
   advantages: ADVANTAGES,
   losses: POLICY_LOSSES,
   worlds: WORLD,
   tokenWeights: TOKEN_WEIGHTS,
+  terms: TERMS,
 };
 
 /** The objective that these names and numbers describe. @throws if the parts do not fit together */
@@ -68,6 +74,7 @@ export function listMethods(): string {
     ),
     table("World models (add-ons)", ofTable(WORLD)),
     table("Token weightings (add-ons)", ofTable(TOKEN_WEIGHTS)),
+    table("Further terms (add-ons)", ofTable(TERMS)),
     table("Policy losses (--loss)", ofTable(POLICY_LOSSES)),
     table("Advantages (--advantage)", ofTable(ADVANTAGES)),
     table(

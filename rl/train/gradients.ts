@@ -26,19 +26,19 @@ import {
   treeLeaves,
   treeLeavesLike,
 } from "../../engine/index.ts";
-import { type Model, trainableOf, type ValueHead } from "../../nn/index.ts";
+import { type Model, trainableOf } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken } from "../episode/stream.ts";
-import { type Columns, rowOf, type TokenRow } from "../methods/columns.ts";
+import { type Columns, rowOf, type TermColumnsByName, type TokenRow } from "../methods/columns.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import { betaOf, type Objective } from "../methods/objective.ts";
+import { betaOf, type Objective, worldsOf } from "../methods/objective.ts";
 import type { TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { WorldObjective } from "../methods/world/echo.ts";
-import { lossOf, type LossParts } from "./loss.ts";
+import { type Heads, headsFor, lossOf, type LossParts } from "./loss.ts";
 import { hasScored, pack, type PackOptions } from "./pack.ts";
 import type { PassingOptions, Ratios } from "./score.ts";
 import { gradientOf } from "./update.ts";
-import { worldWeights } from "./weights.ts";
+import { worldRows } from "./weights.ts";
 
 /**
  * A measurement computes two gradients where the step computes one. It costs 1.0 to 1.2 steps of the main job, at this
@@ -78,13 +78,9 @@ interface Weighted {
   readonly statistics: TokenStatistics;
   readonly ratios: Ratios;
   readonly packing: PackOptions & PassingOptions;
-  /** Of the critic, if there is one. */
-  readonly head?: ValueHead | undefined;
+  /** Of the terms that have one. */
+  readonly heads?: Heads | undefined;
 }
-
-/** The terms that have a share of the gradient. */
-const SHARED_TERMS = ["policy", "world", "imitation", "kl", "entropy", "value"] as const;
-type SharedTerm = (typeof SHARED_TERMS)[number];
 
 /**
  * `grad_cosine/world_policy` (c, in [−1, 1]) and `grad_ratio/world_policy` (r) of a step, if it is one to measure. Both
@@ -95,7 +91,7 @@ type SharedTerm = (typeof SHARED_TERMS)[number];
 export async function gradientMetrics(
   model: Model,
   objective: Objective,
-  { rows, statistics, ratios, packing, head }: Weighted,
+  { rows, statistics, ratios, packing, heads }: Weighted,
   step: number,
   options: GradientOptions,
 ): Promise<Metrics> {
@@ -103,26 +99,21 @@ export async function gradientMetrics(
   const { gradEvery = GRAD_EVERY, gradWorld, gradShares = false } = options;
   const world = gradWorld ?? objective.world;
   if ((world === undefined && !gradShares) || gradEvery === 0 || step % gradEvery !== 0) return {};
-  const trajectories = rows.map((row) => row.trajectory);
-  const given = gradWorld && worldWeights({ world: gradWorld }, trajectories, step, statistics);
-  const probe = given && rows.map((row, i) => worldPart(row, given.exact[i]!, given.clipped?.[i]));
+  const probe = gradWorld && worldRows(gradWorld, rows, step, statistics);
   const gradient = (part: readonly TokenRow[], parts: LossParts): Tree | undefined => {
     if (!part.some((row) => hasScored(row))) return undefined;
-    const trained = { policy: trainableOf(model).params, ...(parts.critic && head ? { head } : {}) };
+    const trained = { policy: trainableOf(model).params, ...(heads ? { heads: headsFor(parts, heads) } : {}) };
     return gradientOf(trained, pack(part, packing), (tree, batch) => lossOf(tree, model, batch, parts, ratios, packing))
       .gradient.policy;
   };
   const own = partsOf(rows, objective);
   const measured = scope(() => {
-    const gradientOfTerm = (term: SharedTerm): Tree | undefined => gradient(...own[term]);
+    const gradientOfTerm = (term: string): Tree | undefined => gradient(...own[term]!);
     const p = gradientOfTerm("policy");
     const w = probe ? gradient(probe, { policyLoss: NO_POLICY, world: gradWorld }) : gradientOfTerm("world");
     const compared = world && w && p ? [dot(w, w), dot(p, p), dot(w, p)] : [];
-    const gradients: Partial<Record<SharedTerm, Tree | undefined>> = {
-      policy: p,
-      ...(probe ? {} : { world: w }),
-    };
-    const terms = gradShares ? SHARED_TERMS : [];
+    const gradients: Record<string, Tree | undefined> = { policy: p, ...(probe ? {} : { world: w }) };
+    const terms = gradShares ? Object.keys(own) : [];
     const lengths = terms.flatMap((term) => {
       const g = term in gradients ? gradients[term] : gradientOfTerm(term);
       return g ? [{ term, square: dot(g, g) }] : [];
@@ -161,24 +152,27 @@ function comparison(ww: number, pp: number, wp: number): Metrics {
   };
 }
 
-function shares(terms: readonly SharedTerm[], lengths: readonly number[]): Metrics {
+function shares(terms: readonly string[], lengths: readonly number[]): Metrics {
   const total = lengths.reduce((a, b) => a + b, 0);
   if (total === 0 || !Number.isFinite(total)) return {};
   return Object.fromEntries(terms.map((term, i) => [`grad_share/${term}`, lengths[i]! / total]));
 }
 
-/** What each term of the objective alone makes of the rows. */
-function partsOf(rows: readonly TokenRow[], objective: Objective): Record<SharedTerm, [TokenRow[], LossParts]> {
-  const { policyLoss, world, kl, critic } = objective;
-  const only = (columns: (row: TokenRow) => Partial<Columns>): TokenRow[] =>
+/** What each term of the objective alone makes of the rows, in the order of the shares. */
+function partsOf(rows: readonly TokenRow[], objective: Objective): Record<string, [TokenRow[], LossParts]> {
+  const { policyLoss, world, terms = [], kl, critic } = objective;
+  const only = (columns: (row: TokenRow) => Partial<Columns & TermColumnsByName>): TokenRow[] =>
     rows.map((row) => {
-      const { oldLogProbs, refLogProbs, oldValues, returns, trajectory, segment } = row;
-      return rowOf(trajectory, { oldLogProbs, refLogProbs, oldValues, returns, ...columns(row) }, segment);
+      const { oldLogProbs, refLogProbs, oldValues, returns, more, trajectory, segment } = row;
+      return rowOf(trajectory, { oldLogProbs, refLogProbs, oldValues, returns, more, ...columns(row) }, segment);
     });
+  const weightsOf = ({ weights }: TokenRow, names: readonly string[]): Record<string, Float64Array> =>
+    Object.fromEntries(names.flatMap((name) => (weights[name] ? [[name, weights[name]]] : [])));
+  const worlds = worldsOf(objective).map(({ name }) => name);
   return {
     policy: [rows.map(policyPart), { policyLoss }],
     world: [
-      rows.map((row) => worldPart(row, withoutImitation(row), row.wClipped)),
+      only((row) => ({ wWorld: withoutImitation(row), weights: weightsOf(row, worlds) })),
       { policyLoss: NO_POLICY, ...(world ? { world } : {}) },
     ],
     imitation: [only((row) => ({ wWorld: imitationOf(row) })), { policyLoss: NO_POLICY }],
@@ -188,18 +182,23 @@ function partsOf(rows: readonly TokenRow[], objective: Objective): Record<Shared
     ],
     entropy: [only(({ wEntropy }) => ({ wEntropy })), { policyLoss: NO_POLICY }],
     value: [only(({ wValue }) => ({ wValue })), { policyLoss: NO_POLICY, ...(critic ? { critic } : {}) }],
+    ...Object.fromEntries(
+      terms.map((term): [string, [TokenRow[], LossParts]] => [
+        term.name,
+        [
+          only((row) => ({ mask: row.mask, weights: weightsOf(row, [term.name]) })),
+          { policyLoss: NO_POLICY, terms: [term] },
+        ],
+      ]),
+    ),
   };
 }
 
 /** What the policy loss alone makes of a row. */
 function policyPart(row: TokenRow): TokenRow {
   const none = new Float64Array(row.mask.length);
-  return { ...row, wWorld: none, wClipped: none, wKl: none, wEntropy: none, wValue: none };
+  return { ...row, wWorld: none, wKl: none, wEntropy: none, wValue: none, weights: {} };
 }
-
-/** What the world losses alone make of it. */
-const worldPart = ({ trajectory }: TokenRow, wWorld: Float64Array, wClipped?: Float64Array): TokenRow =>
-  rowOf(trajectory, { wWorld, ...(wClipped ? { wClipped } : {}) });
 
 /** The objective's weights of −lp, less those of the agent's own tokens, which are imitated. */
 const withoutImitation = ({ trajectory, wWorld }: TokenRow): Float64Array =>

@@ -28,9 +28,10 @@ import { RewardWatch } from "../tasks/scoring.ts";
 import { checkMemories, checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
-import type { StepReport } from "./report.ts";
+import { headTraining } from "./loss.ts";
+import { lossIn, type StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
-import { checkCritic, checkEnv, checkModel, checkTrainer } from "./trainerChecks.ts";
+import { checkEnv, checkHeads, checkModel, checkTrainer } from "./trainerChecks.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
   imitationLoss,
@@ -97,7 +98,7 @@ const RL_KEYS = [
   "rollout",
   "iterations",
   "reference",
-  "critic",
+  "heads",
   "offPolicy",
   "gradEvery",
   "gradWorld",
@@ -142,7 +143,7 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
       { ...packing, lr: lr(step), dropout: draw.split("dropout") },
     );
     const metrics = {
-      loss: result.worldLoss + result.policyLoss,
+      loss: lossIn(result),
       ...(general ? { general_loss: imitationLoss(rows.slice(batchSize), result.logProbs.slice(batchSize)) } : {}),
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
@@ -202,7 +203,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
       { ...packing, lr: lr(step), dropout: draw.split("dropout") },
     );
     const metrics = {
-      loss: result.policyLoss + result.worldLoss,
+      loss: lossIn(result),
       ...preferenceMetrics(rows, result.logProbs, policyLoss.beta ?? 1),
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
@@ -246,14 +247,18 @@ export function checkRl(options: RlOptions): void {
   checkTrainer("trainRl", options);
   checkEnv("trainRl", options.env);
   if (options.reference !== undefined) checkModel("trainRl", "reference", options.reference);
-  if (options.critic !== undefined) checkCritic("trainRl", options.critic);
-  const { objective, iterations = 1, reference = trainableOf(options.model).base, critic } = options;
+  if (options.heads !== undefined) checkHeads("trainRl", options.heads);
+  const { objective, iterations = 1, reference = trainableOf(options.model).base, heads = {} } = options;
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   if (options.predictions) checkPredictions(options.predictions, objective);
-  const { name } = objective.advantage;
-  const hasCritic = objective.critic === undefined || critic !== undefined;
-  check(hasCritic, () => `trainRl: the advantage "${name}" needs a critic: a value head and its optimiser`);
+  const headless = Object.keys(headTraining(objective)).find((term) => !Object.hasOwn(heads, term));
+  check(
+    headless === undefined,
+    () =>
+      `trainRl: the term "${headless}" needs a head and its optimiser: ` +
+      `heads: { ${headless}: { head: initValueHead(model.config, device), optimizer } }`,
+  );
   checkCount("trainRl", "iterations", iterations);
   checkOffPolicy(objective, options);
   checkGradEvery(options);

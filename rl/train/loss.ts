@@ -1,43 +1,107 @@
 /**
- * The loss of a micro-batch. What is specific to a method is in the columns and in the policy loss; everything here is
- * the same for all methods.
+ * The loss of a micro-batch: the sum of the objective's terms. What is specific to a method is in the columns, in the
+ * policy loss and in further terms; everything here is the same for all methods.
  */
-import { add, type Device, exp, mul, stopGradient, sum, tensor, type Tensor, type Tree } from "../../engine/index.ts";
+import { check } from "../../engine/errors.ts";
+import {
+  add,
+  type Device,
+  exp,
+  mul,
+  neg,
+  stopGradient,
+  sum,
+  tensor,
+  type Tensor,
+  type Tree,
+} from "../../engine/index.ts";
 import { headValues, type Model, trainableOf, type ValueHead } from "../../nn/index.ts";
 import { COLUMN_NAMES, type ColumnName, type Columns } from "../methods/columns.ts";
 import { klPenalty } from "../methods/losses/kl.ts";
-import { logRatio, type TokenColumns } from "../methods/losses/policyLoss.ts";
-import { clippedErrorLoss, crossEntropyLoss } from "../methods/losses/supervised.ts";
+import { logRatio } from "../methods/losses/policyLoss.ts";
+import { crossEntropyLoss } from "../methods/losses/supervised.ts";
 import { clippedValueLoss } from "../methods/losses/value.ts";
-import { clipOf, CRITIC, type Objective } from "../methods/objective.ts";
+import { CRITIC, extraTermsOf, type Objective } from "../methods/objective.ts";
+import type { HeadTraining, TermTokens } from "../methods/terms.ts";
 import type { MicroBatch } from "./pack.ts";
 import { hiddenOf, type PassingOptions, type Ratios, scoreHidden } from "./score.ts";
 
 /** The parts of an objective that are asked once its tokens have their weights. */
-export type LossParts = Pick<Objective, "policyLoss" | "world" | "kl" | "critic">;
+export type LossParts = Pick<Objective, "policyLoss" | "world" | "terms" | "kl" | "critic">;
 
-/**
- * What is trained: of the policy the parameters of `trainableOf(model)`, all of them or an adapter, and the critic's
- * head if there is one.
- */
-export type Trained<T extends Tree = Tree> = { readonly policy: T; readonly head?: ValueHead };
+/** Heads by the names of their terms; the critic's is `value`. */
+export type Heads<H = ValueHead> = Readonly<Record<string, H>>;
 
-export const TERMS = ["policyLoss", "worldLoss", "klLoss", "entropyLoss", "valueLoss"] as const;
-/** The terms of the loss, each a scalar. The last two are there only if the objective has them. */
-type Terms = Record<"policyLoss" | "worldLoss" | "klLoss", Tensor> & Partial<Record<(typeof TERMS)[number], Tensor>>;
+/** What is trained: of the policy the parameters of `trainableOf(model)`, all or an adapter, and the heads of terms. */
+export type Trained<T extends Tree = Tree> = { readonly policy: T; readonly heads?: Heads };
 
-/** The terms, and what the forward pass gave per scored token, [N]. */
-export interface BatchLoss extends Terms {
+/** The tokens of a micro-batch, with the columns that every objective has. */
+type Tokens = TermTokens & Columns<Tensor>;
+
+/** A term as the loss computes it. */
+interface Term {
+  readonly name: string;
+  /** Where its weights stand. */
+  readonly weight: (columns: MicroBatch["columns"]) => Float64Array | undefined;
+  readonly tokenLoss: (tokens: Tokens) => Tensor;
+  readonly head?: HeadTraining;
+}
+
+/** The terms of an objective, in the order in which they are added. */
+function termsOf(objective: LossParts): readonly Term[] {
+  const { policyLoss, kl, critic } = objective;
+  const terms: Term[] = [
+    { name: "policy", weight: ({ wPolicy }) => wPolicy, tokenLoss: (tokens) => policyLoss.tokenLoss(tokens) },
+    {
+      name: "world",
+      weight: ({ wWorld }) => wWorld,
+      tokenLoss: ({ logProbs, weighted }) => crossEntropyLoss(logProbs, weighted),
+    },
+    ...extraTermsOf(objective).map((term): Term => {
+      const { name, head } = term;
+      const own = { name, weight: ({ weights }: MicroBatch["columns"]) => weights[name] };
+      return { ...own, tokenLoss: (tokens) => term.tokenLoss(tokens), ...(head ? { head } : {}) };
+    }),
+  ];
+  if (kl && kl.in !== "reward") {
+    const tokenLoss = ({ logProbs, oldLogProbs, refLogProbs, mask }: Tokens): Tensor => {
+      const penalty = klPenalty(kl.estimator, logProbs, refLogProbs, mask, kl.clamp);
+      return kl.importance ? mul(penalty, exp(logRatio(logProbs, oldLogProbs, mask))) : penalty;
+    };
+    terms.push({ name: "kl", weight: ({ wKl }) => wKl, tokenLoss });
+  }
+  terms.push({ name: "entropy", weight: ({ wEntropy }) => wEntropy, tokenLoss: ({ entropy }) => neg(entropy) });
+  if (critic) {
+    const { clip, trunk, rate } = CRITIC.read(critic);
+    const tokenLoss = ({ predictions, oldValues, returns, weighted }: Tokens): Tensor =>
+      clippedValueLoss(predictions, oldValues, returns, weighted, clip);
+    terms.push({ name: "value", weight: ({ wValue }) => wValue, tokenLoss, head: { trunk, rate } });
+  }
+  return terms;
+}
+
+/** How the heads of an objective's terms learn, by term. */
+export const headTraining = (objective: LossParts): Heads<HeadTraining> =>
+  Object.fromEntries(termsOf(objective).flatMap(({ name, head }) => (head ? [[name, head]] : [])));
+
+/** Those of the heads that the objective's terms have. */
+export const headsFor = <H>(objective: LossParts, heads: Heads<H>): Heads<H> =>
+  Object.fromEntries(Object.entries(heads).filter(([name]) => Object.hasOwn(headTraining(objective), name)));
+
+/** The terms of the loss by name, each a scalar, and what the forward pass gave per scored token, [N]. */
+export interface BatchLoss {
+  readonly terms: Readonly<Record<string, Tensor>>;
   readonly logProbs: Tensor;
   readonly entropy: Tensor;
 }
 
 /**
- * The loss of a micro-batch: its share of the step's loss, a plain weighted sum.
+ * The loss of a micro-batch: its share of the step's loss, a plain weighted sum. `policy` and `world` are always among
+ * the terms; one that has no weight in the micro-batch, or no head where it needs one, is left out.
  * @param dropout the stream of the micro-batch, for adapters that have dropout; without it there is none
  */
 export function lossOf(
-  { policy, head }: Trained,
+  { policy, heads = {} }: Trained,
   model: Model,
   batch: MicroBatch,
   objective: LossParts,
@@ -51,54 +115,52 @@ export function lossOf(
   // With exact ratios the policy that played is the one that is trained, and every ratio is 1. What the sampler
   // recorded then serves for metrics only.
   const exactly = ratios === "exact" ? { oldLogProbs: stopGradient(logProbs) } : {};
-  const tokens = lossTokens(batch, device, logProbs, exactly);
-  const isWeighted = (name: ColumnName): Tensor =>
-    tensor(batch.columns[name].map(isNonZero), { device, dtype: device.float });
-
-  const { policyLoss, kl, critic } = objective;
-  const policyTerm = sum(mul(tokens.wPolicy, policyLoss.tokenLoss(tokens)));
-  const rho = clipOf(objective);
-  let worldTerm = sum(mul(tokens.wWorld, crossEntropyLoss(logProbs, isWeighted("wWorld"))));
-  if (rho !== undefined) {
-    const clipped = clippedErrorLoss(logProbs, isWeighted("wClipped"), rho);
-    worldTerm = add(worldTerm, sum(mul(tokens.wClipped, clipped)));
+  const tokens = lossTokens(batch, device, { logProbs, entropy }, exactly);
+  const terms: Record<string, Tensor> = {};
+  for (const { name, weight: weightOf, tokenLoss, head } of termsOf(objective)) {
+    const weight = weightOf(batch.columns) ?? NONE;
+    const isAlways = name === "policy" || name === "world";
+    if (head ? heads[name] === undefined : !isAlways && weight.every((w) => w === 0)) continue;
+    const own = Object.create(tokens, {
+      weighted: lazily(() => tensor(weight.map(isNonZero), { device, dtype: device.float })),
+      predictions: lazily(() => {
+        check(head !== undefined, () => `the term "${name}" reads predictions and has no head`);
+        return headValues(heads[name]!, (head.trunk ?? true) ? hidden_NC : stopGradient(hidden_NC));
+      }),
+      column: {
+        value: (column: string): Tensor => {
+          const values = batch.columns.more[`${name}.${column}`];
+          check(values !== undefined, () => `the term "${name}" reads a column "${column}", which it has not made`);
+          return tensor(values, { device, dtype: device.float });
+        },
+      },
+    }) as Tokens;
+    terms[name] = sum(mul(tensor(weight, { device, dtype: device.float }), tokenLoss(own)));
   }
-  const terms: Terms = { policyLoss: policyTerm, worldLoss: worldTerm, klLoss: mul(worldTerm, 0) };
-  if (kl && kl.in !== "reward") {
-    const penalty = klPenalty(kl.estimator, logProbs, tokens.refLogProbs, tokens.mask, kl.clamp);
-    const ratio = (): Tensor => exp(logRatio(logProbs, tokens.oldLogProbs, tokens.mask));
-    terms.klLoss = sum(mul(tokens.wKl, kl.importance ? mul(penalty, ratio()) : penalty));
-  }
-  if (batch.columns.wEntropy.some((w) => w !== 0)) {
-    terms.entropyLoss = mul(sum(mul(tokens.wEntropy, entropy)), -1);
-  }
-  if (head && critic) {
-    const { clip, trunk } = CRITIC.read(critic);
-    const values = headValues(head, trunk ? hidden_NC : stopGradient(hidden_NC));
-    const { oldValues, returns } = tokens;
-    const error = clippedValueLoss(values, oldValues, returns, isWeighted("wValue"), clip);
-    terms.valueLoss = sum(mul(tokens.wValue, error));
-  }
-
-  let loss = add(terms.policyLoss, terms.worldLoss);
-  if (kl && kl.in !== "reward") loss = add(loss, terms.klLoss);
-  if (terms.entropyLoss) loss = add(loss, terms.entropyLoss);
-  if (terms.valueLoss) loss = add(loss, terms.valueLoss);
-  return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), ...terms }];
+  const [first, ...others] = Object.values(terms);
+  const loss = others.reduce((total, term) => add(total, term), first!);
+  return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), terms }];
 }
 
+const NONE = new Float64Array(0);
 const isNonZero = (x: number): number => Number(x !== 0);
+
+/** A property whose value is computed when it is first asked for. */
+function lazily(make: () => Tensor): PropertyDescriptor {
+  let made: Tensor | undefined;
+  return { get: () => (made ??= make()) };
+}
 
 /** The columns of a micro-batch as tensors. Each is uploaded when a term first asks for it, unless it is given. */
 function lossTokens(
   { columns, segment, segments }: MicroBatch,
   device: Device,
-  logProbs: Tensor,
+  scored: Pick<Tokens, "logProbs" | "entropy">,
   given: Partial<Columns<Tensor>>,
-): TokenColumns & Columns<Tensor> {
+): object {
   const made: Partial<Record<ColumnName, Tensor>> = { ...given };
   const tokens = {
-    logProbs,
+    ...scored,
     get segments() {
       return { ids: tensor(segment, { device }), count: segments };
     },
@@ -107,5 +169,5 @@ function lossTokens(
     const get = (): Tensor => (made[name] ??= tensor(columns[name], { device, dtype: device.float }));
     Object.defineProperty(tokens, name, { get });
   }
-  return tokens as typeof tokens & Columns<Tensor>;
+  return tokens;
 }

@@ -5,7 +5,13 @@
  * A position is listed for the token that it predicts: the hidden state at t − 1 scores token t.
  */
 import { check } from "../../engine/errors.ts";
-import { COLUMN_NAMES, type ColumnName, type Columns, type TokenRow } from "../methods/columns.ts";
+import {
+  COLUMN_NAMES,
+  type ColumnName,
+  type Columns,
+  type TermColumnsByName,
+  type TokenRow,
+} from "../methods/columns.ts";
 
 export interface MicroBatch {
   /** B rows of T ids, padded at the end. */
@@ -25,7 +31,7 @@ export interface MicroBatch {
    * One value per scored token; in f64, so that the reference executor sees a temperature of 0.8 and not its f32
    * neighbour.
    */
-  readonly columns: Columns;
+  readonly columns: Columns & TermColumnsByName;
 }
 
 /** Whether a token is to be scored. */
@@ -39,8 +45,11 @@ export interface PackOptions {
   readonly scored?: IsScored;
 }
 
-const hasWeight: IsScored = ({ mask, wWorld, wKl, wClipped, wEntropy, wValue }, t) =>
-  mask[t] !== 0 || wWorld[t] !== 0 || wKl[t] !== 0 || wClipped[t] !== 0 || wEntropy[t] !== 0 || wValue[t] !== 0;
+function hasWeight({ mask, wWorld, wKl, wEntropy, wValue, weights }: TokenRow, t: number): boolean {
+  if (mask[t] !== 0 || wWorld[t] !== 0 || wKl[t] !== 0 || wEntropy[t] !== 0 || wValue[t] !== 0) return true;
+  for (const term in weights) if (weights[term]![t] !== 0) return true;
+  return false;
+}
 
 /** Rows that stay together, as positions in the list, and the tokens of the longest. */
 interface Unit {
@@ -116,15 +125,20 @@ function packUnits(
       spans.push({ row, start, end: count });
     }
   }
-  const columns: Partial<Record<ColumnName, Float64Array>> = {};
-  for (const name of COLUMN_NAMES) {
-    const column = new Float64Array(count);
+  const column = (of: (row: TokenRow) => Float64Array | undefined): Float64Array => {
+    const packed = new Float64Array(count);
     for (const { row, start, end } of spans) {
-      const values = row[name];
-      for (let n = start; n < end; n++) column[n] = values[token[n]!]!;
+      const values = of(row);
+      if (values) for (let n = start; n < end; n++) packed[n] = values[token[n]!]!;
     }
-    columns[name] = column;
-  }
+    return packed;
+  };
+  const columns: Partial<Record<ColumnName, Float64Array>> = {};
+  for (const name of COLUMN_NAMES) columns[name] = column((row) => row[name]);
+  const ofTerms = (part: keyof TermColumnsByName): Record<string, Float64Array> => {
+    const names = new Set(spans.flatMap(({ row }) => Object.keys(row[part])));
+    return Object.fromEntries([...names].map((name) => [name, column((row) => row[part][name])]));
+  };
   return {
     rows: spans.length,
     length: T,
@@ -135,6 +149,6 @@ function packUnits(
     token: token.slice(0, count),
     segment: segment.slice(0, count),
     segments: units.length,
-    columns: columns as Columns,
+    columns: { ...(columns as Columns), weights: ofTerms("weights"), more: ofTerms("more") },
   };
 }

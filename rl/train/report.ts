@@ -8,10 +8,10 @@ import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { TokenRow } from "../methods/columns.ts";
 import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
-import { betaOf, type Objective } from "../methods/objective.ts";
+import { betaOf, type Objective, worldsOf } from "../methods/objective.ts";
 import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { StepAdvantages } from "./advantages.ts";
-import { type BatchLoss, TERMS } from "./loss.ts";
+import type { BatchLoss } from "./loss.ts";
 import { type Ratios, scatter, type Scores, unscored } from "./score.ts";
 import type { Part } from "./update.ts";
 
@@ -27,15 +27,10 @@ export interface StepReport {
   readonly statistics?: TokenStatistics;
 }
 
-/**
- * What one pass over the rows did: the terms of the loss, summed over its micro-batches, and what its forward pass
- * gave.
- */
-export interface PassResult
-  extends
-    Record<"policyLoss" | "worldLoss" | "klLoss", number>,
-    Partial<Record<"entropyLoss" | "valueLoss", number>>,
-    Scores {
+/** What one pass over the rows did, and what its forward pass gave. */
+export interface PassResult extends Scores {
+  /** The terms of the loss by name, summed over the micro-batches: `policy`, `world`, and what else there was. */
+  readonly terms: Readonly<Record<string, number>>;
   /** Before clipping. NaN or infinite: the step was skipped, parameters are as they were. */
   readonly gradNorm: number;
 }
@@ -82,6 +77,9 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
   return { step, metrics, rows, scores, ratios, statistics };
 }
 
+/** The loss: the sum of its terms. */
+export const lossIn = ({ terms }: PassResult): number => Object.values(terms).reduce((sum, term) => sum + term, 0);
+
 /** Reads what the micro-batches of a pass gave, and frees it. @param norm of the gradient */
 export async function readPass(
   rows: readonly TokenRow[],
@@ -89,20 +87,18 @@ export async function readPass(
   norm: Tensor,
 ): Promise<PassResult> {
   const [logProbs, entropy] = [unscored(rows), unscored(rows)];
-  const totals: { -readonly [K in (typeof TERMS)[number]]?: number } = {};
+  const terms: Record<string, number> = { policy: 0, world: 0 };
   for (const { batch, result } of parts) {
     await scatter(batch, result.logProbs, logProbs);
     await scatter(batch, result.entropy, entropy);
-    for (const name of TERMS) {
-      const term = result[name];
-      if (term === undefined) continue;
-      totals[name] = (totals[name] ?? 0) + (await term.item());
+    for (const [name, term] of Object.entries(result.terms)) {
+      terms[name] = (terms[name] ?? 0) + (await term.item());
       term.dispose();
     }
   }
   const gradNorm = await norm.item();
   norm.dispose();
-  return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals, gradNorm, logProbs, entropy };
+  return { terms, gradNorm, logProbs, entropy };
 }
 
 /**
@@ -118,6 +114,9 @@ export function updateMetrics(
   ratios: Ratios,
 ): Metrics {
   const first = passes[0]!;
+  // World models have metrics of their own, and the penalty is reported as a KL.
+  const worlds = ["world", ...worldsOf(objective).flatMap(({ name, tokenLoss }) => (tokenLoss ? [name] : []))];
+  const named = Object.entries(first.terms).filter(([name]) => ![...worlds, "policy", "kl"].includes(name));
   const trained = rows.flatMap(({ trajectory, mask, advantages }, i) => {
     const { roles, oldLogProbs: sampled } = trajectory.stream;
     return roles.flatMap((role, t): TrainedToken[] =>
@@ -128,11 +127,10 @@ export function updateMetrics(
   const moved = differences.map(Math.exp);
   const absolute = differences.map(Math.abs);
   return {
-    policy_loss: first.policyLoss,
-    ...worldMetrics(rows, first),
-    loss: first.policyLoss + first.worldLoss + first.klLoss + (first.entropyLoss ?? 0) + (first.valueLoss ?? 0),
-    ...(first.entropyLoss === undefined ? {} : { entropy_loss: first.entropyLoss }),
-    ...(first.valueLoss === undefined ? {} : { value_loss: first.valueLoss }),
+    policy_loss: first.terms["policy"]!,
+    ...worldMetrics(rows, worlds, first),
+    loss: lossIn(first),
+    ...Object.fromEntries(named.map(([name, loss]) => [`${name}_loss`, loss])),
     grad_norm: first.gradNorm,
     frac_reward_zero_std: fracRewardZeroStd,
     ...klMetrics(objective, kl, first),
@@ -160,10 +158,10 @@ interface TrainedToken {
 }
 
 /** `kl`: the penalty before its coefficient, in the loss as it is aggregated there, in the reward per token. */
-function klMetrics(objective: Objective, inReward: number | undefined, { klLoss }: PassResult): Metrics {
+function klMetrics(objective: Objective, inReward: number | undefined, { terms }: PassResult): Metrics {
   if (!objective.kl) return {};
   const beta = betaOf(objective);
-  const kl = inReward ?? (beta > 0 ? klLoss / beta : 0);
+  const kl = inReward ?? (beta > 0 ? (terms["kl"] ?? 0) / beta : 0);
   return { kl, ...(typeof objective.kl.beta === "number" ? {} : { kl_beta: beta }) };
 }
 
@@ -172,14 +170,15 @@ function klMetrics(objective: Objective, inReward: number | undefined, { klLoss 
  * `world_loss_weighted`: its share of the loss. `imitation_loss`: mean of −lp over the agent's own tokens in successful
  * rollouts, and in those that were relabelled, whatever its weight is. What has no tokens is left out.
  */
-function worldMetrics(rows: readonly TokenRow[], { logProbs, worldLoss }: PassResult): Metrics {
+function worldMetrics(rows: readonly TokenRow[], worlds: readonly string[], { logProbs, terms }: PassResult): Metrics {
   const [world, imitated]: [number[], number[]] = [[], []];
+  const total = worlds.reduce((sum, name) => sum + (terms[name] ?? 0), 0);
   let weighted = 0; // the share of the imitated tokens in the loss
-  rows.forEach(({ trajectory, wWorld, wClipped }, i) => {
+  rows.forEach(({ trajectory, wWorld, weights }, i) => {
     const { roles } = trajectory.stream;
     for (let t = 0; t < roles.length; t++) {
       const w = wWorld[t]!;
-      if (w === 0 && wClipped[t] === 0) continue;
+      if (w === 0 && !worlds.some((name) => (weights[name]?.[t] ?? 0) !== 0)) continue;
       const loss = -logProbs[i]![t]!;
       if (!isAgentToken(roles[t]!)) world.push(loss);
       else if (w !== 0) {
@@ -189,7 +188,7 @@ function worldMetrics(rows: readonly TokenRow[], { logProbs, worldLoss }: PassRe
     }
   });
   return {
-    ...(world.length === 0 ? {} : { world_loss: mean(world), world_loss_weighted: worldLoss - weighted }),
+    ...(world.length === 0 ? {} : { world_loss: mean(world), world_loss_weighted: total - weighted }),
     ...(imitated.length === 0 ? {} : { imitation_loss: mean(imitated) }),
   };
 }

@@ -64,6 +64,7 @@ export function ratiosOf(
 export interface ScoreSources {
   readonly model: Model;
   readonly reference?: Model | undefined;
+  /** The critic's, for `values`. */
   readonly head?: ValueHead | undefined;
 }
 

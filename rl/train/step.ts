@@ -24,18 +24,18 @@ import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
-import { checkOffPolicy, CRITIC, type Objective } from "../methods/objective.ts";
+import { checkOffPolicy, type Objective } from "../methods/objective.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { advantagesOf } from "./advantages.ts";
 import { checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
 import { gradientMetrics, type GradientOptions } from "./gradients.ts";
-import { lossOf, type LossParts, type Trained } from "./loss.ts";
+import { type Heads, headsFor, headTraining, lossOf, type LossParts, type Trained } from "./loss.ts";
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
 import { passingOf, type PassingOptions, type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
 import { mixedRows } from "./supervised.ts";
-import { type Critic, gradientOf, update } from "./update.ts";
+import { gradientOf, type TrainedHead, update } from "./update.ts";
 import { headObjective, isValuePretraining, monteCarloReturns } from "./valuePretraining.ts";
 import { watchOf, type WatchOptions } from "./watch.ts";
 import { weigh, withPrepared } from "./weights.ts";
@@ -70,8 +70,11 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
    * with an adapter: the model without it.
    */
   readonly reference?: Model;
-  /** Predicts returns, for objectives whose advantages need such predictions (PPO). */
-  readonly critic?: Critic;
+  /**
+   * The heads of the objective's terms, each with its optimiser, by the term's name. `value` is the critic, for
+   * objectives whose advantages need predictions of returns (PPO).
+   */
+  readonly heads?: Heads<TrainedHead>;
   /**
    * Whether an older policy played the episodes; default false. If so, the objective needs an importance correction,
    * V-trace, or a loss with a ratio; that ratio then divides by what the sampler recorded, in the first pass too.
@@ -91,7 +94,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     model,
     optimizer,
     reference = trainableOf(model).base,
-    critic,
+    heads,
     dynamicSampling,
     iterations = 1,
     offPolicy = false,
@@ -121,7 +124,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   // An episode is masked if its environment failed: none of its tokens is trained on.
   if (trajectories.every((t) => t.masked)) return reportOf(step, { ...played, ...untrained(trajectories) });
 
-  const sources = { model, reference, head: critic?.head };
+  const sources = { model, reference, head: heads?.["value"]?.head };
   const statistics = await scoreTokens(sources, objective, trajectories, ratios, packing);
   const estimated = advantagesOf(objective, trajectories, step, statistics);
   const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
@@ -132,7 +135,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
   // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
-  const beforeUpdate = { rows: weighed, statistics, ratios, packing, head: critic?.head };
+  const beforeUpdate = { rows: weighed, statistics, ratios, packing, heads: heads && untrainedHeads(heads) };
   // A measurement that training does not use: in every 64th step, the angle between the gradients of policy and world.
   const gradients =
     passCount > 0 && !isHeadOnly ? await gradientMetrics(model, objective, beforeUpdate, step, options) : {};
@@ -140,7 +143,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain({ ...options, objective }, rows, step);
     const dropout = options.rng.split(step).split("dropout").split(pass);
-    const passOptions = { ...packing, lr: learningRate, ratios, dropout, critic, isHeadOnly };
+    const passOptions = { ...packing, lr: learningRate, ratios, dropout, heads, isHeadOnly };
     passes.push(await optimizerStep(model, optimizer, current, objective, passOptions));
   }
 
@@ -151,16 +154,16 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 }
 
 /**
- * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and a
- * critic that is trained with the policy.
+ * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and heads
+ * that are trained with the policy.
  */
 export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly lr: number;
   /** Which old log-probabilities ratios refer to. Default `exact`: the policy's own samples, in one pass over them. */
   readonly ratios?: Ratios;
-  /** Trained with the policy if the objective has a critic, at `lr` times the objective's `critic.rate`. */
-  readonly critic?: Critic | undefined;
-  /** Whether the critic's head is all that is trained. Default false. */
+  /** Those of the objective's terms are trained with the policy, each at `lr` times its own `rate`. */
+  readonly heads?: Heads<TrainedHead> | undefined;
+  /** Whether the heads are all that is trained. Default false. */
   readonly isHeadOnly?: boolean;
 }
 
@@ -172,19 +175,25 @@ export async function optimizerStep(
   objective: LossParts,
   options: OptimizerStepOptions,
 ): Promise<PassResult> {
-  const { lr, ratios = "exact", critic, dropout, isHeadOnly } = options;
+  const { lr, ratios = "exact", heads = {}, dropout, isHeadOnly = false } = options;
   const { params } = trainableOf(model);
   checkOptimizer(optimizer, params);
-  const trained: Trained = { policy: params, ...(critic && objective.critic ? { head: critic.head } : {}) };
+  const own = untrainedHeads(headsFor(objective, heads));
+  const trained: Trained = { policy: params, ...(Object.keys(own).length > 0 ? { heads: own } : {}) };
   const loss = (tree: Trained, batch: MicroBatch, n: number) =>
     lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
-  const { rate } = CRITIC.read(objective.critic); // the critic's options, with defaults for those that were not given
+  const optimizers = { optimizer, heads };
+  const training = headTraining(objective);
   const { parts, norm } = scope(() => {
     const { gradient, parts } = gradientOf(trained, pack(rows, options), loss);
-    return { parts, norm: update({ optimizer, critic }, gradient, lr, { rate, alone: isHeadOnly }) };
+    return { parts, norm: update(optimizers, gradient, lr, { training, alone: isHeadOnly }) };
   }, "update");
   return readPass(rows, parts, norm);
 }
+
+/** The heads without what trains them. */
+const untrainedHeads = (heads: Heads<TrainedHead>): Heads =>
+  Object.fromEntries(Object.entries(heads).map(([name, { head }]) => [name, head]));
 
 /** The options of a training loop that say how rows are packed and how they pass through the model. */
 export const packingOf = ({ template, maxBatchTokens, ...passing }: TrainerOptions): PackOptions & PassingOptions => ({

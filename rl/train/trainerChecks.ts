@@ -4,7 +4,8 @@ import type { Rng } from "../../engine/index.ts";
 import { checkMethods, showValue } from "../../engine/options.ts";
 import type { Model } from "../../nn/index.ts";
 import type { EnvironmentSpec } from "../../environments/index.ts";
-import type { Critic } from "./update.ts";
+import type { Heads } from "./loss.ts";
+import type { TrainedHead } from "./update.ts";
 import type { TrainerOptions } from "./step.ts";
 
 /** Options of a loop that goes on for a number of steps. */
@@ -38,11 +39,13 @@ export function checkModel(where: string, name: string, model: Model): void {
 const checkOptimizer = (where: string, name: string, optimizer: unknown): void =>
   checkMethods(where, name, optimizer, "an optimiser, new AdamW(trainableOf(model).params)", ["step", "resume"]);
 
-/** @throws if it lacks a head or what trains it */
-export function checkCritic(where: string, critic: Critic): void {
-  const isHead = typeof critic === "object" && critic !== null && typeof critic.head === "object";
-  check(isHead, () => `${where}: critic must be { head, optimizer }, got ${showValue(critic)}`);
-  checkOptimizer(where, "critic.optimizer", critic.optimizer);
+/** @throws if one of them lacks a head or what trains it */
+export function checkHeads(where: string, heads: Heads<TrainedHead>): void {
+  for (const [name, own] of Object.entries(heads)) {
+    const isHead = typeof own === "object" && own !== null && typeof own.head === "object";
+    check(isHead, () => `${where}: heads.${name} must be { head, optimizer }, got ${showValue(own)}`);
+    checkOptimizer(where, `heads.${name}.optimizer`, own.optimizer);
+  }
 }
 
 /** @throws if `env` is no spec; an episode that a spec has made is none */

@@ -1,20 +1,21 @@
 /** The gradient of a step's loss, summed over its micro-batches, and the change of parameters that follows from it. */
-import { check } from "../../engine/errors.ts";
+import { check, fail } from "../../engine/errors.ts";
 import { type Tensor, type Tree, treeLeaves, valueAndGrad } from "../../engine/index.ts";
 import { accumulateGrads, type AdamW, type ValueHead } from "../../nn/index.ts";
-import type { Trained } from "./loss.ts";
+import type { HeadTraining } from "../methods/terms.ts";
+import type { Heads, Trained } from "./loss.ts";
 import type { MicroBatch } from "./pack.ts";
 
-/** A value head and what trains it. */
-export interface Critic {
+/** The head of a term, and what trains it. */
+export interface TrainedHead {
   readonly head: ValueHead;
   readonly optimizer: AdamW<ValueHead>;
 }
 
-/** What trains the policy, and the critic's head if it is trained along with it. */
+/** What trains the policy, and the heads that are trained along with it. */
 export interface Optimizers {
   readonly optimizer: AdamW<Tree>;
-  readonly critic?: Critic | undefined;
+  readonly heads?: Heads<TrainedHead> | undefined;
 }
 
 /** What a loss returned beside its value, for each micro-batch. */
@@ -43,27 +44,28 @@ export function gradientOf<T extends Tree, A>(
   return { gradient, parts };
 }
 
-/** How the head learns beside the policy. */
+/** How the heads learn beside the policy. */
 export interface HeadOptions {
-  /** Its learning rate, as a multiple of the policy's. Default 1. */
-  readonly rate?: number | undefined;
-  /** Whether it learns alone: the policy and its optimiser stay as they are. Default false. */
-  readonly alone?: boolean | undefined;
+  /** How each learns, by term. */
+  readonly training: Heads<HeadTraining>;
+  /** Whether they learn alone: the policy and its optimiser stay as they are. */
+  readonly alone: boolean;
 }
 
 /**
- * Changes the parameters of the policy, and of the critic if its head has a gradient, in place.
- * @returns the norm of the policy's gradient, before clipping; of the head's, if it learns alone
+ * Changes the parameters of the policy, and of the heads that have a gradient, in place.
+ * @returns the norm of the policy's gradient, before clipping; of the last head's, if heads learn alone
  */
 export function update(
-  { optimizer, critic }: Optimizers,
+  { optimizer, heads = {} }: Optimizers,
   gradient: Trained,
   lr: number,
-  { rate = 1, alone = false }: HeadOptions = {},
+  { training, alone }: HeadOptions,
 ): Tensor {
-  const ofHead = (): Tensor => critic!.optimizer.step(gradient.head!, lr * rate);
-  if (alone) return ofHead();
-  const norm = optimizer.step(gradient.policy, lr);
-  if (gradient.head) ofHead();
-  return norm;
+  let norm = alone ? undefined : optimizer.step(gradient.policy, lr);
+  for (const [name, ofHead] of Object.entries(gradient.heads ?? {})) {
+    const own = heads[name]!.optimizer.step(ofHead, lr * (training[name]?.rate ?? 1));
+    if (alone) norm = own;
+  }
+  return norm ?? fail("update: neither a policy nor a head is trained");
 }

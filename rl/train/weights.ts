@@ -7,11 +7,13 @@ import { rowsWithoutSpread, truncatedRows, withoutTruncated } from "../episode/g
 import { succeeded } from "../episode/outcomes.ts";
 import { isAgentToken, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { aggregationWeights } from "../methods/aggregation.ts";
-import { type Columns, rowOf, type TokenRow, withColumns } from "../methods/columns.ts";
+import { type Columns, rowOf, type TermColumnsByName, type TokenRow, withColumns } from "../methods/columns.ts";
 import { rowsFilteredOut } from "../methods/filter.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
-import { betaOf, CRITIC, entropyOf, type Objective, worldsOf } from "../methods/objective.ts";
+import { betaOf, CRITIC, entropyOf, extraTermsOf, type Objective, worldsOf } from "../methods/objective.ts";
+import type { WeighedStep } from "../methods/terms.ts";
 import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
+import type { WorldObjective } from "../methods/world/echo.ts";
 import type { StepAdvantages } from "./advantages.ts";
 import type { Ratios } from "./score.ts";
 
@@ -47,8 +49,9 @@ export function weigh(
   const wPolicy = importanceCorrection
     ? times(weighted, importanceCorrection.weights(trajectories, statistics, advantages.perToken))
     : weighted;
-  const { exact, clipped } = worldWeights(objective, trajectories, step, statistics);
-  if (imitation > 0 && step >= rewardFrom) addImitation(exact, trajectories, imitation);
+  const wWorld = worldWeights(objective, trajectories, step, statistics);
+  if (imitation > 0 && step >= rewardFrom) addImitation(wWorld, trajectories, imitation);
+  const further = termColumns(objective, { trajectories, step, statistics, masks, aggregated: plain });
   const { returns } = advantages;
   const wValue = critic && returns ? valueWeights(returns, CRITIC.read(critic).coefficient, sequences) : undefined;
   const beta = objective.kl?.in === "reward" ? 0 : betaOf(objective);
@@ -57,20 +60,20 @@ export function weigh(
   const { logProbs, refLogProbs, values } = statistics;
   const segmentOf = new Map(sequences.flatMap((rows, i) => rows.map((row) => [row, i])));
   const rows = trajectories.map((trajectory, i) => {
-    const columns: Partial<Columns> = {
+    const columns: Partial<Columns & TermColumnsByName> = {
       advantages: objective.trainObservations
         ? carriedOn(advantages.perToken[i]!, trajectory)
         : advantages.perToken[i]!,
       mask: onesWhere(masks[i]!),
       wPolicy: wPolicy[i]!,
-      wWorld: exact[i]!,
+      wWorld: wWorld[i]!,
       wKl: scaled(plain[i]!, beta),
       wEntropy: scaled(plain[i]!, entropy),
-      ...(clipped ? { wClipped: clipped[i]! } : {}),
       ...(wValue ? { wValue: wValue[i]!, returns: returns![i]! } : {}),
       ...(logProbs && ratios !== "recorded" ? { oldLogProbs: logProbs[i]! } : {}),
       ...(refLogProbs ? { refLogProbs: refLogProbs[i]! } : {}),
       ...(values ? { oldValues: values[i]! } : {}),
+      ...further[i]!,
     };
     return rowOf(trajectory, columns, segmentOf.get(i));
   });
@@ -143,23 +146,46 @@ const times = (a: readonly Float64Array[], b: readonly Float64Array[]): Float64A
     return result;
   });
 
-/** Weights of −lp, and of the clipped error if some world objective has it; those of one form add up. */
-export function worldWeights(
+/** Weights of −lp: those of the world objectives that have no loss of their own, added up. */
+function worldWeights(
   objective: Pick<Objective, "world">,
   trajectories: readonly Trajectory[],
   step: number,
   statistics: TokenStatistics,
-): { exact: Float64Array[]; clipped: Float64Array[] | undefined } {
-  const empty = (): Float64Array[] => trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
-  const exact = empty();
-  let clipped: Float64Array[] | undefined;
+): Float64Array[] {
+  const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
   for (const world of worldsOf(objective)) {
-    const into = world.clip === undefined ? exact : (clipped ??= empty());
+    if (world.tokenLoss) continue;
     for (const [i, row] of world.weights(trajectories, step, statistics).entries()) {
-      for (let t = 0; t < row.length; t++) into[i]![t]! += row[t]!;
+      for (let t = 0; t < row.length; t++) weights[i]![t]! += row[t]!;
     }
   }
-  return { exact, clipped };
+  return weights;
+}
+
+/** What the further terms of an objective make of a step, row by row. */
+function termColumns(objective: Pick<Objective, "world" | "terms">, step: WeighedStep): TermColumnsByName[] {
+  const terms = extraTermsOf(objective).map((term) => ({ name: term.name, ...term.weigh(step) }));
+  return step.trajectories.map((_, i) => ({
+    weights: Object.fromEntries(terms.map(({ name, weight }) => [name, weight[i]!])),
+    more: Object.fromEntries(
+      terms.flatMap(({ name, columns = {} }) => Object.entries(columns).map(([key, of]) => [`${name}.${key}`, of[i]!])),
+    ),
+  }));
+}
+
+/** The rows of a world objective alone, trained or not. */
+export function worldRows(
+  world: WorldObjective,
+  rows: readonly TokenRow[],
+  step: number,
+  statistics: TokenStatistics,
+): TokenRow[] {
+  const trajectories = rows.map(({ trajectory }) => trajectory);
+  const weights = world.weights(trajectories, step, statistics);
+  return trajectories.map((trajectory, i) =>
+    rowOf(trajectory, world.tokenLoss ? { weights: { [world.name]: weights[i]! } } : { wWorld: weights[i]! }),
+  );
 }
 
 /** Adds the weights of −lp on the tokens of successful rollouts, which sum to `weight`; nothing if none succeeded. */

@@ -41,7 +41,7 @@ export interface Memory {
 export interface ServedAgent extends Omit<RlOptions, "steps" | "startStep"> {
   /**
    * Parts that remember earlier steps, by name, so that a loaded agent goes on as the saved one would have. The model,
-   * its optimiser and the number of steps are saved without being named. Default none. A critic cannot be saved.
+   * its optimiser and the number of steps are saved without being named. Default none. Heads cannot be saved.
    */
   readonly memories?: Readonly<Record<string, Memory>>;
 }
@@ -186,8 +186,8 @@ class Agent {
   }
 
   async save(): Promise<Files> {
-    const { model, optimizer, critic } = this.#served;
-    check(critic === undefined, () => "AgentWorker.save: an agent with a critic cannot be saved");
+    const { model, optimizer, heads } = this.#served;
+    check(heads === undefined, () => "AgentWorker.save: an agent with heads of terms (a critic) cannot be saved");
     const memories = Object.fromEntries(Object.entries(this.#memories).map(([name, part]) => [name, part.state()]));
     return {
       ...(await modelToFiles(model)),

@@ -63,7 +63,7 @@ function addTerm(
   places: readonly Place[],
   into: readonly TokenTerm[][][],
 ): void {
-  const weights = places.map(({ row, t }) => report.rows[row]![TERMS[name].column][t]!);
+  const weights = places.map(({ row, t }) => TERMS[name].weightAt(report.rows[row]!, t));
   const { levels, tokens, gradients } = formula.over(
     places.map((place) => tokenNumbers(report, place)),
     weights,
@@ -89,7 +89,7 @@ function sequencesOf({ rows, scores }: StepReport, name: TermName): Place[][] {
 /** A sequence's ratio is over all tokens of the mask, also over those without a weight. */
 function concerns(name: TermName, row: TokenRow, t: number): boolean {
   if (name === "policy") return row.mask[t] !== 0;
-  if (row[TERMS[name].column][t] === 0) return false;
+  if (TERMS[name].weightAt(row, t) === 0) return false;
   const isOwn = isAgentToken(row.trajectory.stream.roles[t]!);
   return name === "world" ? !isOwn : name === "imitation" ? isOwn : true;
 }

@@ -1,14 +1,14 @@
 /**
  * The terms of the loss as formulas, one beside what each means:
  *
- *     L = Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + Σ wClipped·ℓ_PaW + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
+ *     L = Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + Σ wPaW·ℓ_PaW + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
  *
  * as in rl/methods/objective.ts. What a token's term moves is its log-probability; of the entropy bonus it is the whole
  * distribution at its place, of the critic's loss the predicted value.
  */
 import { expr, type Expr, where } from "../../kernels/expr.ts";
 import type { KlClamp, KlEstimator } from "../../rl/methods/losses/kl.ts";
-import type { ColumnName } from "../../rl/methods/columns.ts";
+import type { TokenRow } from "../../rl/methods/columns.ts";
 import { type Draft, Formula } from "./language.ts";
 import { POLICY_FORMULAS, policyFormula } from "./policy.ts";
 
@@ -35,8 +35,8 @@ export type TermName = (typeof TERM_NAMES)[number];
 interface Term {
   readonly title: string;
   readonly about: (form: LossForm) => string;
-  /** The column of its weight, and the weight's symbol. */
-  readonly column: ColumnName;
+  /** Its weight at a token, and the weight's symbol. */
+  readonly weightAt: (row: TokenRow, t: number) => number;
   readonly weight: string;
   /** What its gradient is taken of. */
   readonly moves: "log p" | "H" | "v";
@@ -80,7 +80,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
   policy: {
     title: "policy",
     about: ({ policy }) => (policy ? (POLICY_FORMULAS[policy.name]?.about ?? "") : ""),
-    column: "wPolicy",
+    weightAt: ({ wPolicy }, t) => wPolicy[t]!,
     weight: "w_policy",
     moves: "log p",
     formula: ({ policy }) => policy && policyFormula(policy.name, policy.options),
@@ -88,7 +88,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
   world: {
     title: "world model",
     about: () => "What the environment wrote is made likelier: the agent learns to predict it.",
-    column: "wWorld",
+    weightAt: ({ wWorld }, t) => wWorld[t]!,
     weight: "w_world",
     moves: "log p",
     formula: () => new Formula(surprise),
@@ -96,7 +96,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
   imitation: {
     title: "imitation",
     about: () => "The token is made likelier, because it is part of a success or a demonstration.",
-    column: "wWorld",
+    weightAt: ({ wWorld }, t) => wWorld[t]!,
     weight: "w_imitation",
     moves: "log p",
     formula: () => new Formula(surprise),
@@ -104,7 +104,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
   paw: {
     title: "world model (PaW)",
     about: () => "The error of a token that the agent did not expect; 0 once its probability is above the bound.",
-    column: "wClipped",
+    weightAt: ({ weights }, t) => weights["paw"]?.[t] ?? 0,
     weight: "w_world",
     moves: "log p",
     formula: ({ worldClip }) =>
@@ -118,7 +118,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
   kl: {
     title: "KL penalty",
     about: ({ kl }) => (kl ? `Keeps the policy near the reference. ${KL_FORMULAS[kl.estimator].about}` : ""),
-    column: "wKl",
+    weightAt: ({ wKl }, t) => wKl[t]!,
     weight: "w_KL",
     moves: "log p",
     formula: ({ kl }) => kl && klFormula(kl),
@@ -126,7 +126,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
   entropy: {
     title: "entropy bonus",
     about: () => "Rewards an even distribution at this place, whichever token was drawn.",
-    column: "wEntropy",
+    weightAt: ({ wEntropy }, t) => wEntropy[t]!,
     weight: "w_H",
     moves: "H",
     formula: () => new Formula((f) => f.token.H.neg(), "H"),
@@ -134,7 +134,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
   value: {
     title: "critic",
     about: () => "The critic's error, of the value or of the value that has moved by ε at most, whichever is larger.",
-    column: "wValue",
+    weightAt: ({ wValue }, t) => wValue[t]!,
     weight: "w_value",
     moves: "v",
     formula: ({ valueClip }) =>

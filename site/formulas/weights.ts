@@ -142,7 +142,7 @@ export function weightForms(step: WeighedStep): (name: TermName, row: number, t:
     wWorld[t] !== 0 && isAgentToken(stream.roles[t]!);
 
   return (name, row, t) => {
-    const weight = rows[row]![TERMS[name].column][t]!;
+    const weight = TERMS[name].weightAt(rows[row]!, t);
     const aggregated = (counts: Counts): Extract<WeightForm, { kind: "aggregated" }> => ({
       kind: "aggregated",
       aggregation,

@@ -8,7 +8,7 @@ import { ENVIRONMENTS } from "../../environments/index.ts";
 import { CURRICULA, REWARDS } from "../../job/parts.ts";
 import { RECIPES } from "../../job/recipes.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 import { METHODS } from "../../rl/methods/choice.ts";
 import { SELF_PLAY_NAMES } from "../../rl/selfplay/options.ts";
 import { type Job, startIn } from "../support/mainJob.ts";
@@ -23,7 +23,7 @@ test("--list says in a line each what every method, reward, curriculum, environm
   const before = foldersMade();
   const run = start("cli/main.ts", ["--list"]);
   expect(await run.done).toBe(0);
-  const tables = { METHODS, WORLD, TOKEN_WEIGHTS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS, RECIPES, CURRICULA };
+  const tables = { METHODS, WORLD, TOKEN_WEIGHTS, TERMS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS, RECIPES, CURRICULA };
   const names = Object.values(tables).flatMap((table) => Object.keys(table));
   for (const name of [...names, ...REWARDS, ...SELF_PLAY_NAMES]) {
     const line = run

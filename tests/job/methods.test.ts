@@ -194,14 +194,14 @@ describe("through the experiment", () => {
   ])("%s %s trains with finite metrics", async (...flags) => {
     const experiment = await Experiment.of(lake(...flags));
     const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
-    const { reference, critic } = await TrainingState.ofWarmStart(experiment, model, template, unwatched());
+    const { reference, heads } = await TrainingState.ofWarmStart(experiment, model, template, unwatched());
     const objective = experiment.objective();
-    expect([critic !== undefined, reference !== undefined]).toEqual([
+    expect(["value" in heads, reference !== undefined]).toEqual([
       /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),
       /actfocus|webrl/.test(experiment.preset.rl.method),
     ]);
     const optimizer = experiment.rlOptimizer(model);
-    const reports = await collect(experiment.rl({ model, template, optimizer, reference, critic }));
+    const reports = await collect(experiment.rl({ model, template, optimizer, reference, heads }));
     expect(reports.length).toBe(2);
     // The same episodes for all: some succeed, so that there is something to learn.
     expect(reports[0]!.metrics["frac_reward_zero_std"]).toBeLessThan(1);
@@ -214,7 +214,7 @@ describe("through the experiment", () => {
     for (const report of reports) {
       expect(wrong(report)).toEqual([]);
       if (!objective.dropConstantGroups) expect("loss" in report.metrics).toBe(true);
-      expect("value_loss" in report.metrics).toBe(critic !== undefined);
+      expect("value_loss" in report.metrics).toBe("value" in heads);
       expect("kl" in report.metrics).toBe(objective.kl !== undefined);
     }
   });

@@ -11,11 +11,13 @@ beforeAll(() => {
 });
 afterAll(() => copy.remove());
 
-it("each changes one file, the tests' table for methods, and the live page's of formulas", () => {
+it("each changes one file, or makes one and adds a line to a table; a loss has a line in the tests and on the page", () => {
   expect(copy.changed).toEqual([
     "engine/ops/pointwise.ts",
     "rl/methods/advantages/group.ts",
     "rl/methods/losses/weighted.ts",
+    "rl/methods/turnsLeft.ts",
+    "rl/methods/presets.ts",
     "rl/methods/tokenWeights.ts",
     "tests/support/rlMethods.ts",
     "site/formulas/policy.ts",
@@ -90,4 +92,15 @@ it("estimator, loss and option are listed, checked, and trained with", () => {
   expect(right.status, right.stdout + right.stderr).toBe(0);
   expect(copy.read("runs/added/config.json")).toContain('"floor": 0.1');
   expect(copy.read("runs/added/metrics.jsonl")).toContain('"policy_loss"');
+}, 120_000);
+
+it("the term is trained with its head, which is saved with the run", () => {
+  const method = ["--method", "grpo+turns_left", "--set", "turns_left.coefficient=0.1"];
+  const flags = ["--quick", "--env", "gridworld", "--device", "wasm", "--steps", "1", "--name", "term"];
+  const { status, stdout, stderr } = copy.run("cli/main.ts", ...flags, ...method);
+  expect(status, stdout + stderr).toBe(0);
+  expect(copy.read("runs/term/config.json")).toContain('"coefficient": 0.1');
+  expect(copy.read("runs/term/metrics.jsonl")).toMatch(/"turns_left_loss":0\.\d/);
+  const checkpoint = copy.list("runs/term/checkpoints").at(-1)!;
+  expect(copy.list(`runs/term/checkpoints/${checkpoint}`)).toContain("head-turns_left.safetensors");
 }, 120_000);

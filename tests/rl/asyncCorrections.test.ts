@@ -87,9 +87,9 @@ describe("with staleness", () => {
     };
     const model = endingModel(device);
     const head = initValueHead(model.config, device);
-    const critic = { head, optimizer: new AdamW(head) };
+    const heads = { value: { head, optimizer: new AdamW(head) } };
     const objective: Objective = { ...toyObjective, advantage, policyLoss: reinforce(), critic: {} };
-    const options = toyAsyncOptions(model, { steps: 6, objective, critic }, { maxStaleness: 2, schedule: "fixed" });
+    const options = toyAsyncOptions(model, { steps: 6, objective, heads }, { maxStaleness: 2, schedule: "fixed" });
     const reports = await reportsOf(trainRlAsync(options));
     let stale = 0;
     seen.forEach(({ trajectories, statistics, result }, n) => {

@@ -185,7 +185,12 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
     }
 
     const passes = [
-      { logProbs: columns.new, entropy, policyLoss: value, worldLoss: 0, klLoss, entropyLoss, gradNorm: 1 },
+      {
+        logProbs: columns.new,
+        entropy,
+        terms: { policy: value, world: 0, kl: klLoss, entropy: entropyLoss },
+        gradNorm: 1,
+      },
     ];
     const metrics = updateMetrics(rows, objective, passes, advantages, "recorded");
     near(metrics["entropy"]!, expected.metrics["entropy"]!);
@@ -204,7 +209,7 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
     const objective = { ...plain, policyLoss: ppoClip({ ...clip, dualClip: 3 }) };
     const advantages = advantagesOf(objective, episodesOf(golden), 0);
     const rows = withColumns(weigh(objective, episodesOf(golden), advantages, 0), { oldLogProbs: columns.old });
-    const passes = [{ logProbs: columns.new, entropy, policyLoss: 0, worldLoss: 0, klLoss: 0, gradNorm: 1 }];
+    const passes = [{ logProbs: columns.new, entropy, terms: { policy: 0, world: 0 }, gradNorm: 1 }];
     const { metrics } = entryOf(golden, "verl.vanilla_dual_clip") as Case;
     const share = updateMetrics(rows, objective, passes, advantages, "recorded")["clip_ratio/region_mean"]!;
     expect(share).toBeCloseTo(metrics["actor/pg_clipfrac"]!, 8);

@@ -10,7 +10,7 @@ import { type TokenRow, withColumns } from "../../rl/methods/columns.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
-import { lossOf, type TERMS } from "../../rl/train/loss.ts";
+import { lossOf } from "../../rl/train/loss.ts";
 import { pack } from "../../rl/train/pack.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import type { StepOptions } from "../../rl/train/step.ts";
@@ -38,15 +38,14 @@ const sharesIn = (metrics: Metrics): Metrics =>
   Object.fromEntries(Object.entries(metrics).filter(([name]) => name.startsWith("grad_share/")));
 
 /** The length of the gradient of one term of the loss, which is taken alone. */
-async function lengthOf(
-  objective: Objective,
-  rows: readonly TokenRow[],
-  name: (typeof TERMS)[number],
-): Promise<number> {
+async function lengthOf(objective: Objective, rows: readonly TokenRow[], name: string): Promise<number> {
   const model = tiny(); // the weights that the step began with
-  const trained = { policy: model.params, ...(objective.critic ? { head: toyStep(exact, objective).head } : {}) };
+  const trained = {
+    policy: model.params,
+    ...(objective.critic ? { heads: { value: toyStep(exact, objective).head } } : {}),
+  };
   const { gradient } = gradientOf(trained, pack(rows, { padId: toyTemplate.padId }), (tree, packed) => {
-    const [, terms] = lossOf(tree, model, packed, objective);
+    const [, { terms }] = lossOf(tree, model, packed, objective);
     return [terms[name]!, terms];
   });
   const numbers = (await readAll(treeLeaves(gradient.policy))).flat();
@@ -59,11 +58,11 @@ it("are the lengths of the gradients of the loss's own terms, each taken alone",
   const objective: Objective = { ...plain, advantage: gae(), critic: {}, world, kl, entropy: 0.5 };
   const { metrics, rows } = await stepOf(objective);
   const lengths = {
-    policy: await lengthOf(objective, rows, "policyLoss"),
-    world: await lengthOf(objective, rows, "worldLoss"),
-    kl: await lengthOf(objective, rows, "klLoss"),
-    entropy: await lengthOf(objective, rows, "entropyLoss"),
-    value: await lengthOf(objective, rows, "valueLoss"),
+    policy: await lengthOf(objective, rows, "policy"),
+    world: await lengthOf(objective, rows, "world"),
+    kl: await lengthOf(objective, rows, "kl"),
+    entropy: await lengthOf(objective, rows, "entropy"),
+    value: await lengthOf(objective, rows, "value"),
   };
   const total = Object.values(lengths).reduce((a, b) => a + b, 0);
   expect(Object.keys(sharesIn(metrics))).toEqual(Object.keys(lengths).map((name) => `grad_share/${name}`));
@@ -85,12 +84,12 @@ it("what is imitated is a term of its own", async () => {
         wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) === isOwn ? w : 0)),
       ),
     });
-  const policy = await lengthOf(objective, rows, "policyLoss");
+  const policy = await lengthOf(objective, rows, "policy");
   for (const [name, isOwn] of [
     ["world", false],
     ["imitation", true],
   ] as const) {
-    const length = await lengthOf(objective, only(isOwn), "worldLoss");
+    const length = await lengthOf(objective, only(isOwn), "world");
     expect(shares[`grad_share/${name}`]! / shares["grad_share/policy"]!).toBeCloseTo(length / policy, 10);
   }
 });

@@ -123,7 +123,7 @@ describe("by hand", () => {
     const clipped = await gradientByHand(
       tiny(exact),
       rows,
-      (i) => rows[i]!.wClipped.map((w, t) => (t > 0 && Math.exp(-nll[i]![t - 1]!) <= 0.06 ? w : 0)),
+      (i) => rows[i]!.weights["paw"]!.map((w, t) => (t > 0 && Math.exp(-nll[i]![t - 1]!) <= 0.06 ? w : 0)),
       (x) => sub(1, exp(mul(x, -1))),
     );
     expect(norm(clipped)).toBeGreaterThan(0);
@@ -160,9 +160,9 @@ describe("by hand", () => {
 
   it("a critic's loss is no part of it, though it trains the trunk", async () => {
     const head = initValueHead(tiny(exact).config, exact);
-    const critic = { head, optimizer: new AdamW(head) };
+    const heads = { value: { head, optimizer: new AdamW(head) } };
     const objective: Objective = { ...plain, advantage: gae(), critic: { coefficient: 5 }, world: echo() };
-    const { metrics, rows } = await measured(objective, batch, { critic });
+    const { metrics, rows } = await measured(objective, batch, { heads });
     expect(metrics["value_loss"]).toBeGreaterThan(0);
     const model = tiny(exact);
     expectOf(metrics, await gradientByHand(model, rows, (i) => rows[i]!.wWorld), await policyByHand(model, rows));
@@ -342,7 +342,7 @@ describe("training does not notice", () => {
     "a critic": (model) => {
       const head = initValueHead(model.config, fast);
       return {
-        critic: { head, optimizer: new AdamW(head) },
+        heads: { value: { head, optimizer: new AdamW(head) } },
         objective: { ...toyObjective, advantage: gae(), critic: {} },
       };
     },

@@ -29,7 +29,7 @@ describe.each(Object.entries(HARD_WORLDS))("in the world %s", (_world, env) => {
     const options = toyRlOptions(model, {
       objective: objectiveOf(choice),
       reference: tiny(2),
-      critic: { head, optimizer: new AdamW(head) },
+      heads: { value: { head, optimizer: new AdamW(head) } },
       env,
       mixedGroups: true, // methods that compare would refuse the world whose tasks ignore the seed
       warn: () => {},

@@ -64,13 +64,14 @@ function fullBatch(without: readonly ColumnName[] = []): MicroBatch {
     wValue: only(true),
     returns: columns(),
     wWorld: only(false),
-    wClipped: only(false),
-    refLogProbs: columns(),
-    oldValues: columns(),
   };
-  const kept = Object.fromEntries(Object.entries(given).filter(([name]) => !without.includes(name as ColumnName)));
+  const paw = only(false);
+  const others = { refLogProbs: columns(), oldValues: columns() };
+  const kept = Object.fromEntries(
+    Object.entries({ ...given, ...others }).filter(([name]) => !without.includes(name as ColumnName)),
+  );
   const rows = withColumns(
-    trajectories.map((trajectory) => rowOf(trajectory)),
+    trajectories.map((trajectory, i) => rowOf(trajectory, { weights: { paw: paw[i]! } })),
     kept,
   );
   const [batch] = pack(rows, { padId: toyTemplate.padId });
@@ -78,11 +79,12 @@ function fullBatch(without: readonly ColumnName[] = []): MicroBatch {
 }
 
 interface Expected {
-  readonly policyLoss: number;
-  readonly worldLoss: number;
-  readonly klLoss: number;
-  readonly entropyLoss?: number;
-  readonly valueLoss?: number;
+  readonly policy: number;
+  readonly world: number;
+  readonly paw?: number;
+  readonly kl?: number;
+  readonly entropy?: number;
+  readonly value?: number;
 }
 
 /** The terms in plain Math. @param rho PaW's @param clip of the critic, if it counts */
@@ -95,36 +97,36 @@ async function byHand(
   const [lp, H, V] = await Promise.all(
     [scored.logProbs, scored.entropy, headValues(criticHead(), hidden)].map((x) => x.read()),
   );
+  const { weights, more: _, ...ofAll } = batch.columns;
   const total = (of: (n: number, c: { readonly [K in keyof Columns]: number }) => number): number =>
     Array.from(lp!).reduce(
       (sum, _, n) =>
         sum +
-        of(
-          n,
-          Object.fromEntries(Object.entries(batch.columns).map(([k, x]) => [k, x[n]!])) as Record<
-            keyof Columns,
-            number
-          >,
-        ),
+        of(n, Object.fromEntries(Object.entries(ofAll).map(([k, x]) => [k, x[n]!])) as Record<keyof Columns, number>),
       0,
     );
   const ratio = (n: number, c: { readonly oldLogProbs: number }): number =>
     recorded ? Math.exp(lp![n]! - c.oldLogProbs) : 1;
   return {
-    policyLoss: total((n, c) => -c.wPolicy * c.mask * ratio(n, c) * c.advantages),
-    worldLoss: total(
-      (n, c) =>
-        -c.wWorld * lp![n]! +
-        (rho !== undefined && Math.exp(lp![n]!) <= rho ? c.wClipped * (1 - Math.exp(lp![n]!)) : 0),
-    ),
-    klLoss: kl
-      ? total((n, c) => c.wKl * c.mask * 0.5 * (lp![n]! - c.refLogProbs) ** 2 * (kl.importance ? ratio(n, c) : 1))
-      : 0,
-    ...(batch.columns.wEntropy.some((w) => w !== 0) ? { entropyLoss: total((n, c) => -c.wEntropy * H![n]!) } : {}),
+    policy: total((n, c) => -c.wPolicy * c.mask * ratio(n, c) * c.advantages),
+    world: total((n, c) => -c.wWorld * lp![n]!),
+    ...(rho === undefined
+      ? {}
+      : {
+          paw: total((n) => (Math.exp(lp![n]!) <= rho ? weights["paw"]![n]! * (1 - Math.exp(lp![n]!)) : 0)),
+        }),
+    ...(kl
+      ? {
+          kl: total(
+            (n, c) => c.wKl * c.mask * 0.5 * (lp![n]! - c.refLogProbs) ** 2 * (kl.importance ? ratio(n, c) : 1),
+          ),
+        }
+      : {}),
+    ...(batch.columns.wEntropy.some((w) => w !== 0) ? { entropy: total((n, c) => -c.wEntropy * H![n]!) } : {}),
     ...(clip === undefined
       ? {}
       : {
-          valueLoss: total((n, c) => {
+          value: total((n, c) => {
             const held = Math.min(c.oldValues + clip, Math.max(c.oldValues - clip, V![n]!));
             return c.wValue * 0.5 * Math.max((V![n]! - c.returns) ** 2, (held - c.returns) ** 2);
           }),
@@ -164,8 +166,8 @@ describe("a micro-batch's loss is the sum of its terms", () => {
     ],
   ])("%s", async (_, parts, settings, without) => {
     const batch = fullBatch(without);
-    const [loss, { logProbs: _lp, entropy: _H, ...terms }] = lossOf(
-      { policy: model.params, head: criticHead() },
+    const [loss, { terms }] = lossOf(
+      { policy: model.params, heads: { value: criticHead() } },
       model,
       batch,
       { policyLoss, ...parts },
@@ -189,13 +191,19 @@ describe("a micro-batch's loss is the sum of its terms", () => {
     };
     const termsOf = (b: MicroBatch, parts: Omit<LossParts, "policyLoss">, head?: ValueHead): string[] =>
       Object.keys(
-        lossOf({ policy: model.params, ...(head ? { head } : {}) }, model, b, { policyLoss, ...parts }, "recorded")[1],
-      ).slice(2);
-    const always = ["policyLoss", "worldLoss", "klLoss"];
-    expect(termsOf(single, {})).toEqual([...always, "entropyLoss"]);
+        lossOf(
+          { policy: model.params, ...(head ? { heads: { value: head } } : {}) },
+          model,
+          b,
+          { policyLoss, ...parts },
+          "recorded",
+        )[1].terms,
+      );
+    const always = ["policy", "world"];
+    expect(termsOf(single, {})).toEqual([...always, "entropy"]);
     expect(termsOf(batch, { critic: {} })).toEqual(always);
     expect(termsOf(batch, {}, criticHead())).toEqual(always);
-    expect(termsOf(batch, { critic: {} }, criticHead())).toEqual([...always, "valueLoss"]);
+    expect(termsOf(batch, { critic: {} }, criticHead())).toEqual([...always, "value"]);
   });
 
   it("the value loss trains the head, and the transformer unless its trunk is cut off", async () => {
@@ -209,12 +217,12 @@ describe("a micro-batch's loss is the sum of its terms", () => {
       },
     };
     const felt = async (trunk: boolean): Promise<boolean[]> => {
-      const { grads } = valueAndGrad((trained: { policy: TransformerParams; head: ValueHead }) =>
+      const { grads } = valueAndGrad((trained: { policy: TransformerParams; heads: { value: ValueHead } }) =>
         lossOf(trained, model, silent, { policyLoss: reinforce(), critic: { trunk } }),
-      )({ policy: model.params, head: criticHead() });
+      )({ policy: model.params, heads: { value: criticHead() } });
       const isFelt = async (tree: TransformerParams | ValueHead): Promise<boolean> =>
         (await readAll(treeLeaves(tree))).flat().some((g) => g !== 0);
-      return Promise.all([isFelt(grads.policy), isFelt(grads.head)]);
+      return Promise.all([isFelt(grads.policy), isFelt(grads.heads.value)]);
     };
     expect(await felt(true)).toEqual([true, true]);
     expect(await felt(false)).toEqual([false, true]);
@@ -222,13 +230,7 @@ describe("a micro-batch's loss is the sum of its terms", () => {
 
   it("a loss over pairs is given the reference", async () => {
     const batch = fullBatch();
-    const [, { logProbs, policyLoss: term }] = lossOf(
-      { policy: model.params },
-      model,
-      batch,
-      { policyLoss: dpo() },
-      "recorded",
-    );
+    const [, { logProbs, terms }] = lossOf({ policy: model.params }, model, batch, { policyLoss: dpo() }, "recorded");
     const { mask, advantages, refLogProbs, wPolicy } = batch.columns;
     const h = new Array<number>(batch.segments).fill(0);
     (await logProbs.read()).forEach((lp, n) => {
@@ -238,7 +240,7 @@ describe("a micro-batch's loss is the sum of its terms", () => {
       (sum, w, n) => sum + w * mask[n]! * Math.log1p(Math.exp(-0.1 * h[batch.segment[n]!]!)),
       0,
     );
-    expect(await term.item()).toBeCloseTo(loss, 10);
+    expect(await terms["policy"]!.item()).toBeCloseTo(loss, 10);
   });
 });
 
@@ -265,7 +267,7 @@ describe("a step", () => {
         { policyLoss },
         { ...options, maxTokens, ratios: "recorded" },
       );
-      return [result.policyLoss, result.entropyLoss!];
+      return [result.terms["policy"]!, result.terms["entropy"]!];
     };
     const [whole, parts] = [await of(10_000), await of(1)];
     expect(whole.every((x) => x !== 0)).toBe(true);
@@ -277,13 +279,13 @@ describe("a step", () => {
       const fresh = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
       const head = criticHead();
       const before = await readAll(treeLeaves(head));
-      const critic = { head, optimizer: new AdamW(head, { weightDecay: 0.5 }) };
+      const heads = { value: { head, optimizer: new AdamW(head, { weightDecay: 0.5 }) } };
       const parts = { policyLoss, ...(objectiveHas ? { critic: {} } : {}) };
-      const { valueLoss } = await optimizerStep(fresh, new AdamW(fresh.params), withCritic(), parts, {
+      const { terms } = await optimizerStep(fresh, new AdamW(fresh.params), withCritic(), parts, {
         ...options,
-        ...(learnerHas ? { critic } : {}),
+        ...(learnerHas ? { heads } : {}),
       });
-      expect(valueLoss !== undefined).toBe(objectiveHas && learnerHas);
+      expect("value" in terms).toBe(objectiveHas && learnerHas);
       const after = await readAll(treeLeaves(head));
       return after.flat().some((x, k) => x !== before.flat()[k]);
     };

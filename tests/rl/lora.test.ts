@@ -88,7 +88,7 @@ describe("a model with an adapter", () => {
       const base = await paramsOf(model.trainable.base);
       const head = initValueHead(model.config, device);
       const objective: Objective = { ...toyObjective, advantage: gae({ gamma: 1, lambda: 1 }), critic: { trunk } };
-      await metricsOf(toyRlOptions(model, { objective, critic: { head, optimizer: new AdamW(head) } }));
+      await metricsOf(toyRlOptions(model, { objective, heads: { value: { head, optimizer: new AdamW(head) } } }));
       expect(await paramsOf(model.trainable.base)).toEqual(base);
       return { head: await readAll(treeLeaves(head)), adapter: await adapterOf(model) };
     };

@@ -124,7 +124,7 @@ describe("penalties, bonuses, critics", () => {
     const options = fullRlOptions(
       model,
       { ...objective, critic: { coefficient: 1, clip: 10 } },
-      { critic: { head, optimizer: new AdamW(head, { weightDecay: 0 }) }, lr: () => 0.05 },
+      { heads: { value: { head, optimizer: new AdamW(head, { weightDecay: 0 }) } }, lr: () => 0.05 },
     );
     const batch = randomBatch(2);
     const losses: number[] = [];

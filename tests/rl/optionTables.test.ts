@@ -10,7 +10,7 @@ import { IMPORTANCE_CORRECTION, REJECTION } from "../../rl/methods/importanceCor
 import { ADAPTIVE_ENTROPY } from "../../rl/methods/losses/entropy.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { ADAPTIVE_KL, DECAYING_KL, KL_PENALTY } from "../../rl/methods/losses/kl.ts";
-import { TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 import { REPETITION, TOOL_EFFICIENCY } from "../../rl/rewards/behaviour.ts";
 import { PREFERENCE_ROWS, SFT_ROWS } from "../../rl/train/supervised.ts";
 
@@ -108,12 +108,17 @@ const OTHERS: readonly (readonly [name: string, table: OptionTable, numbers: Num
   ["preferenceRows", PREFERENCE_ROWS, { imitation: "0 in [0, ∞)" }],
 ];
 
+const FURTHER: Readonly<Record<string, Numbers>> = {
+  return_prediction: { coefficient: "0.1 in [0, ∞)", rate: "1 in (0, ∞)" },
+};
+
 const cases: readonly (readonly [name: string, table: OptionTable, numbers: Numbers])[] = [
   ...[
     [POLICY_LOSSES, LOSSES] as const,
     [ADVANTAGES, ESTIMATORS] as const,
     [WORLD, WORLD_LOSSES] as const,
     [TOKEN_WEIGHTS, WEIGHTS] as const,
+    [TERMS, FURTHER] as const,
   ].flatMap(([entries, numbers]) =>
     Object.entries(entries).map(([name, { options }]) => [name, options, numbers[name] ?? {}] as const),
   ),

@@ -33,9 +33,11 @@ describe("packing", () => {
       const temperatures = trajectory.stream.temperatures.map((_, t) => 0.5 + t / 10 + i);
       const given = COLUMN_NAMES.filter((name) => name !== "temperatures");
       const columns = given.map((name, k) => [name, numbers(length, k + 1 + 50 * i)]);
+      // The second row alone has a term's columns; the first one has 0 there.
+      const own = { weights: { extra: numbers(length, 200) }, more: { "extra.target": numbers(length, 300) } };
       return rowOf(
         { ...trajectory, stream: { ...trajectory.stream, temperatures } },
-        Object.fromEntries(columns) as Partial<Columns>,
+        { ...(Object.fromEntries(columns) as Partial<Columns>), ...(i === 1 ? own : {}) },
       );
     });
     const batches = [...pack(weighted, { padId, maxTokens: 8 })];
@@ -52,27 +54,33 @@ describe("packing", () => {
     const ofTokens = (columnOf: (row: TokenRow) => ArrayLike<number>): number[] =>
       Array.from(batch.episode, (i, n) => columnOf(weighted[i]!)[batch.token[n]!]!);
     expect([...batch.columns.temperatures]).toEqual(ofTokens((row) => row.trajectory.stream.temperatures));
-    expect(Object.keys(batch.columns)).toEqual(Object.keys(COLUMNS));
+    expect(Object.keys(batch.columns)).toEqual([...Object.keys(COLUMNS), "weights", "more"]);
+    for (const part of ["weights", "more"] as const) {
+      const [name] = Object.keys(batch.columns[part]);
+      const expected = ofTokens((row) => row[part][name!] ?? [0, 0, 0, 0]);
+      expect([...batch.columns[part][name!]!], name).toEqual(expected);
+      expect(expected.some((x) => x !== 0)).toBe(true);
+    }
     for (const name of COLUMN_NAMES) expect([...batch.columns[name]], name).toEqual(ofTokens((row) => row[name]));
   });
 
   it("what nobody gave is 0; the old log-probabilities are the recorded ones", () => {
     const [batch] = pack([plain(3)], { padId, scored: () => true });
     const recorded: Readonly<Record<string, number[]>> = { oldLogProbs: [-1 / 8, -2 / 8], temperatures: [1, 1] };
-    for (const [name, values] of Object.entries(batch!.columns)) {
+    const { weights, more, ...columns } = batch!.columns;
+    expect([weights, more]).toEqual([{}, {}]);
+    for (const [name, values] of Object.entries(columns)) {
       expect([...values], name).toEqual(recorded[name] ?? [0, 0]);
     }
   });
 
-  it.each(["mask", "wWorld", "wKl", "wClipped", "wEntropy", "wValue"] as const)(
-    "%s alone has a token scored",
-    (name) => {
-      const base = plain(4);
-      const weighted = { ...base, [name]: Float64Array.of(5, 0, 5, 0) }; // what is at position 0 nothing predicts
-      const [batch] = pack([base, weighted], { padId });
-      expect([[...batch!.episode], [...batch!.token]]).toEqual([[1], [2]]);
-    },
-  );
+  it.each(["mask", "wWorld", "wKl", "a term", "wEntropy", "wValue"] as const)("%s alone has a token scored", (name) => {
+    const base = plain(4);
+    const values = Float64Array.of(5, 0, 5, 0); // what is at position 0 nothing predicts
+    const weighted = name === "a term" ? { ...base, weights: { [name]: values } } : { ...base, [name]: values };
+    const [batch] = pack([base, weighted], { padId });
+    expect([[...batch!.episode], [...batch!.token]]).toEqual([[1], [2]]);
+  });
 
   it("a mask has its tokens scored whatever their weight, and says what is in the policy term", () => {
     const masked = { ...plain(4), mask: Float64Array.of(0, 0, 1, 1), wPolicy: Float64Array.of(0, 3, 0, 2) };

@@ -104,15 +104,15 @@ describe("by name", () => {
       [{ advantage: gae() }, 'the advantage "gae" needs a critic'],
       [{ critic: {} }, 'a critic, but the advantage "grpo" reads no values'],
       [{ entropy: -1 }, "entropy must be ≥ 0, got -1"],
-      [{ world: paws.flatMap(worldsOf) }, "world losses with different clips: 0.2, 0.3"],
+      [{ world: paws.flatMap(worldsOf) }, 'two terms of the loss are called "paw"'],
       [{ kl: { beta: 0.1, estimator: "k4" as "k3" } }, 'kl: unknown estimator "k4"'],
     ];
     for (const [parts, message] of wrongParts) {
       expect(() => weighStep({ ...base, ...parts }, batch, 0)).toThrow(message);
     }
-    const { critic: _, reference: __, ...bare } = fullRlOptions(endingModel(device), base);
+    const { heads: _, reference: __, ...bare } = fullRlOptions(endingModel(device), base);
     const missing: [objective: Objective, message: string][] = [
-      [objectiveOf({ method: "ppo" }), 'the advantage "gae" needs a critic: a value head and its optimiser'],
+      [objectiveOf({ method: "ppo" }), 'the term "value" needs a head and its optimiser'],
       [objectiveOf({ method: "actfocus" }), "needs a reference model, for refEnergy"],
       [{ ...base, kl: { beta: 1, estimator: "k1" } }, "needs a reference model"],
     ];

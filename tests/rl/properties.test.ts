@@ -154,10 +154,10 @@ describe.each(
       (total, { wPolicy, advantages }) => total - wPolicy.reduce((s, w, t) => s + w * advantages[t]!, 0),
       0,
     );
-    expect(Math.abs(result.policyLoss - expected)).toBeLessThan(isExact ? 1e-15 : 1e-6);
+    expect(Math.abs(result.terms["policy"]! - expected)).toBeLessThan(isExact ? 1e-15 : 1e-6);
     const metrics = updateMetrics(rows, plainGrpo, [result], advantagesOf(plainGrpo, batch, 0), "exact");
     for (const part of ["low_mean", "high_mean", "region_mean"]) expect(metrics[`clip_ratio/${part}`]).toBe(0);
-    expect(metrics["loss"]).toBe(result.policyLoss);
+    expect(metrics["loss"]).toBe(result.terms["policy"]!);
   });
 
   describe("expectations over an enumerated vocabulary", () => {

@@ -75,7 +75,7 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
       optimizer: new AdamW(model.params, { clipNorm: 1, weightDecay: 0 }), // else everything moves by itself
       objective: objectiveOf(choice),
       reference: tiny(2),
-      critic: { head, optimizer: new AdamW(head) },
+      heads: { value: { head, optimizer: new AdamW(head) } },
       env: toySpec(letters(1)),
       rollout: { maxActionTokens: 3, maxTurns: 1 },
       steps: count,

@@ -9,7 +9,7 @@ import { methodRows } from "../../scripts/methodTable.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { AGGREGATIONS, aggregationByName } from "../../rl/methods/aggregation.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 import { METHODS } from "../../rl/methods/choice.ts";
 
 const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
@@ -148,7 +148,7 @@ it("the aggregations are verl's five and SkyRL's, by TRL's names, too", () => {
 });
 
 describe("the table of options that --set and --list read is the one that the part reads:", () => {
-  const tables = { ...POLICY_LOSSES, ...ADVANTAGES, ...WORLD, ...TOKEN_WEIGHTS };
+  const tables = { ...POLICY_LOSSES, ...ADVANTAGES, ...WORLD, ...TOKEN_WEIGHTS, ...TERMS };
   it.each(Object.entries(tables))("%s", (_, { make, options }) => {
     const names = Object.keys(options.fields);
     const known = `unknown option 'no such option'; known options: ${names.join(", ") || "none"}`;

@@ -172,7 +172,7 @@ describe("trainRl", () => {
       await optimizerStep(hand, optimizer, rows, toyObjective, options),
     ];
     expect(await paramsOf(model)).toEqual(await paramsOf(hand));
-    expect(passes[1]!.policyLoss).not.toBe(passes[0]!.policyLoss);
+    expect(passes[1]!.terms["policy"]).not.toBe(passes[0]!.terms["policy"]);
     expect(optimizer.state.step).toBe(2);
   });
 
@@ -191,7 +191,7 @@ describe("trainRl", () => {
     const rows = withColumns(weigh(toyObjective, trajectories, advantages, 0), { oldLogProbs: old });
     const pass = (ratios: number[]): PassResult => {
       const logProbs = [0, 0].map(() => Float64Array.of(NaN, ...ratios.map((r) => -1 + Math.log(r))));
-      return { logProbs, entropy: logProbs, policyLoss: 0, worldLoss: 0, klLoss: 0, gradNorm: 0 };
+      return { logProbs, entropy: logProbs, terms: { policy: 0, world: 0 }, gradNorm: 0 };
     };
     const ratiosOf = (passes: PassResult[]): number[] => {
       const metrics = updateMetrics(rows, toyObjective, passes, advantages, "before");

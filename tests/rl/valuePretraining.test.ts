@@ -19,7 +19,7 @@ afterAll(() => device.dispose());
 
 const made = (critic: object, more: Partial<RlOptions> = {}): RlOptions =>
   fullRlOptions(endingModel(device), objectiveOf({ method: "vapo", critic, entropy: 0.01 }), more);
-const headOf = ({ critic }: RlOptions): Promise<number[][]> => readAll(treeLeaves(critic!.head));
+const headOf = ({ heads }: RlOptions): Promise<number[][]> => readAll(treeLeaves(heads!["value"]!.head));
 
 describe("value pre-training", () => {
   it("leaves the policy alone until its steps are over, and trains the head", async () => {

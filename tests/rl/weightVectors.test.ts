@@ -96,8 +96,8 @@ describe("PaW (arXiv 2606.02388)", () => {
     expectNear(constant, [1 / 6, 1 / 6, 0, 0, 1 / 6, 1 / 6, 0, 0, 1 / 3, 1 / 3, 0, 0], 15);
     const random = weightsOfTargets(threeEpisodes, { selection: "random", alpha: 0.5 });
     expect(random.filter((w) => w > 0).length).toBe(6);
-    expect(paw().clip).toBe(0.2);
-    expect(paw({ loss: "cross-entropy" }).clip).toBe(undefined);
+    expect(paw().tokenLoss).toBeTypeOf("function");
+    expect(paw({ loss: "cross-entropy" }).tokenLoss).toBe(undefined);
     expect(paw().needs).toEqual(["entropy"]);
     for (const free of [{ entropy: "sampled" }, { selection: "all" }] as const) expect(paw(free).needs).toBe(undefined);
     // A group that succeeds always has no world loss; one that nothing is known of has none either.

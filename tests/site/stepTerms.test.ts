@@ -16,8 +16,8 @@ import {
 } from "../../engine/index.ts";
 import { logits } from "../../nn/transformer.ts";
 import { readText } from "../../nn/attentionWeights.ts";
-import { ALL_PARTS, objectiveOf } from "../../rl/methods/presets.ts";
-import { lossOf, type MethodChoice, METHODS } from "../../rl/methods/choice.ts";
+import { objectiveOf } from "../../rl/methods/presets.ts";
+import { type MethodChoice, METHODS } from "../../rl/methods/choice.ts";
 import { AGGREGATIONS } from "../../rl/methods/aggregation.ts";
 import { KL_ESTIMATORS } from "../../rl/methods/losses/kl.ts";
 import { UNCERTAINTIES } from "../../rl/methods/tokenWeights.ts";
@@ -70,7 +70,7 @@ describe("all tokens together", () => {
     const objective = objectiveOf({ maxLength: 15, ...choice });
     const report = await stepOf(choice);
     const { metrics, rows, statistics } = report;
-    const found = stepTerms(report, formOf(objective, lossOf(choice, ALL_PARTS)));
+    const found = stepTerms(report, formOf(objective, choice));
     const terms = found.flat(2);
     near(total(terms, "policy"), metrics["policy_loss"]!);
     const all = terms.reduce((sum, { weight, value }) => sum + weight * value, 0);
@@ -102,7 +102,7 @@ describe("all tokens together", () => {
             sideLength: 1,
           };
           near(weightFormula(form).at(none).value, weight);
-          expect(rows[i]![TERMS[name].column][t]).toBe(weight);
+          expect(TERMS[name].weightAt(rows[i]!, t)).toBe(weight);
         }),
       ),
     );
@@ -121,7 +121,7 @@ describe("all tokens together", () => {
     const objective = objectiveOf(choice);
     const formAt = weightForms({ objective, options: choice.options, rows, statistics: statistics! });
     const found = new Map<TermName, number>();
-    stepTerms({ ...report, rows }, formOf(objective, lossOf(choice, ALL_PARTS))).forEach((row, i) =>
+    stepTerms({ ...report, rows }, formOf(objective, choice)).forEach((row, i) =>
       row.forEach((own, t) =>
         own.forEach(({ name }) => {
           const form = formAt(name, i, t)!;
@@ -178,7 +178,7 @@ it("Σ over tokens of logit gradient ⊗ hidden state is the gradient of the out
     batchLoss(tree, model, batch, objective, report.ratios),
   );
   const expected = await gradient.policy.head!.read();
-  const terms = stepTerms(report, formOf(objective, lossOf(choice, ALL_PARTS)));
+  const terms = stepTerms(report, formOf(objective, choice));
   const [V, C] = gradient.policy.head!.shape as [number, number];
   const made = new Float64Array(V * C);
   for (const [

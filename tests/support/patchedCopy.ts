@@ -1,6 +1,15 @@
 /** A copy of the sources with the diffs of pages in docs/ applied: what a reader has who does what the page says. */
 import { type SpawnSyncReturns, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { applied, blocksOf, hunksOf } from "../project/diffs.ts";
@@ -35,6 +44,11 @@ export class PatchedCopy {
 
   read(path: string): string {
     return readFileSync(join(this.folder, path), "utf8");
+  }
+
+  /** The names in a folder, sorted. */
+  list(path: string): string[] {
+    return readdirSync(join(this.folder, path)).toSorted();
   }
 
   /** Runs a program of the copy in Node, on one thread. */

@@ -120,7 +120,7 @@ export function toyStep(device: Device, objective: Objective): StepOptions & { r
     lr: () => 0.01,
     objective,
     reference: toyModel(device, 2, shape),
-    critic: { head, optimizer: new AdamW(head) },
+    heads: { value: { head, optimizer: new AdamW(head) } },
     head,
     rng: new Rng(0),
     // A loss without a ratio is right for the policy's own samples only.
@@ -143,9 +143,9 @@ export async function scoredStep(
   trajectories: readonly Trajectory[],
   step: number,
 ): Promise<{ readonly rows: TokenRow[]; readonly statistics: TokenStatistics; readonly ratios: Ratios }> {
-  const { objective, critic } = options;
+  const { objective, heads } = options;
   const ratios = ratiosOf(objective, options);
-  const asked = { ...options, head: critic?.head };
+  const asked = { ...options, head: heads?.["value"]?.head };
   const statistics = await scoreTokens(asked, objective, trajectories, ratios, packingOf(options));
   const advantages = advantagesOf(objective, trajectories, step, statistics);
   return { rows: weigh(objective, trajectories, advantages, step, statistics, ratios), statistics, ratios };
@@ -185,7 +185,7 @@ export async function lossAndGradient(
   const { model, objective } = learner;
   const options = { ...learner, maxBatchTokens: maxTokens };
   const { rows, ratios } = await scoredStep(options, trajectories, 3);
-  const trained: Trained = { policy: model.params, ...(objective.critic ? { head: learner.head } : {}) };
+  const trained: Trained = { policy: model.params, ...(objective.critic ? { heads: { value: learner.head } } : {}) };
   let value = 0;
   let leaves: number[][] | undefined;
   for (const batch of pack(rows, packingOf(options))) {

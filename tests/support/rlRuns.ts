@@ -48,7 +48,7 @@ export function fullRlOptions(model: Model, objective: Objective, overrides: Par
   const head = initValueHead(model.config, device);
   const { maxBatchTokens: _, ...plain } = toyRlOptions(model, { objective, steps: 2, lr: () => 0.01 });
   const reference = endingModel(device);
-  return { ...plain, reference, critic: { head, optimizer: new AdamW(head) }, ...overrides };
+  return { ...plain, reference, heads: { value: { head, optimizer: new AdamW(head) } }, ...overrides };
 }
 
 /** The toy world's model in fewer bits, with an adapter, which alone is trained. */

@@ -10,7 +10,9 @@
  */
 import { check } from "../../../engine/errors.ts";
 import { inCode, oneOf, options, type OptionsOf, schedule } from "../../../engine/optionTable.ts";
+import type { Tensor } from "../../../engine/index.ts";
 import type { Table } from "../names.ts";
+import type { TermTokens } from "../terms.ts";
 import type { TokenStatistic, TokenStatistics } from "../tokenStatistics.ts";
 import { isAgentToken, rolloutRows, type Trajectory } from "../../episode/stream.ts";
 
@@ -71,13 +73,13 @@ export const ECHO = options("echo", {
  */
 export type EchoOptions = OptionsOf<typeof ECHO>;
 
-/** A loss on the environment's tokens. The loss of a token is −lp, or the clipped error if there is a `clip`. */
+/** A loss on the environment's tokens. The loss of a token is −lp, unless it has a `tokenLoss`. */
 export interface WorldObjective {
   readonly name: string;
   /** Signals that `weights` reads. */
   readonly needs?: readonly TokenStatistic[];
-  /** ρ of PaW's clipped error: the loss of a token is 1[p ≤ ρ]·(1 − p) instead of −lp. */
-  readonly clip?: number;
+  /** The loss of each token, [N], in the place of −lp. */
+  readonly tokenLoss?: (tokens: Pick<TermTokens, "logProbs" | "weighted">) => Tensor;
   /** The largest reward that the weights are made for: those of a group that earns more are cut off. */
   readonly rewardMax?: number;
   /** The weight of each token's loss, per row and token. It includes the denominators of all means. */

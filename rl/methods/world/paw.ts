@@ -8,6 +8,7 @@
 import { bounds, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import { Rng } from "../../../engine/index.ts";
 import { groupBy } from "../../episode/groups.ts";
+import { clippedErrorLoss } from "../losses/supervised.ts";
 import { observations, type WorldObjective } from "./echo.ts";
 import type { Table } from "../names.ts";
 import { statistic, type TokenStatistics } from "../tokenStatistics.ts";
@@ -121,7 +122,7 @@ export function paw(given?: PawOptions): WorldObjective {
   return {
     name: "paw",
     ...(selection === "entropy" && entropy === "full" ? { needs: ["entropy"] as const } : {}),
-    ...(loss === "clipped" ? { clip: rho } : {}),
+    ...(loss === "clipped" ? { tokenLoss: ({ logProbs, weighted }) => clippedErrorLoss(logProbs, weighted, rho) } : {}),
     ...(weight === "adaptive" && clamp !== null ? { rewardMax } : {}),
     weights(trajectories, step, statistics = {}) {
       const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
