@@ -11,6 +11,7 @@
  * arms have in common: the warm start and the tasks of the evaluation.
  */
 import { nearest } from "../engine/options.ts";
+import { camel, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
 import type { Preset } from "./preset.ts";
 import { presetFor } from "./presets.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "./startOptions.ts";
@@ -46,14 +47,7 @@ export const AGENT_FLAGS = [
   "importance-correction",
   "grpo-config",
   "temperature",
-  "explore",
-  "curriculum",
-  "dynamic-sampling",
-  "expert-prefix",
-  "replay",
-  "predict",
-  "hindsight",
-  "imitate-expert",
+  ...PLUGINS.map(({ flag }) => flag.name as keyof PluginFlagTypes),
   "workers",
   "max-staleness",
 ] as const satisfies readonly (keyof typeof START_FLAGS)[];
@@ -135,8 +129,6 @@ export function withSettings(arm: Arm, settings: Arm["settings"]): Arm {
   for (const key of Object.keys(settings)) checkKey(arm.label, key);
   return { ...arm, settings: { ...arm.settings, ...settings } };
 }
-
-const camel = (flag: string): string => flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 /** Splits words at commas outside of brackets. @throws UsageError in one line */
 export function parseWords(flag: string, text: string): Word[] {

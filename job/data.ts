@@ -1,48 +1,21 @@
 /**
- * The data settings of a run: temperatures, exploration, a curriculum, refills, the expert prefix, replay, predictions,
- * hindsight, an expert that is imitated. They are plain data in `config.json`; dataOptions.ts makes of them what the
- * loop is given.
+ * The data settings of a run: the temperature, plug-ins of episodes (plugins.ts), and self-play. They are plain data in
+ * `config.json`; dataOptions.ts makes of them what the loop is given.
  */
-import type { OptionsOf } from "../engine/optionTable.ts";
 import { nearest } from "../engine/options.ts";
-import type { LEARNABILITY } from "../rl/tasks/curriculum.ts";
-import type { DynamicSamplingOptions } from "../rl/tasks/dynamic.ts";
-import type { ExpertPrefixOptions } from "../rl/tasks/expertPrefix.ts";
-import type { HindsightOptions } from "../rl/tasks/hindsight.ts";
-import type { ImitateExpertOptions } from "../rl/tasks/imitateExpert.ts";
-import type { PredictionOptions } from "../rl/tasks/predictions.ts";
-import type { FAILED_TASKS } from "../rl/tasks/pools.ts";
-import type { ReplayOptions } from "../rl/tasks/replay.ts";
+import type { PluginEntry } from "../rl/tasks/plugin.ts";
 import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
 import { UsageError } from "./usage.ts";
+import { camel, PLUGINS, type PluginSettings, showFlag } from "./plugins.ts";
 import type { DataFlags, MethodFlags } from "./startOptions.ts";
-import { CURRICULA } from "./parts.ts";
 import { parseSchedule, type ScheduleData, valuesOfSchedule } from "./schedules.ts";
-import { once } from "./settings.ts";
-import type { Settings } from "./shownSettings.ts";
+import { allowedText, once } from "./settings.ts";
+import type { Settings, Value } from "./shownSettings.ts";
 import { checkYardstick, isYardstick } from "./yardsticks.ts";
 
-export type CurriculumName = keyof typeof CURRICULA;
-const CURRICULUM_NAMES = Object.keys(CURRICULA) as CurriculumName[];
-
-export interface CurriculumSettings
-  extends Omit<OptionsOf<typeof LEARNABILITY>, "arms">, Omit<OptionsOf<typeof FAILED_TASKS>, "base"> {
-  readonly name: CurriculumName;
-  readonly by?: "family" | "level";
-  readonly tasks?: number;
-}
-
-export interface DataSettings {
+export interface DataSettings extends PluginSettings {
   /** The temperature in training, in place of the rollout's; evaluations keep the rollout's. */
   readonly temperature?: ScheduleData;
-  readonly exploration?: { readonly epsilon: ScheduleData; readonly choose?: "random" | "expert" };
-  readonly curriculum?: CurriculumSettings;
-  readonly dynamicSampling?: DynamicSamplingOptions;
-  readonly expertPrefix?: Pick<ExpertPrefixOptions, "maxPrefix">;
-  readonly replay?: Omit<ReplayOptions, "priority">;
-  readonly predictions?: PredictionOptions;
-  readonly hindsight?: Omit<HindsightOptions, "achieved">;
-  readonly imitateExpert?: Omit<ImitateExpertOptions, "demonstrate">;
   readonly selfPlay?: SelfPlayChoice;
 }
 
@@ -51,56 +24,75 @@ export interface DataSettings {
  * @throws UsageError with one line if a flag is wrong, or if an option needs a flag that is missing
  */
 export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
+  const said = (flag: string): Value | undefined => (flags as Readonly<Record<string, Value | undefined>>)[camel(flag)];
   if (flags.method !== undefined && isYardstick(flags.method)) {
-    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict, hindsight, imitateExpert, selfPlay } =
-      flags;
-    checkYardstick(flags.method, {
-      explore,
-      curriculum,
-      "dynamic-sampling": dynamicSampling,
-      "expert-prefix": expertPrefix,
-      replay,
-      predict,
-      hindsight,
-      "imitate-expert": imitateExpert,
-      "self-play": selfPlay,
-    });
+    const given = Object.fromEntries(PLUGINS.map(({ flag }) => [flag.name, said(flag.name)]));
+    checkYardstick(flags.method, { ...given, "self-play": flags.selfPlay });
   }
   const temperature = temperatureOf(flags, set);
-  const { choose } = set["exploration"] ?? {};
-  const explore = once("--explore", scheduleDataOf("--explore", flags.explore), "exploration.epsilon", set);
-  if (explore === undefined && choose !== undefined) {
-    throw new UsageError("--set exploration.choose is about --explore; add --explore X");
-  }
-  const largest = explore === undefined ? 0 : Math.max(...valuesOfSchedule(explore));
-  if (largest > 1) throw new UsageError(`--explore: expected probabilities, got ${largest}`);
-  const curriculum = curriculumOf(flags.curriculum, set["curriculum"] ?? {});
-  const perStep = once("--replay", flags.replay, "replay.perStep", set);
-  const predict = once("--predict", flags.predict, "predictions.perStep", set);
-  const relabels = once("--hindsight", flags.hindsight, "hindsight.perStep", set);
-  const shows = once("--imitate-expert", flags.imitateExpert, "imitateExpert.perStep", set);
-  const chooser = choose === undefined ? {} : { choose: choose as "random" | "expert" };
-  const refills = switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set);
-  const prefixes = switchedOn(flags.expertPrefix, "expert-prefix", "expertPrefix", set);
-  const replays = switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set);
-  const predicts = switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set);
-  const looksBack = switchedOn(relabels !== undefined && relabels > 0, "hindsight N", "hindsight", set);
-  const imitates = switchedOn(shows !== undefined && shows > 0, "imitate-expert N", "imitateExpert", set);
+  const plugins = PLUGINS.flatMap((entry) => {
+    const settings = pluginSettings(entry, said(entry.flag.name), set);
+    return settings ? [[entry.name, settings]] : [];
+  });
   const name = once("--self-play", flags.selfPlay, "selfPlay.name", set);
-  const plays = switchedOn(name !== undefined, "self-play NAME", "selfPlay", set);
+  if (name === undefined) refuseOthers(set["selfPlay"] ?? {}, "selfPlay", "name", "--self-play NAME");
   const settings: DataSettings = {
     ...(typeof temperature === "object" ? { temperature } : {}),
-    ...(explore === undefined ? {} : { exploration: { epsilon: explore, ...chooser } }),
-    ...(curriculum ? { curriculum } : {}),
-    ...(refills ? { dynamicSampling: set["dynamicSampling"] ?? {} } : {}),
-    ...(prefixes ? { expertPrefix: set["expertPrefix"] ?? {} } : {}),
-    ...(replays ? { replay: { ...set["replay"], perStep: perStep! } } : {}),
-    ...(predicts ? { predictions: { ...set["predictions"], perStep: predict! } } : {}),
-    ...(looksBack ? { hindsight: { ...set["hindsight"], perStep: relabels! } } : {}),
-    ...(imitates ? { imitateExpert: { ...set["imitateExpert"], perStep: shows! } } : {}),
-    ...(plays ? { selfPlay: { ...set["selfPlay"], name: name! } } : {}),
+    ...(Object.fromEntries(plugins) as PluginSettings),
+    ...(name === undefined ? {} : { selfPlay: { ...set["selfPlay"], name } }),
   };
   return Object.keys(settings).length > 0 ? settings : undefined;
+}
+
+/** The settings of a plug-in; undefined if its flag is off. @throws UsageError */
+function pluginSettings(
+  { name, flag, options }: PluginEntry,
+  said: Value | undefined,
+  set: Settings,
+): Settings[string] | undefined {
+  const given = set[name] ?? {};
+  if (flag.kind === "switch") {
+    if (said !== true) refuseOthers(given, name, undefined, showFlag(flag));
+    return said === true ? given : undefined;
+  }
+  const own = flag.kind === "schedule" ? scheduleDataOf(`--${flag.name}`, said as string | undefined) : said;
+  const value = once(`--${flag.name}`, own, `${name}.${flag.option}`, set);
+  if (value === undefined || (flag.kind === "count" && value === 0)) {
+    refuseOthers(given, name, flag.option, showFlag(flag));
+    return undefined;
+  }
+  if (flag.kind === "schedule") {
+    const option = options[flag.option]!;
+    const wrong = valuesOfSchedule(value as ScheduleData).find((x) => !option.accepts(x));
+    if (wrong !== undefined)
+      throw new UsageError(`--${flag.name} must be ${allowedText(option)}, got ${String(wrong)}`);
+  }
+  if (flag.kind === "choice") checkChoice(flag, value as string, name, given);
+  return { [flag.option]: value, ...given };
+}
+
+/** @throws UsageError if `--set` has an option of what no flag has turned on */
+function refuseOthers(given: Settings[string], part: string, own: string | undefined, flag: string): void {
+  const option = Object.keys(given).find((name) => name !== own);
+  if (option === undefined) return;
+  throw new UsageError(`--set ${part}.${option} is about ${flag.split(" ")[0]!}; add ${flag}`);
+}
+
+/** @throws UsageError if there is no such choice, or if it lacks one of the options */
+function checkChoice(
+  { name: flag, option, choices }: Extract<PluginEntry["flag"], { kind: "choice" }>,
+  name: string,
+  part: string,
+  given: Settings[string],
+): void {
+  if (!Object.hasOwn(choices, name)) {
+    const near = nearest(name, Object.keys(choices));
+    const hint = near === undefined ? `expected ${Object.keys(choices).join(", ")}` : `did you mean "${near}"?`;
+    throw new UsageError(`--${flag}: unknown name "${name}"; ${hint}`);
+  }
+  const own = Object.keys(choices[name]!);
+  const foreign = Object.keys(given).find((other) => other !== option && !own.includes(other));
+  if (foreign !== undefined) throw new UsageError(`--set ${part}.${foreign}: --${flag} ${name} has ${own.join(", ")}`);
 }
 
 /** The sampling temperature that the flags name. */
@@ -119,32 +111,3 @@ export function temperatureOf(flags: Pick<DataFlags, "temperature">, set: Settin
 
 const scheduleDataOf = (flag: string, text: string | undefined): ScheduleData | undefined =>
   text === undefined ? undefined : parseSchedule(flag, text);
-
-/** Whether a flag is on. @throws UsageError if it is off, and `--set` has an option that needs it */
-function switchedOn(isOn: boolean | undefined, flag: string, part: string, set: Settings): boolean {
-  const option = Object.keys(set[part] ?? {}).find((name) => name !== "perStep");
-  if (!isOn && option !== undefined) {
-    throw new UsageError(`--set ${part}.${option} is about --${flag.split(" ")[0]!}; add --${flag}`);
-  }
-  return isOn === true;
-}
-
-function curriculumOf(name: string | undefined, options: Settings[string]): CurriculumSettings | undefined {
-  const [first] = Object.keys(options);
-  if (name === undefined) {
-    if (first !== undefined)
-      throw new UsageError(`--set curriculum.${first} is about --curriculum; add --curriculum NAME`);
-    return undefined;
-  }
-  const found = CURRICULUM_NAMES.find((known) => known === name);
-  if (found === undefined) {
-    const near = nearest(name, CURRICULUM_NAMES);
-    const hint = near === undefined ? `expected ${CURRICULUM_NAMES.join(", ")}` : `did you mean "${near}"?`;
-    throw new UsageError(`--curriculum: unknown name "${name}"; ${hint}`);
-  }
-  const own = Object.keys(CURRICULA[found]);
-  const foreign = Object.keys(options).find((option) => !own.includes(option));
-  if (foreign !== undefined)
-    throw new UsageError(`--set curriculum.${foreign}: --curriculum ${found} has ${own.join(", ")}`);
-  return { name: found, ...options };
-}

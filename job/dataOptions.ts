@@ -1,94 +1,63 @@
 /**
- * What the loop is given for the data settings of a run. Curricula and replay buffers, which have a memory, are made
- * once for a run and saved with its checkpoints.
+ * What the loop is given for the data settings of a run. Plug-ins with a memory are made once for a run and saved with
+ * its checkpoints.
  */
-import { Rng } from "../engine/index.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
-import type { Trajectory } from "../rl/episode/stream.ts";
-import type { Template } from "../rl/episode/template.ts";
+import { ENVIRONMENTS } from "../environments/index.ts";
 import { SelfPlayBuffer } from "../rl/selfplay/options.ts";
-import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../rl/tasks/curriculum.ts";
-import { Exploration } from "../rl/tasks/exploration.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
-import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../rl/tasks/pools.ts";
-import { ReplayBuffer } from "../rl/tasks/replay.ts";
+import type { EpisodePlugin, PluginContext, PluginEntry } from "../rl/tasks/plugin.ts";
 import type { Memory } from "../rl/worker/index.ts";
-import type { CurriculumSettings, DataSettings } from "./data.ts";
-import { CURRICULA, only } from "./parts.ts";
+import type { DataSettings } from "./data.ts";
+import { PLUGINS } from "./plugins.ts";
 import type { Preset } from "./preset.ts";
-import { scheduleOf } from "./schedules.ts";
+import { type ScheduleData, scheduleOf } from "./schedules.ts";
 import { Scripts } from "./scripts.ts";
+import type { Settings } from "./shownSettings.ts";
+import { UsageError } from "./usage.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
-
-/** The parts of a run that its data depends on. */
-interface DataSource {
-  readonly env: EnvironmentSpec;
-  readonly envOptions: EnvironmentOptions;
-  readonly seed: number;
-}
 
 /** The options of `trainRl`, and by name those of them that have a memory. @throws if a number is out of range */
 export function dataFor(
   settings: DataSettings,
   preset: Preset,
 ): { options: DataOptions; memories: Record<string, Memory>; buffer: SelfPlayBuffer | undefined } {
-  const source = { env: environmentOf(preset), envOptions: taskOptions(preset, "train"), seed: preset.seed };
   const scripts = new Scripts(preset);
-  const demonstrate = (template: Template, seed: number): Promise<Trajectory> => scripts.demonstration(template, seed);
-  const { temperature, exploration, dynamicSampling, expertPrefix, predictions } = settings;
-  const { hindsight, imitateExpert } = settings;
-  const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
-  const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
-  const buffer = settings.selfPlay ? new SelfPlayBuffer(settings.selfPlay) : undefined;
+  const context: PluginContext = {
+    env: environmentOf(preset),
+    envOptions: taskOptions(preset, "train"),
+    seed: preset.seed,
+    demonstrate: (template, seed) => scripts.demonstration(template, seed),
+  };
+  const { temperature, selfPlay, ...chosen } = settings;
+  const given: Settings = chosen;
+  const plugins = PLUGINS.flatMap((entry) => {
+    const own = given[entry.name];
+    return own === undefined ? [] : [pluginOf(entry, own, context)];
+  });
+  const buffer = selfPlay ? new SelfPlayBuffer(selfPlay) : undefined;
   const options: DataOptions = {
     ...(temperature === undefined ? {} : { temperature: scheduleOf(temperature) }),
-    ...(exploration ? { exploration: explorationOf(exploration, source.env) } : {}),
-    ...(dynamicSampling ? { dynamicSampling } : {}),
-    ...(expertPrefix ? { expertPrefix } : {}),
-    ...(predictions ? { predictions } : {}),
-    ...(hindsight && source.env.achieved ? { hindsight: { ...hindsight, achieved: source.env.achieved } } : {}),
-    ...(imitateExpert ? { imitateExpert: { ...imitateExpert, demonstrate } } : {}),
-    ...(curriculum ? { curriculum } : {}),
-    ...(replay ? { replay } : {}),
+    ...(plugins.length > 0 ? { plugins } : {}),
   };
-  const memories = {
-    ...(curriculum ? { curriculum } : {}),
-    ...(replay ? { replay } : {}),
-    ...(buffer ? { selfPlay: buffer } : {}),
-  };
-  return { options, memories, buffer };
+  const memories: Record<string, Memory> = Object.fromEntries(
+    plugins.filter(isMemory).map((plugin) => [plugin.name, plugin]),
+  );
+  return { options, memories: { ...memories, ...(buffer ? { selfPlay: buffer } : {}) }, buffer };
 }
 
-function explorationOf(
-  { epsilon, choose = "random" }: DataSettings["exploration"] & object,
-  env: EnvironmentSpec,
-): Exploration {
-  const schedule = scheduleOf(epsilon);
-  return new Exploration({
-    epsilon: schedule,
-    ...(choose === "expert" ? { choose: (_rng, _task, live): string => env.expert(live) } : {}),
-  });
-}
+const isMemory = (plugin: EpisodePlugin): plugin is EpisodePlugin & Memory =>
+  plugin.state !== undefined && plugin.restore !== undefined;
 
-function makeCurriculum(settings: CurriculumSettings, { env, envOptions, seed }: DataSource): Curriculum {
-  const { name, by = "family", tasks = CURRICULA.pools.tasks.default, ...numbers } = settings;
-  const learnability = (): Learnability =>
-    new Learnability({ arms: armsOf(env, by, envOptions), ...only(numbers, LEARNABILITY.fields) });
-  switch (name) {
-    case "learnability":
-      return learnability();
-    case "failed":
-      return new FailedTasks(only(numbers, FAILED_TASKS.fields));
-    case "failed+learnability":
-      return new FailedTasks({ base: learnability(), ...only(numbers, FAILED_TASKS.fields) });
-    case "pools": {
-      const draw = new Rng(seed).split("pools");
-      const seeds = new Set<number>();
-      for (let i = 0; seeds.size < tasks; i++) seeds.add(draw.split(i).int(2 ** 31)); // a set: no seed twice
-      return new DifficultyPools({
-        tasks: [...seeds].map((own) => ({ name: "task", seed: own })),
-        ...only(numbers, DIFFICULTY_POOLS.fields),
-      });
-    }
+/** @throws UsageError that names the environments that have what a plug-in needs if this one does not */
+function pluginOf(entry: PluginEntry, settings: Settings[string], context: PluginContext): EpisodePlugin {
+  const { flag, options, needs } = entry;
+  if (needs && !needs.has(context.env)) {
+    const names = Object.keys(ENVIRONMENTS).filter((name) => needs.has(ENVIRONMENTS[name]!));
+    throw new UsageError(`--${flag.name}: ${context.env.name} ${needs.lack}; those that do: ${names.join(", ")}`);
   }
+  const values = Object.entries(settings).map(([option, value]): [string, unknown] => {
+    const isSchedule = options[option]?.kind === "schedule";
+    return [option, isSchedule ? scheduleOf(value as ScheduleData) : value];
+  });
+  return entry.make(Object.fromEntries<unknown>(values), context);
 }

@@ -1,6 +1,7 @@
 /** What flags name beside methods: rewards, curricula, self-play, each with a sentence and its source for `--list`. */
 import type { SELF_PLAY_NAMES } from "../rl/selfplay/options.ts";
-import type { CURRICULA, REWARDS } from "./parts.ts";
+import type { CurriculumName } from "../rl/tasks/curricula.ts";
+import type { REWARDS } from "./parts.ts";
 
 interface Named {
   readonly about: string;
@@ -33,7 +34,7 @@ const NAMED_REWARDS: Names<(typeof REWARDS)[number]> = {
   judges: { about: "the majority of judges; reward.judges names them", source: "arXiv 2401.10020; majority: ours" },
 };
 
-const NAMED_CURRICULA: Names<keyof typeof CURRICULA> = {
+const NAMED_CURRICULA: Names<CurriculumName> = {
   learnability: {
     about: "families or levels of tasks by p(1 − p), p their success rate",
     source: "arXiv 2304.12877, 2502.12272",

@@ -20,17 +20,9 @@ import { METHOD } from "../rl/methods/choice.ts";
 import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
 import { PROCESS_FORMS, STEP_LABELS } from "../rl/rewards/process.ts";
 import { SELF_PLAY } from "../rl/selfplay/options.ts";
-import { LEARNABILITY } from "../rl/tasks/curriculum.ts";
-import { DYNAMIC_SAMPLING } from "../rl/tasks/dynamic.ts";
-import { EXPLORATION } from "../rl/tasks/exploration.ts";
-import { EXPERT_PREFIX } from "../rl/tasks/expertPrefix.ts";
-import { DIFFICULTY_POOLS, FAILED_TASKS } from "../rl/tasks/pools.ts";
-import { HINDSIGHT } from "../rl/tasks/hindsight.ts";
-import { IMITATE_EXPERT } from "../rl/tasks/imitateExpert.ts";
-import { PREDICTIONS } from "../rl/tasks/predictions.ts";
-import { REPLAY } from "../rl/tasks/replay.ts";
 import { TRUNCATED } from "../rl/tasks/truncated.ts";
 import { SFT_ROWS } from "../rl/train/supervised.ts";
+import { PLUGINS } from "./plugins.ts";
 
 /** Options by name. */
 export type Fields = Readonly<Record<string, Option<unknown>>>;
@@ -242,9 +234,6 @@ export const OUTCOME_CRITIC_TRAINING = options("--set outcomeCritic", {
 });
 export type OutcomeCriticOptions = OptionsOf<typeof OUTCOME_CRITIC_TRAINING>;
 
-const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");
-const tasks = number(256, "total number of tasks in `pools`", { integer: true, min: 1, max: 100_000 });
-
 /** The values that are options of a table and not undefined. */
 export const only = (values: object, fields: Fields): object =>
   Object.fromEntries(
@@ -254,17 +243,6 @@ export const only = (values: object, fields: Fields): object =>
 /** The options of a table that can be given as text. */
 export const plain = (fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, { kind }]) => kind !== "code"));
-
-/** Without `variants`: these are of kinds, which only another curriculum knows. */
-const { variants: _, ...FAILED } = plain(FAILED_TASKS.fields);
-
-/** The curricula, each with its options of `--set curriculum.…`. */
-export const CURRICULA = {
-  learnability: { by, ...plain(LEARNABILITY.fields) },
-  failed: FAILED,
-  "failed+learnability": { by, ...plain(LEARNABILITY.fields), ...plain(FAILED_TASKS.fields) },
-  pools: { tasks, ...plain(DIFFICULTY_POOLS.fields) },
-} as const satisfies Readonly<Record<string, Fields>>;
 
 /** The option tables of methods by name. */
 const fieldsOf = (entries: Readonly<Record<string, Entry<unknown>>>): Readonly<Record<string, Fields>> =>
@@ -302,18 +280,8 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   orm: ORM.fields,
   prm: PRM.fields,
   outcomeCritic: OUTCOME_CRITIC_TRAINING.fields,
-  curriculum: { ...CURRICULA.pools, ...CURRICULA["failed+learnability"] },
-  dynamicSampling: DYNAMIC_SAMPLING.fields,
-  replay: plain(REPLAY.fields),
-  predictions: PREDICTIONS.fields,
-  hindsight: plain(HINDSIGHT.fields),
-  imitateExpert: plain(IMITATE_EXPERT.fields),
+  ...Object.fromEntries(PLUGINS.map((plugin) => [plugin.name, plugin.options])),
   selfPlay: { ...SELF_PLAY.fields, name: preset(SELF_PLAY.fields.name) },
-  expertPrefix: plain(EXPERT_PREFIX.fields),
-  exploration: {
-    epsilon: EXPLORATION.fields.epsilon,
-    choose: oneOf(["random", "expert"], "random", "who chooses the exploring actions"),
-  },
 };
 
 /** An adapter as it is written on the command line. */

@@ -1,8 +1,6 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
 import type { ModelConfig } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
-import { ENVIRONMENTS, type EnvironmentSpec } from "../environments/index.ts";
-import { checkPredictions } from "../rl/tasks/predictions.ts";
 import { checkOffPolicy } from "../rl/methods/objective.ts";
 import { dataSettings, temperatureOf } from "./data.ts";
 import { dataFor } from "./dataOptions.ts";
@@ -11,6 +9,7 @@ import { taskOptions, WORLDS } from "./worlds.ts";
 import { type Earlier, loopOf, methodOf, worldOf } from "./from.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { methodSettings, objectiveFor } from "./methods.ts";
+import { PLUGINS } from "./plugins.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
 import { usage, UsageError } from "./usage.ts";
 import type { ModelSize, StartOptions } from "./startOptions.ts";
@@ -250,16 +249,13 @@ function checkPreset(preset: Preset): void {
   const { iterations = 1 } = rl;
   const loss = flagOf(rl, "loss");
   between(loss, "--max-staleness", () => checkOffPolicy(objective, { maxStaleness }));
-  between(loss, "--replay", () => checkOffPolicy(objective, { replay: data.replay }));
   between(loss, "--set rl.iterations", () => checkOffPolicy(objective, { iterations }));
-  const { predictions, selfPlay } = data;
-  between(flagOf(rl, "advantage"), "--predict", () => predictions && checkPredictions(predictions, objective));
+  const { selfPlay } = data;
   usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward, preset));
   usage(() => selfPlay && checkSelfPlay(selfPlay, { groups: rl.groups, objective }));
   if (objective.tokenWeights?.name === "outcome_critic") usage(() => checkCritic(preset));
   if (selfPlay) checkAlone(preset);
-  if (data.hindsight && world) checkAchieved(world);
   if (rl.method === "sft" && sft.labelled !== undefined)
     throw new UsageError(
       "--set sft.labelled takes the actions of most demonstrations away, and --method sft imitates them all; " +
@@ -268,6 +264,11 @@ function checkPreset(preset: Preset): void {
   usage(() => {
     if (!world) return;
     const { options } = dataFor(data, preset);
+    for (const plugin of options.plugins ?? []) {
+      const { flag, against = "advantage" } = PLUGINS.find(({ name }) => name === plugin.name)!;
+      const other = against === "groupSize" ? "--set rl.groupSize" : flagOf(rl, against);
+      between(other, `--${flag.name}`, () => plugin.check?.({ objective, groupSize: rl.groupSize }));
+    }
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
 }
@@ -286,26 +287,16 @@ function between(flag: string, other: string, make: () => unknown): void {
   }
 }
 
-/** The flags of data settings. */
-const DATA_FLAGS: Readonly<Record<string, string>> = {
-  exploration: "--explore",
-  dynamicSampling: "--dynamic-sampling",
-  expertPrefix: "--expert-prefix",
-  predictions: "--predict",
-  hindsight: "--hindsight",
-  imitateExpert: "--imitate-expert",
-};
-
 /** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with what does one of these. */
 function checkAlone({ env, rl, async, data = {} }: Preset): void {
   if (env !== "code")
     throw new UsageError(`--self-play makes tasks about programs, which --env code measures; got --env ${env}`);
   const { selfPlay: _, ...others } = data;
   const other = Object.keys(others)[0];
-  if (other !== undefined)
-    throw new UsageError(
-      `--self-play makes its own tasks and plays them once; leave ${DATA_FLAGS[other] ?? `--${other}`} out`,
-    );
+  if (other !== undefined) {
+    const flag = PLUGINS.find(({ name }) => name === other)?.flag.name ?? other;
+    throw new UsageError(`--self-play makes its own tasks and plays them once; leave --${flag} out`);
+  }
   if (rl.reward) {
     const own = rl.method.startsWith("gdpo") || rl.advantage === "gdpo";
     const whose = own ? "the advantage gdpo, which compares components of a reward," : "--reward and --set reward.…";
@@ -313,13 +304,6 @@ function checkAlone({ env, rl, async, data = {} }: Preset): void {
   }
   if (async)
     throw new UsageError("--self-play proposes and solves in turn, and nobody can play ahead; leave --workers out");
-}
-
-/** Throws a UsageError that names the environments that say what was achieved if this one does not. */
-function checkAchieved({ name, achieved }: EnvironmentSpec): void {
-  if (achieved !== undefined) return;
-  const names = Object.keys(ENVIRONMENTS).filter((other) => ENVIRONMENTS[other]!.achieved !== undefined);
-  throw new UsageError(`--hindsight: ${name} does not say what was achieved; those that do: ${names.join(", ")}`);
 }
 
 function modelFor(

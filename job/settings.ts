@@ -151,7 +151,7 @@ export function listSettings(): string {
 }
 
 /** The values of an option as they are written on the command line. */
-function allowedText({ kind, expected }: Option<unknown>): string {
+export function allowedText({ kind, expected }: Option<unknown>): string {
   if (kind === "schedule") return expected.replace("a function of the step", "a schedule");
   if (kind === "bounds") return "LOW..HIGH or none";
   if (kind === "number or word") return expected.replaceAll('"', "").replaceAll(/, | or /g, " | ");

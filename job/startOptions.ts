@@ -3,6 +3,7 @@ import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { WEIGHT_STORAGES, type WeightStorage } from "../nn/index.ts";
 import { SELF_PLAY_NAMES } from "../rl/selfplay/options.ts";
 import { REWARDS } from "./parts.ts";
+import { camel, type PluginFlags, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
 import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "./usage.ts";
 
 export const MODEL_SIZES = ["tiny", "small", "base"] as const;
@@ -28,17 +29,9 @@ export interface MethodFlags {
 }
 
 /** The flags about the data (data.ts). */
-export interface DataFlags {
+export interface DataFlags extends PluginFlags {
   /** A number or a schedule (schedules.ts). */
   readonly temperature?: string | undefined;
-  readonly explore?: string | undefined;
-  readonly curriculum?: string | undefined;
-  readonly dynamicSampling?: boolean | undefined;
-  readonly expertPrefix?: boolean | undefined;
-  readonly replay?: number | undefined;
-  readonly predict?: number | undefined;
-  readonly hindsight?: number | undefined;
-  readonly imitateExpert?: number | undefined;
   /** Where tasks come from: rl/selfplay. */
   readonly selfPlay?: (typeof SELF_PLAY_NAMES)[number] | undefined;
 }
@@ -103,14 +96,9 @@ export const START_FLAGS = {
   "importance-correction": { type: "string" },
   reward: { type: "string" },
   temperature: { type: "string" },
-  explore: { type: "string" },
-  curriculum: { type: "string" },
-  "dynamic-sampling": { type: "boolean" },
-  "expert-prefix": { type: "boolean" },
-  replay: { type: "string" },
-  predict: { type: "string" },
-  hindsight: { type: "string" },
-  "imitate-expert": { type: "string" },
+  ...(Object.fromEntries(
+    PLUGINS.map(({ flag }) => [flag.name, { type: flag.kind === "switch" ? "boolean" : "string" }]),
+  ) as PluginFlagTypes),
   "self-play": { type: "string" },
   workers: { type: "string" },
   "max-staleness": { type: "string" },
@@ -157,15 +145,7 @@ export function startOptions(values: Said): StartOptions {
     importanceCorrection: text("importance-correction"),
     reward: text("reward") === undefined ? undefined : oneOf("reward", text("reward")!, REWARDS),
     temperature: text("temperature"),
-    explore: text("explore"),
-    curriculum: text("curriculum"),
-    dynamicSampling: values["dynamic-sampling"] === true,
-    expertPrefix: values["expert-prefix"] === true,
-    replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
-    predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
-    hindsight: text("hindsight") === undefined ? undefined : wholeNumber("hindsight", text("hindsight")!, 0),
-    imitateExpert:
-      text("imitate-expert") === undefined ? undefined : wholeNumber("imitate-expert", text("imitate-expert")!, 0),
+    ...pluginFlags(values),
     selfPlay: text("self-play") === undefined ? undefined : oneOf("self-play", text("self-play")!, SELF_PLAY_NAMES),
     workers: workersOf(text("workers")),
     maxStaleness:
@@ -185,6 +165,16 @@ export function startOptions(values: Said): StartOptions {
     quick: values["quick"] === true,
   };
 }
+
+/** What the flags of plug-ins say. */
+const pluginFlags = (values: Said): PluginFlags =>
+  Object.fromEntries(
+    PLUGINS.map(({ flag: { name, kind } }) => {
+      const said = values[name] as string | undefined;
+      const isNumber = kind === "count" && said !== undefined;
+      return [camel(name), kind === "switch" ? values[name] === true : isNumber ? wholeNumber(name, said, 0) : said];
+    }),
+  );
 
 /** A number of threads, or an address. */
 function workersOf(said: string | undefined): number | string | undefined {

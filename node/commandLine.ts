@@ -1,11 +1,18 @@
 /** The command line of `npm start`: its help, and how its flags are read. */
 import { readFileSync } from "node:fs";
 import { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
+import { PLUGINS, showFlag } from "../job/plugins.ts";
 import { isRecord } from "../job/records.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "../job/startOptions.ts";
 import { usage, UsageError } from "../job/usage.ts";
 import { parse } from "./flags.ts";
 import { withWorldOf } from "./fromRun.ts";
+
+/** The flags of plug-ins, in the form of the text below. */
+const PLUGIN_FLAGS = PLUGINS.flatMap(({ flag }) => {
+  const isNumber = flag.kind === "count" || flag.kind === "schedule";
+  return [`  ${showFlag(flag).padEnd(19)} ${flag.about}`, ...(isNumber ? [`${" ".repeat(60)}(default 0)`] : [])];
+}).join("\n");
 
 /** The text of `--help`. */
 export const HELP = `worldgrad: train small language agents in text worlds, and see what predicting the world is worth
@@ -48,19 +55,7 @@ any other flag about a method, one agent is trained.
                       is trained first, or judges: a majority vote
   --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
                       stay at 1                             (default 1)
-  --explore X         share of actions that a random player chooses, or a schedule
-                                                            (default 0)
-  --curriculum NAME   learnability | failed | failed+learnability | pools: which tasks are played
-  --dynamic-sampling  replaces tasks that all episodes solve, or none, by further tasks
-  --expert-prefix     repeats tasks that no episode solves, with the expert's first actions given
-  --replay N          also learns from N earlier groups in every step
-                                                            (default 0)
-  --predict N         rewards predictions of N answers in every step
-                                                            (default 0)
-  --hindsight N       imitates N failed episodes as solutions of what they have achieved, in every step
-                                                            (default 0)
-  --imitate-expert N  also imitates the expert on N of the step's tasks
-                                                            (default 0)
+${PLUGIN_FLAGS}
   --self-play NAME    absolute-zero | r-zero: the model proposes the tasks that it learns from (--env code)
   --workers N         plays in N threads                    (default: plays and learns in turn, in one thread)
   --workers nats://HOST:PORT

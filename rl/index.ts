@@ -158,24 +158,34 @@ export { type HeadTraining, type LossTerm, type TermColumns, type TermTokens } f
 export { type WeighedStep } from "./methods/terms.ts";
 export { returnPrediction, type ReturnPredictionOptions } from "./methods/returnPrediction.ts";
 
-// Data: temperatures, exploration, refills, help, predictions, hindsight, curricula, replay, filtered rollouts
+// Data: rewards, temperatures, and plug-ins, which change which episodes a step has; filtered rollouts
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
 export { type TruncatedReward, withTruncatedReward } from "./tasks/truncated.ts";
 export {
-  Exploration,
+  type EpisodePlugin,
+  type Extension,
+  isHelped,
+  type PlayedGroups,
+  type PlayGroups,
+  type PlayTools,
+  type StepSoFar,
+  type TaskChoice,
+  type TaskOutcome,
+} from "./tasks/plugin.ts";
+export {
+  exploration,
   type ExplorationOptions,
   temperatureSchedule,
   type TemperatureOptions,
 } from "./tasks/exploration.ts";
 export { type ToolChooser } from "./tasks/exploration.ts";
-export { type DynamicSamplingOptions } from "./tasks/dynamic.ts";
-export { type ExpertPrefixOptions } from "./tasks/expertPrefix.ts";
-export { type PredictionOptions } from "./tasks/predictions.ts";
-export { type HindsightOptions } from "./tasks/hindsight.ts";
-export { type ImitateExpertOptions } from "./tasks/imitateExpert.ts";
+export { dynamicSampling, type DynamicSamplingOptions } from "./tasks/dynamic.ts";
+export { expertPrefix, type ExpertPrefixOptions } from "./tasks/expertPrefix.ts";
+export { predictions, type PredictionOptions } from "./tasks/predictions.ts";
+export { hindsight, type HindsightOptions } from "./tasks/hindsight.ts";
+export { imitateExpert, type ImitateExpertOptions } from "./tasks/imitateExpert.ts";
 export { armsOf, type Curriculum, Learnability, type LearnabilityOptions } from "./tasks/curriculum.ts";
-export { type TaskChoice, type TaskOutcome } from "./tasks/curriculum.ts";
 export { DifficultyPools, type DifficultyPool, type DifficultyPoolsOptions } from "./tasks/pools.ts";
 export { FailedTasks, type FailedTasksOptions } from "./tasks/pools.ts";
 export { ReplayBuffer, type ReplayedGroup, type ReplayOptions } from "./tasks/replay.ts";

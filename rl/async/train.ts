@@ -167,13 +167,13 @@ class AsyncSource implements EpisodeSource {
     frozen: WorkerSetup["frozen"],
   ) {
     const { workers, maxStaleness, schedule } = how;
-    const { model, template, groups, groupSize, dynamicSampling, expertPrefix, startStep = 0 } = options;
+    const { model, template, groups, groupSize, plugins = [], startStep = 0 } = options;
     const { signal, ...sampling } = options.rollout;
     this.#options = options;
     this.#maxStaleness = maxStaleness;
     this.#isFixed = schedule === "fixed";
     this.#start = startStep;
-    this.#perStep = this.#isFixed || dynamicSampling || expertPrefix ? 1 : groups;
+    this.#perStep = this.#isFixed || plugins.some((plugin) => plugin.play !== undefined) ? 1 : groups;
     this.#queue = new StalenessQueue({
       batch: this.#perStep,
       maxStaleness,

@@ -1,10 +1,10 @@
 /**
- * Curricula, which choose the next tasks by the outcomes of earlier ones. A curriculum names the task of every new
- * group and is told its outcome. It draws from the random stream that it is given and keeps its state as plain JSON, so
- * that a run resumes exactly.
+ * Curricula: plug-ins that choose the next tasks by the outcomes of earlier ones. A curriculum names the task of every
+ * new group and is told its outcome. It draws from the random stream that it is given and keeps its state as plain
+ * JSON, so that a run resumes exactly.
  *
- * This file has the interface and the curriculum by learnability. pools.ts has the buffer of failed tasks and the
- * difficulty pools.
+ * This file has the curriculum by learnability. pools.ts has the buffer of failed tasks and the difficulty pools,
+ * curricula.ts all of them by name.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -14,39 +14,14 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/ind
 import { groupBy } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
-
-/** The task that a group plays. */
-export interface TaskChoice {
-  /** The kind of task, for statistics and metrics. */
-  readonly name: string;
-  /** Environment options that replace those of the run. */
-  readonly options?: EnvironmentOptions;
-  /** The seed of a particular task of that kind; default: a new task. */
-  readonly seed?: number;
-  /** True: the task was played before, and is played again because it failed. */
-  readonly again?: boolean;
-}
-
-/** The outcome of a group. */
-export interface TaskOutcome {
-  readonly choice: TaskChoice;
-  /** The seed of the task that was played. */
-  readonly seed: number;
-  /** The share of the group's episodes that succeeded. */
-  readonly success: number;
-}
+import type { EpisodePlugin, TaskChoice, TaskOutcome } from "./plugin.ts";
 
 /** Chooses tasks and learns from their outcomes. */
-export interface Curriculum {
-  readonly name: string;
-  /** The task of a new group. */
-  draw(rng: Rng): TaskChoice;
-  /** Is called once per step, with the outcomes of all its groups in order. */
+export interface Curriculum extends EpisodePlugin {
+  task(rng: Rng): TaskChoice;
   observe(outcomes: readonly TaskOutcome[]): void;
   metrics(): Metrics;
-  /** The state as plain JSON; `restore` takes it back. */
   state(): unknown;
-  /** @throws if the state does not belong to a curriculum with these options */
   restore(state: unknown): void;
 }
 
@@ -156,7 +131,7 @@ export type LearnabilityOptions = OptionsOf<typeof LEARNABILITY>;
  * the sum is 0.
  */
 export class Learnability implements Curriculum {
-  readonly name = "learnability";
+  readonly name = "curriculum";
   readonly #arms: readonly TaskChoice[];
   readonly #floor: number;
   readonly #rates: SuccessRates;
@@ -177,7 +152,7 @@ export class Learnability implements Curriculum {
     return values.map((v) => this.#floor / K + (1 - this.#floor) * (total > 0 ? v / total : 1 / K));
   }
 
-  draw(rng: Rng): TaskChoice {
+  task(rng: Rng): TaskChoice {
     return this.#arms[drawIndex(this.probabilities(), rng)]!;
   }
 

@@ -9,6 +9,8 @@ import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable
 import { groupBy, rowsWithoutSpread } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
+import type { EpisodeRequest } from "../play/episode.ts";
+import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
 
 export const DYNAMIC_SAMPLING = options("dynamicSampling", {
   maxRefills: number(
@@ -26,11 +28,49 @@ export const DYNAMIC_SAMPLING = options("dynamicSampling", {
   ),
 });
 /**
- * Dynamic sampling (DAPO, arXiv 2503.14476, §3.2), for `DataOptions.dynamicSampling`: `maxRefills`, default 3, bounds
- * how often groups without spread are replaced by further ones, and `exhausted`, default `train`, says what happens
- * then.
+ * Dynamic sampling (DAPO, arXiv 2503.14476, §3.2), for `dynamicSampling`: `maxRefills`, default 3, bounds how often
+ * groups without spread are replaced by further ones, and `exhausted`, default `train`, says what happens then.
  */
 export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
+
+/** Plays further groups in place of those without spread, which the policy term leaves out. */
+export function dynamicSampling(given?: DynamicSamplingOptions): EpisodePlugin {
+  const settled = DYNAMIC_SAMPLING.read(given);
+  return {
+    name: "dynamicSampling",
+    check({ groupSize = 2 }) {
+      const isGroup = groupSize >= 2;
+      check(isGroup, () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`);
+    },
+    // Groups of equal rewards that remain when the refills are used up.
+    objective: (objective) => ({ ...objective, dropConstantGroups: true }),
+    play:
+      (next, { isStopped, report, byPart }) =>
+      async (first, count) => {
+        const requests: EpisodeRequest[] = [];
+        const draw = async (from: number, missing: number): Promise<readonly Trajectory[]> => {
+          const played = await next(first + from, missing);
+          requests.push(...played.requests);
+          return played.trajectories;
+        };
+        const { trajectories, metrics } = await drawInformative(count, settled, draw, isStopped, byPart);
+        report(metrics);
+        return { requests, trajectories };
+      },
+  };
+}
+
+export const dynamicSamplingEntry = pluginEntry({
+  name: "dynamicSampling",
+  flag: {
+    name: "dynamic-sampling",
+    kind: "switch",
+    about: "replaces tasks that all episodes solve, or none, by further tasks",
+  },
+  options: DYNAMIC_SAMPLING.fields,
+  against: "groupSize",
+  make: dynamicSampling,
+});
 
 /** The number of groups whose outcomes differ. @param byPart see `rowsWithoutSpread` */
 export function informativeGroups(trajectories: readonly Trajectory[], byPart = false): number {

@@ -13,8 +13,9 @@ import type { Environment } from "../../environments/index.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
-import { rowsByGroup } from "./dynamic.ts";
 import { type Success, succeeded, successRate } from "../episode/outcomes.ts";
+import { rowsByGroup } from "./dynamic.ts";
+import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
 
 export const EXPERT_PREFIX = options("expertPrefix", {
   maxPrefix: number(4, "largest number of actions that are given; 1, 2, … are tried in turn until one helps", {
@@ -34,16 +35,48 @@ export const EXPERT_PREFIX = options("expertPrefix", {
   ),
 });
 /**
- * A second try with help for groups that failed (after ActGuide-RL, arXiv 2605.12004), for `DataOptions.expertPrefix`:
- * the first 1, 2, … up to `maxPrefix` (default 4) actions are given, by default by the environment's expert.
+ * A second try with help for groups that failed (after ActGuide-RL, arXiv 2605.12004), for `expertPrefix`: the
+ * first 1, 2, … up to `maxPrefix` (default 4) actions are given, by default by the environment's expert.
  */
 export type ExpertPrefixOptions = OptionsOf<typeof EXPERT_PREFIX>;
 
-/** The number of a group that is given a prefix. It is negative, so that it differs from those of other groups. */
-export const prefixedGroup = (group: number): number => -1 - group;
+/** Plays groups without a success a second time, with some actions given. */
+export function expertPrefix(given?: ExpertPrefixOptions): EpisodePlugin {
+  const { maxPrefix, action, success } = EXPERT_PREFIX.read(given);
+  return {
+    name: "expertPrefix",
+    play(next, { play, isStopped, report }) {
+      const rounds: Metrics[] = [];
+      return async (first, count) => {
+        const played = await next(first, count);
+        if (isStopped()) return played;
+        const { requests, trajectories } = played;
+        const helped = await retryWithPrefix(requests, trajectories, { maxPrefix, action, success }, play);
+        rounds.push(helped.metrics);
+        report(added(rounds));
+        return {
+          requests: [...requests, ...helped.requests],
+          trajectories: [...trajectories, ...helped.trajectories],
+        };
+      };
+    },
+  };
+}
 
-/** Whether an episode belongs to a group that was given a prefix. */
-export const isPrefixed = ({ group }: Trajectory): boolean => group < 0;
+const { maxPrefix: MAX_PREFIX } = EXPERT_PREFIX.fields;
+export const expertPrefixEntry = pluginEntry({
+  name: "expertPrefix",
+  flag: {
+    name: "expert-prefix",
+    kind: "switch",
+    about: "repeats tasks that no episode solves, with the expert's first actions given",
+  },
+  options: { maxPrefix: MAX_PREFIX },
+  make: expertPrefix,
+});
+
+/** The number of a group that is given a prefix: that of a helped group (`isHelped`). */
+export const prefixedGroup = (group: number): number => -1 - group;
 
 /** The request with the first `length` actions given and a random stream of its own. */
 export function prefixedRequest(
@@ -127,4 +160,17 @@ export async function retryWithPrefix(
       ...(helped.length > 0 ? { "expert_prefix/prefix_mean": lengths / helped.length } : {}),
     },
   };
+}
+
+/**
+ * The metrics of several rounds: counts are added, and the mean length of a prefix is over all prefixes that helped.
+ */
+function added(rounds: readonly Metrics[]): Metrics {
+  const sum: Metrics = {};
+  let actions = 0;
+  for (const round of rounds) {
+    for (const [name, value] of Object.entries(round)) sum[name] = (sum[name] ?? 0) + value;
+    actions += (round["expert_prefix/prefix_mean"] ?? 0) * (round["expert_prefix/helped_groups"] ?? 0);
+  }
+  return actions > 0 ? { ...sum, "expert_prefix/prefix_mean": actions / sum["expert_prefix/helped_groups"]! } : sum;
 }

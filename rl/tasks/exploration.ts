@@ -9,6 +9,7 @@ import type { Environment } from "../../environments/index.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
 import { type Trajectory, turnCount } from "../episode/stream.ts";
+import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
 
 /** A temperature is above 0, because the episodes of a group would all be the same in greedy play. */
 export const TEMPERATURE = options("temperatureSchedule", {
@@ -43,7 +44,7 @@ export function temperatureSchedule(given: TemperatureOptions): Schedule {
 /** Chooses an action in place of the model. It may look at the live environment, as an expert does. */
 export type ToolChooser = (rng: Rng, task: string, env: Environment, turn: number) => string;
 
-export const EXPLORATION = options("Exploration", {
+export const EXPLORATION = options("exploration", {
   epsilon: schedule(REQUIRED, "ε, the probability that the chooser writes an action", { min: 0, max: 1 }),
   choose: inCode<ToolChooser>(
     "the function that chooses actions; by default the environment's random baseline, which uses names from the task",
@@ -52,7 +53,7 @@ export const EXPLORATION = options("Exploration", {
   ),
 });
 /**
- * Options of `Exploration`: ε in [0, 1], a number or a function of the step, has to be given; `choose` is by default
+ * Options of `exploration`: ε in [0, 1], a number or a function of the step, has to be given; `choose` is by default
  * the environment's random baseline.
  */
 export type ExplorationOptions = OptionsOf<typeof EXPLORATION>;
@@ -70,26 +71,36 @@ export type ExplorationOptions = OptionsOf<typeof EXPLORATION>;
  * World models learn from the answers to the chooser's actions as from all others (ECHO: after the model's first
  * action).
  */
-export class Exploration {
-  readonly #epsilon: Schedule;
-  readonly #choose: ToolChooser | undefined;
-
-  constructor(given: ExplorationOptions) {
-    const { epsilon, choose } = EXPLORATION.read(given);
-    this.#epsilon = typeof epsilon === "function" ? epsilon : (): number => epsilon;
-    this.#choose = choose;
-  }
-
-  /**
-   * The same request with exploration. Whether the chooser acts in a turn depends on the episode's random stream and
-   * the turn only.
-   */
-  apply(request: EpisodeRequest, step: number): EpisodeRequest {
-    const epsilon = this.#epsilon(step);
-    checkRange(`Exploration at step ${step}`, "epsilon", epsilon, 0, 1);
-    return explored(request, epsilon, this.#choose);
-  }
+export function exploration(given: ExplorationOptions): EpisodePlugin {
+  const { epsilon, choose } = EXPLORATION.read(given);
+  const at: Schedule = typeof epsilon === "function" ? epsilon : (): number => epsilon;
+  return {
+    name: "exploration",
+    // Whether the chooser acts in a turn depends on the episode's random stream and the turn only.
+    request(request, step) {
+      const now = at(step);
+      checkRange(`exploration at step ${step}`, "epsilon", now, 0, 1);
+      return explored(request, now, choose);
+    },
+    metrics: (own) => ({ "exploration/forced_share": forcedShare(own) }),
+  };
 }
+
+export const explorationEntry = pluginEntry({
+  name: "exploration",
+  flag: {
+    name: "explore",
+    kind: "schedule",
+    option: "epsilon",
+    about: "share of actions that a random player chooses, or a schedule",
+  },
+  options: {
+    epsilon: EXPLORATION.fields.epsilon,
+    choose: oneOf(["random", "expert"], "random", "who chooses the exploring actions"),
+  },
+  make: ({ epsilon, choose }, { env }) =>
+    exploration({ epsilon, choose: choose === "expert" ? (_rng, _task, live): string => env.expert(live) : undefined }),
+});
 
 /** The request with actions of `choose`, or of the random baseline, with probability `epsilon` in each turn. */
 export function explored({ given, ...request }: EpisodeRequest, epsilon: number, choose?: ToolChooser): EpisodeRequest {

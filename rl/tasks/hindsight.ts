@@ -15,12 +15,14 @@
  */
 import { inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
+import { longestText } from "../../nn/index.ts";
 import type { Achievement, EnvironmentSpec } from "../../environments/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { succeeded } from "../episode/outcomes.ts";
 import { append, emptyStream, isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { turnsOf } from "../rewards/turns.ts";
+import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
 
 type Describe = NonNullable<EnvironmentSpec["achieved"]>;
 
@@ -43,11 +45,38 @@ export const HINDSIGHT = options("hindsight", {
   ),
 });
 /**
- * Hindsight relabelling (HER, arXiv 1707.01495), for `DataOptions.hindsight`: how many episodes of a step are imitated
+ * Hindsight relabelling (HER, arXiv 1707.01495), for `hindsight`: how many episodes of a step are imitated
  * as solutions of what they have achieved, with which weight (docs/methods.md, `hindsight.…`), and the environment's
  * `achieved`.
  */
 export type HindsightOptions = OptionsOf<typeof HINDSIGHT>;
+
+/** Imitates failed episodes as solutions of the tasks that they have achieved. */
+export function hindsight(given: HindsightOptions): EpisodePlugin {
+  const settled = HINDSIGHT.read(given);
+  return {
+    name: "hindsight",
+    async extend({ own, template, model, rng }) {
+      const longest = longestText(model.config);
+      const { trajectories, metrics } = await relabelFailed(template, own, settled, rng.split("hindsight"), longest);
+      return { imitated: { episodes: trajectories, weight: settled.weight }, metrics };
+    },
+  };
+}
+
+const { achieved: _, ...AS_TEXT } = HINDSIGHT.fields;
+export const hindsightEntry = pluginEntry({
+  name: "hindsight",
+  flag: {
+    name: "hindsight",
+    kind: "count",
+    option: "perStep",
+    about: "imitates N failed episodes as solutions of what they have achieved, in every step",
+  },
+  options: AS_TEXT,
+  needs: { has: ({ achieved }) => achieved !== undefined, lack: "does not say what was achieved" },
+  make: (settings, { env }) => hindsight({ ...settings, achieved: env.achieved! }),
+});
 
 export interface Relabelled {
   /** The episodes with their new tasks. Only their tokens and where they began are of the old. */

@@ -10,10 +10,12 @@
  */
 import { inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
+import { longestText } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { otherTask, withTask } from "./hindsight.ts";
+import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
 
 type Demonstrate = (template: Template, seed: number) => Promise<Trajectory>;
 
@@ -36,10 +38,36 @@ export const IMITATE_EXPERT = options("imitateExpert", {
   ),
 });
 /**
- * An expert that is imitated beside RL (CodeRL, arXiv 2207.01780), for `DataOptions.imitateExpert`: on how many tasks
- * of a step, with which weight (docs/methods.md, `imitateExpert.…`), and how its episodes are made.
+ * An expert that is imitated beside RL (CodeRL, arXiv 2207.01780), for `imitateExpert`: on how many tasks of a
+ * step, with which weight (docs/methods.md, `imitateExpert.…`), and how its episodes are made.
  */
 export type ImitateExpertOptions = OptionsOf<typeof IMITATE_EXPERT>;
+
+/** Imitates the environment's expert on tasks of the step. */
+export function imitateExpert(given: ImitateExpertOptions): EpisodePlugin {
+  const settled = IMITATE_EXPERT.read(given);
+  return {
+    name: "imitateExpert",
+    async extend({ own, template, model, rng }) {
+      const [draw, longest] = [rng.split("imitate expert"), longestText(model.config)];
+      const { trajectories, metrics } = await expertEpisodes(template, own, settled, draw, longest);
+      return { imitated: { episodes: trajectories, weight: settled.weight }, metrics };
+    },
+  };
+}
+
+const { demonstrate: _, ...AS_TEXT } = IMITATE_EXPERT.fields;
+export const imitateExpertEntry = pluginEntry({
+  name: "imitateExpert",
+  flag: {
+    name: "imitate-expert",
+    kind: "count",
+    option: "perStep",
+    about: "also imitates the expert on N of the step's tasks",
+  },
+  options: AS_TEXT,
+  make: (settings, { demonstrate }) => imitateExpert({ ...settings, demonstrate }),
+});
 
 /**
  * The expert's episodes of tasks that the policy has played in this step.

@@ -1,28 +1,21 @@
 /**
- * The episodes that a step of `trainRl` learns from. A curriculum may choose the tasks; episodes may be explored,
- * groups refilled or played again with a prefix of the expert's, and earlier groups replayed. Each of these is an
- * option. Without them a step draws `groups` tasks from the step's random stream and plays each with `groupSize`
- * episodes.
+ * The episodes that a step of `trainRl` plays. Without plug-ins (plugin.ts) it draws `groups` tasks from the step's
+ * random stream and plays each with `groupSize` episodes.
  */
 import { check } from "../../engine/errors.ts";
-import { checkMethods, showValue } from "../../engine/options.ts";
+import { showValue } from "../../engine/options.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { Model, Schedule } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { AdvantageEstimator } from "../methods/advantages/estimator.ts";
-import { HINDSIGHT, type HindsightOptions } from "./hindsight.ts";
-import { IMITATE_EXPERT, type ImitateExpertOptions } from "./imitateExpert.ts";
-import type { PredictionOptions } from "./predictions.ts";
 import { type EpisodeRequest, ROLLOUT, rollout, type RolloutOptions } from "../play/rollout.ts";
+import { groupBy } from "../episode/groups.ts";
+import { successRate } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
-import type { Curriculum, TaskChoice, TaskOutcome } from "./curriculum.ts";
-import { DYNAMIC_SAMPLING, drawInformative, type DynamicSamplingOptions, rowsByGroup } from "./dynamic.ts";
-import { EXPERT_PREFIX, retryWithPrefix, type ExpertPrefixOptions, isPrefixed } from "./expertPrefix.ts";
-import { successRate } from "../episode/outcomes.ts";
-import type { ReplayBuffer } from "./replay.ts";
-import { type Exploration, forcedShare } from "./exploration.ts";
+import { type EpisodePlugin, isHelped, type PlayedGroups, type PlayGroups } from "./plugin.ts";
+import type { TaskChoice, TaskOutcome } from "./plugin.ts";
 import { checkRewards, rewarded, rewardMetrics, type RewardOptions } from "./scoring.ts";
 import { TRUNCATED, type TruncatedReward, withTruncatedReward } from "./truncated.ts";
 
@@ -35,41 +28,11 @@ export interface DataOptions extends RewardOptions {
   readonly truncatedReward?: TruncatedReward;
   /** The sampling temperature at each step, in place of `rollout.temperature`. */
   readonly temperature?: Schedule;
-  /** ε-tool exploration. */
-  readonly exploration?: Exploration;
-  /** Which tasks are played. A curriculum has a state of its own: save `state()` with the run. */
-  readonly curriculum?: Curriculum;
-  /** Plays further groups in place of those without spread, which the policy term leaves out. */
-  readonly dynamicSampling?: DynamicSamplingOptions;
-  /** Plays groups without a success a second time, with some actions given. */
-  readonly expertPrefix?: ExpertPrefixOptions;
-  /**
-   * Adds earlier groups to the new ones. These are off-policy, so the loss needs a ratio, or the objective a correction
-   * or V-trace. A buffer has a state of its own: save `state()` with the run.
-   */
-  readonly replay?: ReplayBuffer;
-  /** Adds rewarded predictions of the environment's answers in the step's episodes. */
-  readonly predictions?: PredictionOptions;
-  /** Imitates failed episodes as solutions of the tasks that they have achieved. */
-  readonly hindsight?: HindsightOptions;
-  /** Imitates the environment's expert on tasks of the step. */
-  readonly imitateExpert?: ImitateExpertOptions;
+  /** What changes which episodes a step has. Some have a state of their own: save `state()` with the run. */
+  readonly plugins?: readonly EpisodePlugin[];
 }
 /** All keys of `DataOptions`. */
-export const DATA_KEYS = [
-  "truncatedReward",
-  "reward",
-  "rewardLimits",
-  "temperature",
-  "exploration",
-  "curriculum",
-  "dynamicSampling",
-  "expertPrefix",
-  "replay",
-  "predictions",
-  "hindsight",
-  "imitateExpert",
-] as const;
+export const DATA_KEYS = ["truncatedReward", "reward", "rewardLimits", "temperature", "plugins"] as const;
 
 /**
  * What a step of `trainRl` plays: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`.
@@ -93,14 +56,13 @@ export interface PlayOptions extends DataOptions {
   readonly rollout: RolloutOptions;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
-  /** Of the method it is only asked whether it reads components of a reward, for `dynamicSampling`. */
+  /** Of the method it is only asked whether it reads components of a reward. */
   readonly objective?: { readonly advantage: Pick<AdvantageEstimator, "readsParts"> };
 }
 
 /** Throws if the options do not fit together. */
 export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "rollout"> & DataOptions): void {
   const { groups, groupSize, rollout: sampling, temperature } = options;
-  const { dynamicSampling, expertPrefix, hindsight, imitateExpert } = options;
   const areCounts = [groups, groupSize].every((n) => Number.isInteger(n) && n >= 1);
   check(
     areCounts,
@@ -122,29 +84,12 @@ export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "r
     temperature === undefined || sampling.temperature === undefined,
     () => "trainRl: a temperature schedule and rollout.temperature; give one of them",
   );
-  const { exploration, curriculum, replay } = options;
-  if (exploration !== undefined)
-    checkMethods("trainRl", "exploration", exploration, "new Exploration({ epsilon })", ["apply"]);
-  if (curriculum !== undefined)
-    checkMethods("trainRl", "curriculum", curriculum, "a curriculum, such as new Learnability(…)", ["draw", "observe"]);
-  if (replay !== undefined) checkMethods("trainRl", "replay", replay, "new ReplayBuffer()", ["add", "draw"]);
-  if (dynamicSampling) DYNAMIC_SAMPLING.read(dynamicSampling);
-  check(
-    dynamicSampling === undefined || groupSize >= 2,
-    () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`,
-  );
-  if (expertPrefix) EXPERT_PREFIX.read(expertPrefix);
-  if (hindsight) HINDSIGHT.read(hindsight);
-  if (imitateExpert) IMITATE_EXPERT.read(imitateExpert);
   TRUNCATED.read({ truncatedReward: options.truncatedReward });
   checkRewards(options);
 }
 
 /** The episodes of a step. */
-export interface PlayedStep {
-  /** The requests of all trajectories, in their order, without exploration. */
-  readonly requests: readonly EpisodeRequest[];
-  readonly trajectories: readonly Trajectory[];
+export interface PlayedStep extends PlayedGroups {
   readonly metrics: Metrics;
 }
 
@@ -157,9 +102,8 @@ export type PlayEpisodes = (
 /** Some groups of a step that has not been learnt from yet. */
 export interface PlayedPart extends PlayedStep {
   readonly step: number;
-  /** The tasks that the curriculum chose, by group. */
+  /** The tasks that a plug-in chose, by group. */
   readonly choices: ReadonlyMap<number, TaskChoice>;
-  readonly prefixed: readonly Metrics[];
 }
 
 /** Which groups of a step to play; by default all. */
@@ -177,59 +121,50 @@ export async function playPart(
   { first, count, again }: PartOptions = { first: 0, count: options.groups },
   playEpisodes: PlayEpisodes = (asked, how) => rollout(options.model, options.template, asked, how),
 ): Promise<PlayedPart> {
-  const { exploration, dynamicSampling, expertPrefix, rng, truncatedReward, objective } = options;
+  const { plugins = [], rng, truncatedReward, objective } = options;
   const sampling = samplingOf(options, step);
-  const isStopped = (): boolean => sampling.signal?.aborted ?? false;
+  const changed = (request: EpisodeRequest): EpisodeRequest =>
+    plugins.reduce((asked, plugin) => plugin.request?.(asked, step) ?? asked, request);
   const play = async (asked: readonly EpisodeRequest[]): Promise<readonly Trajectory[]> => {
-    const played = await playEpisodes(exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling);
+    const played = await playEpisodes(asked.map(changed), sampling);
     return rewarded(options, withTruncatedReward(played, truncatedReward), sampling.signal);
   };
 
-  const requests: EpisodeRequest[] = [];
   const choices = new Map<number, TaskChoice>(again?.choices);
-  const prefixed: Metrics[] = [];
-  const playGroups = async (from: number, groups: number): Promise<readonly Trajectory[]> => {
-    const asked = again?.requests ?? episodeRequests(options, rng.split(step), from, groups, choices);
-    const played = await play(asked);
-    requests.push(...asked);
-    if (!expertPrefix || isStopped()) return played;
-    const helped = await retryWithPrefix(asked, played, expertPrefix, play);
-    requests.push(...helped.requests);
-    prefixed.push(helped.metrics);
-    return [...played, ...helped.trajectories];
+  const metrics: Metrics = {};
+  const playGroups: PlayGroups = async (from, groups) => {
+    const requests = again?.requests ?? episodeRequests(options, rng.split(step), from, groups, choices);
+    return { requests, trajectories: await play(requests) };
   };
-  const { trajectories, metrics } = dynamicSampling
-    ? await drawInformative(count, dynamicSampling, playGroups, isStopped, objective?.advantage.readsParts)
-    : { trajectories: await playGroups(first, count), metrics: {} };
-  return { step, requests, trajectories, metrics, choices, prefixed };
+  const tools = {
+    play,
+    isStopped: () => sampling.signal?.aborted ?? false,
+    report: (numbers: Metrics) => void Object.assign(metrics, numbers),
+    byPart: objective?.advantage.readsParts,
+  };
+  const wrapped = plugins.reduceRight((next, plugin) => plugin.play?.(next, tools) ?? next, playGroups);
+  return { step, ...(await wrapped(first, count)), metrics, choices };
 }
 
-/** Joins the parts of a step and tells the curriculum their outcomes. */
+/** Joins the parts of a step and tells the plug-ins their outcomes. */
 export function finishStep(options: PlayOptions, step: number, parts: readonly PlayedPart[]): PlayedStep {
-  const { exploration, temperature, curriculum, truncatedReward } = options;
-  const {
-    requests,
-    trajectories: played,
-    choices,
-    prefixed,
-    metrics,
-  } = parts.length === 1 ? parts[0]! : joined(step, parts);
+  const { plugins = [], temperature, truncatedReward } = options;
+  const { requests, trajectories: played, choices, metrics } = parts.length === 1 ? parts[0]! : joined(step, parts);
   // Parts were scored one by one: a group without an end of its own is compared with the whole step only here. A
   // `reward` function has had the last word.
   const trajectories = options.reward ? played : withTruncatedReward(played, truncatedReward);
   const sampling = samplingOf(options, step);
-  // A step that was stopped is not learnt from, so the curriculum must not remember it.
-  if (curriculum && !sampling.signal?.aborted) curriculum.observe(outcomesOf(trajectories, choices));
+  // A step that was stopped is not learnt from, so nobody must remember its outcomes.
+  if (!sampling.signal?.aborted) chooserOf(plugins)?.observe?.(outcomesOf(trajectories, choices));
+  const own = trajectories.filter((t) => !isHelped(t));
   return {
     requests,
     trajectories,
     metrics: {
       ...(temperature ? { temperature: sampling.temperature! } : {}),
-      ...(exploration ? { "exploration/forced_share": forcedShare(trajectories.filter((t) => !isPrefixed(t))) } : {}),
-      ...curriculum?.metrics(),
+      ...(Object.assign({}, ...plugins.map((plugin) => plugin.metrics?.(own))) as Metrics),
       ...rewardMetrics(options, trajectories),
       ...metrics,
-      ...added(prefixed),
     },
   };
 }
@@ -241,6 +176,10 @@ const samplingOf = ({ temperature, rollout: sampling }: PlayOptions, step: numbe
   version: step,
 });
 
+/** The plug-in that chooses tasks. */
+const chooserOf = (plugins: readonly EpisodePlugin[]): EpisodePlugin | undefined =>
+  plugins.find((plugin) => plugin.task !== undefined);
+
 /** Joins parts that have one group each and may come from different steps, so the groups get new numbers. */
 function joined(step: number, parts: readonly PlayedPart[]): PlayedPart {
   const choices = new Map(parts.flatMap((part, group) => [...part.choices.values()].map((choice) => [group, choice])));
@@ -250,13 +189,12 @@ function joined(step: number, parts: readonly PlayedPart[]): PlayedPart {
     trajectories: parts.flatMap((part, group) => part.trajectories.map((t) => ({ ...t, group }))),
     metrics: {},
     choices,
-    prefixed: [],
   };
 }
 
 const MAX_SEED = 2 ** 31;
 
-/** The seed of a group's task if no curriculum chooses it. `draw` is the random stream of the step. */
+/** The seed of a group's task if no plug-in chooses it. `draw` is the random stream of the step. */
 export const taskSeed = (draw: Rng, group: number): number => draw.split("task").split(group).int(MAX_SEED);
 
 /**
@@ -264,16 +202,17 @@ export const taskSeed = (draw: Rng, group: number): number => draw.split("task")
  * episode.
  */
 function episodeRequests(
-  { env, envOptions, groupSize, curriculum }: PlayOptions,
+  { env, envOptions, groupSize, plugins = [] }: PlayOptions,
   draw: Rng,
   first: number,
   count: number,
   choices: Map<number, TaskChoice>,
 ): EpisodeRequest[] {
+  const chooser = chooserOf(plugins);
   const tasks = Array.from({ length: count }, (_, i) => {
     const group = first + i;
     const drawn = taskSeed(draw, group);
-    const choice = curriculum?.draw(draw.split("curriculum").split(group));
+    const choice = chooser?.task!(draw.split(chooser.name).split(group));
     if (choice) choices.set(group, choice);
     const options = choice?.options ? { ...envOptions, ...choice.options } : envOptions;
     return { group, seed: choice?.seed ?? drawn, options };
@@ -288,22 +227,9 @@ function episodeRequests(
 
 /** The outcome of each chosen task, played without help. Groups whose environments all failed have none. */
 function outcomesOf(trajectories: readonly Trajectory[], choices: ReadonlyMap<number, TaskChoice>): TaskOutcome[] {
-  return rowsByGroup(trajectories).flatMap((rows) => {
+  return groupBy(trajectories, ({ group }) => group).flatMap((rows) => {
     const choice = choices.get(rows[0]!.group);
     const success = successRate(rows);
     return choice === undefined || success === undefined ? [] : [{ choice, seed: rows[0]!.seed, success }];
   });
-}
-
-/**
- * The metrics of several rounds: counts are added, and the mean length of a prefix is over all prefixes that helped.
- */
-function added(rounds: readonly Metrics[]): Metrics {
-  const sum: Metrics = {};
-  let actions = 0;
-  for (const round of rounds) {
-    for (const [name, value] of Object.entries(round)) sum[name] = (sum[name] ?? 0) + value;
-    actions += (round["expert_prefix/prefix_mean"] ?? 0) * (round["expert_prefix/helped_groups"] ?? 0);
-  }
-  return actions > 0 ? { ...sum, "expert_prefix/prefix_mean": actions / sum["expert_prefix/helped_groups"]! } : sum;
 }

@@ -1,6 +1,6 @@
 /**
  * Curricula over single tasks: a buffer of failed tasks that are tried again, and pools of tasks by difficulty.
- * curriculum.ts has the interface.
+ * curriculum.ts has what curricula have in common.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -8,13 +8,14 @@ import { inCode, number, options, type OptionsOf, REQUIRED } from "../../engine/
 import type { Rng } from "../../engine/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
-import { type Curriculum, drawIndex, SuccessRates, type TaskChoice, type TaskOutcome } from "./curriculum.ts";
+import { type Curriculum, drawIndex, SuccessRates } from "./curriculum.ts";
+import type { TaskChoice, TaskOutcome } from "./plugin.ts";
 
 export const FAILED_TASKS = options("FailedTasks", {
   base: inCode<Curriculum>(
     "the curriculum that chooses new tasks; by default they come from the run's environment options",
     "a curriculum",
-    (value) => typeof value === "object" && value !== null && "draw" in value,
+    (value) => typeof value === "object" && value !== null && "task" in value,
   ),
   share: number(0.3, "share of the groups that try a failed task again, once there is one", { min: 0, max: 1 }),
   capacity: number(256, "how many failed tasks are remembered; the oldest is forgotten first", {
@@ -45,7 +46,7 @@ interface FailedTask {
  * curriculum had drawn; nothing is written, and nobody asks whether a variant can be solved or is hard enough.
  */
 export class FailedTasks implements Curriculum {
-  readonly name = "failed tasks";
+  readonly name = "curriculum";
   readonly #base: Curriculum | undefined;
   readonly #share: number;
   readonly #capacity: number;
@@ -70,7 +71,7 @@ export class FailedTasks implements Curriculum {
     return this.#tasks.size;
   }
 
-  draw(rng: Rng): TaskChoice {
+  task(rng: Rng): TaskChoice {
     const isAgain = rng.uniform() < this.#share && this.#tasks.size > 0;
     if (isAgain) {
       const { seed, ...kind } = rng.choice([...this.#tasks.values()]).choice;
@@ -78,7 +79,7 @@ export class FailedTasks implements Curriculum {
       if (this.#variants > 0 && rng.uniform() < this.#variants) return kind;
       return { ...kind, seed: seed!, again: true };
     }
-    return this.#base?.draw(rng) ?? { name: "task" };
+    return this.#base?.task(rng) ?? { name: "task" };
   }
 
   observe(outcomes: readonly TaskOutcome[]): void {
@@ -169,7 +170,7 @@ const POOLS: readonly DifficultyPool[] = [
  * so their rates do not change and they stay in it.
  */
 export class DifficultyPools implements Curriculum {
-  readonly name = "difficulty pools";
+  readonly name = "curriculum";
   readonly #tasks: DifficultyPoolsOptions["tasks"];
   readonly #pools: readonly DifficultyPool[];
   readonly #rates: SuccessRates;
@@ -195,7 +196,7 @@ export class DifficultyPools implements Curriculum {
     return this.#pools.map((pool, i) => ({ pool, tasks: this.#tasks.filter((_, k) => indices[k] === i) }));
   }
 
-  draw(rng: Rng): TaskChoice {
+  task(rng: Rng): TaskChoice {
     const pools = this.pools();
     const weights = pools.map(({ pool, tasks }) => (tasks.length > 0 ? pool.weight : 0));
     // If every pool with a task is retired, any task is better than none.

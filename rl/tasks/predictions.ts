@@ -15,9 +15,9 @@ import type { Rng } from "../../engine/index.ts";
 import { generate, type Model } from "../../nn/index.ts";
 import { type AnswerPlace, answerPlaces } from "../play/expectation.ts";
 import type { Metrics } from "../episode/metrics.ts";
-import type { Objective } from "../methods/objective.ts";
 import { append, emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
+import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
 
 export const PREDICTIONS = options("predictions", {
   perStep: number(16, "how many of a step's answers are predicted, drawn at random", { integer: true, min: 1 }),
@@ -28,28 +28,42 @@ export const PREDICTIONS = options("predictions", {
   }),
 });
 /**
- * Rewarded predictions of answers (after RWML, arXiv 2602.05842), for `DataOptions.predictions`: by default 16 answers
- * of a step, 8 predictions of each, right below 0.1 edits per token (docs/methods.md, `predictions.…`).
+ * Rewarded predictions of answers (after RWML, arXiv 2602.05842), for `predictions`: by default 16 answers of a
+ * step, 8 predictions of each, right below 0.1 edits per token (docs/methods.md, `predictions.…`).
  */
 export type PredictionOptions = OptionsOf<typeof PREDICTIONS>;
 
-/** Throws if a number is out of range, or if the objective does not compare episodes within groups. */
-export function checkPredictions(
-  given: PredictionOptions,
-  { critic, advantage }: Pick<Objective, "critic" | "advantage">,
-): void {
-  PREDICTIONS.read(given);
-  check(
-    critic === undefined,
-    () => "predictions are compared in groups, which a critic's values know nothing of; leave one of them out",
-  );
-  check(
-    !advantage.greedyBaseline,
-    () =>
-      `predictions have no greedy rollout, which the advantage ${advantage.name} compares with; ` +
-      "leave one of them out",
-  );
+/** Adds rewarded predictions of the environment's answers in the step's episodes. */
+export function predictions(given?: PredictionOptions): EpisodePlugin {
+  const settled = PREDICTIONS.read(given);
+  return {
+    name: "predictions",
+    check({ objective: { critic, advantage } }) {
+      check(
+        critic === undefined,
+        () => "predictions are compared in groups, which a critic's values know nothing of; leave one of them out",
+      );
+      check(
+        !advantage.greedyBaseline,
+        () =>
+          `predictions have no greedy rollout, which the advantage ${advantage.name} compares with; ` +
+          "leave one of them out",
+      );
+    },
+    async extend({ step, fresh, model, template, rng }) {
+      const own = rng.split("predictions");
+      const { trajectories, metrics } = await predictAnswers(model, template, fresh, settled, own, step);
+      return { trained: trajectories, metrics };
+    },
+  };
 }
+
+export const predictionsEntry = pluginEntry({
+  name: "predictions",
+  flag: { name: "predict", kind: "count", option: "perStep", about: "rewards predictions of N answers in every step" },
+  options: PREDICTIONS.fields,
+  make: predictions,
+});
 
 /** The number of the first group of predictions, above the numbers of all played groups. */
 const FIRST_GROUP = 2 ** 30;

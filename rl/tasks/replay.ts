@@ -14,8 +14,11 @@ import { showValue } from "../../engine/options.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { rowsWithoutSpread } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
+import { succeeded } from "../episode/outcomes.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
+import { checkOffPolicy, type Objective } from "../methods/objective.ts";
 import { rowsByGroup } from "./dynamic.ts";
+import { type EpisodePlugin, type Extension, pluginEntry, type StepSoFar } from "./plugin.ts";
 
 const COUNT = { integer: true, min: 1 };
 
@@ -48,6 +51,15 @@ export const REPLAY = options("ReplayBuffer", {
  */
 export type ReplayOptions = OptionsOf<typeof REPLAY>;
 
+const { priority: _, ...AS_TEXT } = REPLAY.fields;
+export const replayEntry = pluginEntry({
+  name: "replay",
+  flag: { name: "replay", kind: "count", option: "perStep", about: "also learns from N earlier groups in every step" },
+  options: AS_TEXT,
+  against: "loss",
+  make: (settings) => new ReplayBuffer(settings),
+});
+
 const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
 /** A group with the version of the policy that played it. */
@@ -59,8 +71,9 @@ export interface ReplayedGroup {
   readonly uses: number;
 }
 
-/** The buffer of groups that may be replayed. */
-export class ReplayBuffer {
+/** The plug-in that adds earlier groups to the new ones: a buffer of groups that may be replayed. */
+export class ReplayBuffer implements EpisodePlugin {
+  readonly name = "replay";
   readonly #options: Required<ReplayOptions>;
   /** The groups, oldest first. */
   #groups: readonly ReplayedGroup[] = [];
@@ -72,6 +85,32 @@ export class ReplayBuffer {
     check(perStep <= capacity, () => `ReplayBuffer: perStep ${perStep} is more than the capacity, ${capacity}`);
     check(least < most, () => `ReplayBuffer: minProbability ${least} is not below maxProbability, ${most}`);
     this.#options = { ...options, priority: own ?? mean };
+  }
+
+  check({ objective }: { readonly objective: Objective }): void {
+    checkOffPolicy(objective, { replay: this });
+  }
+
+  /** Draws groups of earlier steps, and takes in those that were just played, without what other plug-ins added. */
+  async extend({ step, fresh, trained, objective, logProbs }: StepSoFar): Promise<Extension> {
+    const drawn = this.draw(step, this.isFiltered ? await this.#probabilities(step, logProbs) : undefined);
+    this.add(fresh, step, objective.advantage.readsParts);
+    return { ...renumbered(drawn, trained, step), isOffPolicy: drawn.length > 0 };
+  }
+
+  /** Of each group that may be replayed the geometric mean of its successes' token probabilities; NaN without one. */
+  async #probabilities(step: number, logProbs: StepSoFar["logProbs"]): Promise<number[]> {
+    const successes = this.fresh(step).map(({ trajectories }) => trajectories.filter((t) => succeeded(t)));
+    const rows = successes.flat();
+    if (rows.length === 0) return successes.map(() => NaN);
+    const scored = await logProbs(rows);
+    let first = 0;
+    return successes.map(({ length }) => {
+      const own = scored
+        .slice(first, (first += length))
+        .flatMap((row) => Array.from(row).filter((lp) => !Number.isNaN(lp)));
+      return Math.exp(own.reduce((a, b) => a + b, 0) / own.length); // NaN where nothing was sampled
+    });
   }
 
   /** Whether `draw` needs the probabilities of groups. */
@@ -181,16 +220,16 @@ function mapRewards<A, B>(source: RowOf<A>, f: (x: A) => B): RowOf<B> {
 const rowToJson = (row: Trajectory): RowOf<JsonNumber> => mapRewards(row, (x) => (Number.isNaN(x) ? null : x));
 const rowFromJson = (row: RowOf<JsonNumber>): Trajectory => mapRewards(row, (x) => x ?? NaN);
 
-/** New episodes, followed by replayed groups, which get group and rollout numbers that the new episodes do not use. */
-export function withReplayed(
-  fresh: readonly Trajectory[],
+/** Replayed groups with group and rollout numbers that the episodes of `others` do not use. */
+export function renumbered(
   replayed: readonly ReplayedGroup[],
+  others: readonly Trajectory[],
   version: number,
-): { readonly trajectories: readonly Trajectory[]; readonly metrics: Metrics } {
+): { readonly trained: readonly Trajectory[]; readonly metrics: Metrics } {
   const most = (numbers: readonly number[]): number => numbers.reduce((a, b) => Math.max(a, b), -1);
-  const firstGroup = most(fresh.map((t) => t.group)) + 1;
-  let nextRollout = most(fresh.flatMap((t) => t.rollout ?? [])) + 1;
-  const old = replayed.flatMap(({ trajectories }, k) => {
+  const firstGroup = most(others.map((t) => t.group)) + 1;
+  let nextRollout = most(others.flatMap((t) => t.rollout ?? [])) + 1;
+  const trained = replayed.flatMap(({ trajectories }, k) => {
     const numbers = new Map<number, number>();
     return trajectories.map((t): Trajectory => {
       const group = firstGroup + k;
@@ -203,5 +242,5 @@ export function withReplayed(
   const metrics: Metrics = { "replay/groups": replayed.length };
   if (ages.length > 0) metrics["replay/staleness_mean"] = ages.reduce((a, b) => a + b, 0) / ages.length;
   if (ages.length > 0) metrics["replay/staleness_max"] = Math.max(...ages);
-  return { trajectories: [...fresh, ...old], metrics };
+  return { trained, metrics };
 }

@@ -23,7 +23,7 @@ import {
 } from "../methods/objective.ts";
 import { checkVocabulary, rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
-import { checkPredictions } from "../tasks/predictions.ts";
+import { checkPlugins } from "../tasks/plugin.ts";
 import { RewardWatch } from "../tasks/scoring.ts";
 import { checkMemories, checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
@@ -251,7 +251,7 @@ export function checkRl(options: RlOptions): void {
   const { objective, iterations = 1, reference = trainableOf(options.model).base, heads = {} } = options;
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
-  if (options.predictions) checkPredictions(options.predictions, objective);
+  checkPlugins(options.plugins ?? [], options);
   const headless = Object.keys(headTraining(objective)).find((term) => !Object.hasOwn(heads, term));
   check(
     headless === undefined,

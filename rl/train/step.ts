@@ -26,6 +26,7 @@ import type { Template } from "../episode/template.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
 import { checkOffPolicy, type Objective } from "../methods/objective.ts";
 import type { DataOptions } from "../tasks/play.ts";
+import { checkPlugins } from "../tasks/plugin.ts";
 import { advantagesOf } from "./advantages.ts";
 import { checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
@@ -95,16 +96,16 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     optimizer,
     reference = trainableOf(model).base,
     heads,
-    dynamicSampling,
+    plugins = [],
     iterations = 1,
     offPolicy = false,
   } = options;
   const isCount = Number.isInteger(iterations) && iterations >= 1;
   check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
   checkOffPolicy(options.objective, options);
+  checkPlugins(plugins, options);
   checkReference(model, options.reference);
-  // With dynamic sampling `play` replaces groups of equal rewards; the policy term leaves out those that remain.
-  const given = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
+  const given = plugins.reduce((objective, plugin) => plugin.objective?.(objective) ?? objective, options.objective);
   // VAPO's value pre-training: in the first `critic.pretrain` steps only the critic's value head is trained.
   const isHeadOnly = isValuePretraining(given, step);
   const objective = isHeadOnly ? headObjective(given) : given;
@@ -113,8 +114,8 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
   const episodes = await play(options, source, step, packing);
   if (episodes === null) return null;
-  // `own`: the episodes that this policy has just played from their start. `trajectories` are these and, where options
-  // ask for them, episodes that an expert began, guesses at answers (rewarded if right), and replayed episodes.
+  // `own`: the episodes that this policy has just played from their start. `trajectories` are these and those that
+  // plug-ins add to them (rl/tasks/plugin.ts).
   const { trajectories, own } = episodes;
   watchOf(optimizer).see(own, step, objective, options, episodes.imitated.length > 0);
   // Which old log-probability ρ refers to: "exact", the one of this very pass (ρ = 1); "before", the policy's before

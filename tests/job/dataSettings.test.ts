@@ -18,9 +18,16 @@ describe("data", () => {
     const { options, memories } = dataFor(preset.data!, preset);
     expect(Object.keys(memories)).toEqual(["curriculum", "replay"]);
     expect(options.temperature!(2)).toBeCloseTo(0.75, 12);
-    expect(options.dynamicSampling).toEqual({ maxRefills: 1 });
-    expect(Object.values(options.curriculum!.metrics()).reduce((a, b) => a + b, 0)).toBe(5);
-    expect(options.curriculum!.state()).toEqual(dataFor(preset.data!, preset).options.curriculum!.state());
+    expect(options.plugins!.map(({ name }) => name)).toEqual([
+      "exploration",
+      "curriculum",
+      "dynamicSampling",
+      "replay",
+    ]);
+    expect(preset.data!.dynamicSampling).toEqual({ maxRefills: 1 });
+    const [, curriculum] = options.plugins!;
+    expect(Object.values(curriculum!.metrics!([])).reduce((a, b) => a + b, 0)).toBe(5);
+    expect(curriculum!.state!()).toEqual(dataFor(preset.data!, preset).memories["curriculum"]!.state());
     expect(Object.keys(presetOfFlags("--replay", "0"))).not.toContain("data");
   });
 
@@ -61,7 +68,7 @@ describe("data", () => {
     [["--replay", "9", "--set", "replay.capacity=3"], "perStep 9 is more than the capacity, 3"],
     [["--set", "expertPrefix.maxPrefix=2"], "--set expertPrefix.maxPrefix is about --expert-prefix"],
     [["--set", "dynamicSampling.maxRefills=2"], "--set dynamicSampling.maxRefills is about --dynamic-sampling"],
-    [["--explore", "1.5"], "--explore: expected probabilities, got 1.5"],
+    [["--explore", "1.5"], "--explore must be in [0, 1], or a schedule, got 1.5"],
     [["--temperature", "1..0@9"], "--temperature: expected numbers > 0"],
     [
       ["--temperature", "1", "--set", "rollout.temperature=2"],
@@ -102,7 +109,7 @@ describe("data", () => {
     [["--dynamic-sampling", "--set", "dynamicSampling.maxRefills=-1"], "--set dynamicSampling.maxRefills must be"],
     [
       ["--dynamic-sampling", "--method", "rae", "--set", "rl.groupSize=1"],
-      "dynamicSampling needs groups of at least 2",
+      "--set rl.groupSize and --dynamic-sampling: dynamicSampling needs groups of at least 2, got groupSize 1",
     ],
     [["--replay", "0", "--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"],
     [["--set", "reward.cap=0.2"], "--set reward.cap bounds what the return has beside the outcome, which is nothing"],

@@ -12,7 +12,9 @@ import type { Trajectory } from "../../rl/episode/stream.ts";
 import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { cispo, reinforce } from "../../rl/methods/losses/index.ts";
 import { Learnability } from "../../rl/tasks/curriculum.ts";
-import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
+import { dynamicSampling } from "../../rl/tasks/dynamic.ts";
+import { expertPrefix } from "../../rl/tasks/expertPrefix.ts";
+import { exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import { common, toyAsyncOptions } from "../support/rlAsync.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
@@ -39,11 +41,12 @@ describe("staleness 0 is the synchronous run, bitwise", () => {
       temperature: temperatureSchedule({ from: 1.2, to: 0.7, steps: 3 }),
     }),
     "exploration and a curriculum": () => ({
-      exploration: new Exploration({ epsilon: 0.3 }),
-      curriculum: new Learnability({ arms }),
+      plugins: [exploration({ epsilon: 0.3 }), new Learnability({ arms })],
     }),
-    "dynamic sampling": () => ({ dynamicSampling: { maxRefills: 2 } }),
-    "expert prefix": () => ({ expertPrefix: { maxPrefix: 1, success: (t: Trajectory): boolean => t.reward > 1.2 } }),
+    "dynamic sampling": () => ({ plugins: [dynamicSampling({ maxRefills: 2 })] }),
+    "expert prefix": () => ({
+      plugins: [expertPrefix({ maxPrefix: 1, success: (t: Trajectory): boolean => t.reward > 1.2 })],
+    }),
     "a greedy baseline": () => ({ objective: { ...toyObjective, advantage: remax() } }),
     TIS: () => ({ objective: { ...toyObjective, importanceCorrection: importanceCorrection() } }),
   };

@@ -7,7 +7,7 @@ import { WorkerPool } from "../../rl/async/pool.ts";
 import { type AsyncRlOptions, trainRlAsync } from "../../rl/async/train.ts";
 import { messageWorkers, type RolloutWorkers, type WorkerEvents, type WorkerSetup } from "../../rl/async/workers.ts";
 import { reinforcePlusPlus } from "../../rl/methods/advantages/index.ts";
-import { Exploration } from "../../rl/tasks/exploration.ts";
+import { exploration } from "../../rl/tasks/exploration.ts";
 import { unplayed } from "../support/rlAsync.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
@@ -114,8 +114,8 @@ const runWith = (workers: RolloutWorkers, own: Partial<AsyncRlOptions>): Promise
 
 describe("messages", () => {
   it("a request that cannot be sent ends the run in one line", async () => {
-    const exploration = new Exploration({ epsilon: 1, choose: () => "a" });
-    await expect(runWith(silent(), { exploration })).rejects.toThrow(
+    const plugins = [exploration({ epsilon: 1, choose: () => "a" })];
+    await expect(runWith(silent(), { plugins })).rejects.toThrow(
       "cannot be sent to another thread; play with workers on this one",
     );
   });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import type { EnvironmentSpec } from "../../environments/environment.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
+import { dynamicSampling } from "../../rl/tasks/dynamic.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { toyAsyncOptions } from "../support/rlAsync.ts";
 import { reference } from "../support/rlExecutors.ts";
@@ -50,7 +51,7 @@ it("has no more episodes than that among all workers, and refuses more workers",
 });
 
 it("has no more than that when groups are drawn again, in the synchronous run and in an asynchronous one", async () => {
-  const refilled = { steps: 2, groupSize: 4, dynamicSampling: { maxRefills: 2, exhausted: "train" } } as const;
+  const refilled = { steps: 2, groupSize: 4, plugins: [dynamicSampling({ maxRefills: 2 })] };
   const sync = narrow();
   const played = await reportsOf(trainRl(toyRlOptions(endingModel(device), { env: sync.env, ...refilled })));
   const refills = played.map(({ metrics }) => metrics["dynamic_sampling/refills"]!);

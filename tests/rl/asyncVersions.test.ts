@@ -10,7 +10,7 @@ import { RolloutServer, type ServerOptions } from "../../rl/async/server.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { rowOf } from "../../rl/methods/columns.ts";
 import { prefixedRequest } from "../../rl/tasks/expertPrefix.ts";
-import { Exploration } from "../../rl/tasks/exploration.ts";
+import { exploration } from "../../rl/tasks/exploration.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { score } from "../../rl/train/score.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
@@ -104,7 +104,7 @@ describe("versions", () => {
     const plain = { spec, options: {}, seed: 1, group: 0, rng: new Rng(4) };
     const model = endingModel(device);
     const policy = await policyOf(model, 0);
-    const explored = new Exploration({ epsilon: 0.5 }).apply(prefixedRequest(plain, 1), 0);
+    const explored = exploration({ epsilon: 0.5 }).request!(prefixedRequest(plain, 1), 0);
     const options: ServerOptions = {
       config: model.config,
       device,
@@ -126,7 +126,7 @@ describe("versions", () => {
       const job: Job = { id: 0, request, sampling: {}, pinned: false };
       expect(await play(structuredClone(toWire(job)))).toEqual(await play(job));
     }
-    const custom = new Exploration({ epsilon: 0.5, choose: () => "a" }).apply(plain, 0);
+    const custom = exploration({ epsilon: 0.5, choose: () => "a" }).request!(plain, 0);
     expect(() => toWire({ id: 0, request: custom, sampling: {}, pinned: false })).toThrow(
       "cannot be sent to another thread",
     );

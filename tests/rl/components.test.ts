@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { gdpo, grpo, rae, rft } from "../../rl/methods/advantages/index.ts";
 import { aggregationWeights } from "../../rl/methods/aggregation.ts";
-import { informativeGroups } from "../../rl/tasks/dynamic.ts";
+import { dynamicSampling, informativeGroups } from "../../rl/tasks/dynamic.ts";
 import { filterRollouts } from "../../rl/methods/filter.ts";
 import { succeeded } from "../../rl/episode/outcomes.ts";
 import { rewarded } from "../../rl/tasks/scoring.ts";
@@ -86,7 +86,7 @@ describe("GDPO", () => {
     };
     const kept = async (objective: Objective): Promise<readonly [unknown, number]> => {
       const replay = new ReplayBuffer();
-      const data = { reward, dynamicSampling: { maxRefills: 0 }, replay };
+      const data = { reward, plugins: [dynamicSampling({ maxRefills: 0 }), replay] };
       const given = toyRlOptions(endingModel(device), { objective: { ...objective, policyLoss: ppoClip() }, ...data });
       const [report] = await reportsOf(trainRl({ ...given, steps: 1 }));
       return [report!.metrics["dynamic_sampling/kept_groups"], replay.groups.length];
@@ -286,7 +286,7 @@ describe("RAE", () => {
     const [seen, replay] = [rae({ decay: 0 }), new ReplayBuffer()];
     const learner = {
       ...toyStep(device, { advantage: seen, policyLoss: ppoClip(), aggregation: "token-mean" }),
-      replay,
+      plugins: [replay],
     };
     replay.add(
       randomBatch(1).map((t, i) => ({ ...t, group: 0, reward: 50 + i })),

@@ -2,11 +2,12 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { armsOf, drawIndex, Learnability, type TaskChoice, type TaskOutcome } from "../../rl/tasks/curriculum.ts";
+import { armsOf, drawIndex, Learnability } from "../../rl/tasks/curriculum.ts";
 import { drawInformative, informativeGroups } from "../../rl/tasks/dynamic.ts";
-import { prefixedGroup, prefixedRequest, retryWithPrefix, isPrefixed } from "../../rl/tasks/expertPrefix.ts";
+import { prefixedGroup, prefixedRequest, retryWithPrefix } from "../../rl/tasks/expertPrefix.ts";
+import { isHelped, type TaskChoice, type TaskOutcome } from "../../rl/tasks/plugin.ts";
 import { DifficultyPools, FailedTasks } from "../../rl/tasks/pools.ts";
-import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
+import { exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
 import { gridworld } from "../../environments/gridworld/index.ts";
 import type { EpisodeRequest } from "../../rl/play/episode.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
@@ -56,13 +57,13 @@ describe("ε-tool exploration", () => {
   const choose = (rng: Rng, task: string): string => `${task}${rng.int(1000)}`;
 
   it("forces an action with probability ε, as a function of the stream and the turn alone", () => {
-    const forced = new Exploration({ epsilon: 0.3, choose }).apply(request(4), 0).forced!;
+    const forced = exploration({ epsilon: 0.3, choose }).request!(request(4), 0).forced!;
     const rate = share(5000, (turn) => forced(turn, "t", env) !== undefined);
     expect(Math.abs(rate - 0.3)).toBeLessThan(4 * Math.sqrt((0.3 * 0.7) / 5000));
     const turns = Array.from({ length: 50 }, (_, turn) => turn);
     const forward = turns.map((turn) => forced(turn, "t", env));
     expect(turns.toReversed().map((turn) => forced(turn, "t", env))).toEqual(forward.toReversed());
-    const other = new Exploration({ epsilon: 0.3, choose }).apply(request(5), 0).forced!;
+    const other = exploration({ epsilon: 0.3, choose }).request!(request(5), 0).forced!;
     expect(turns.map((turn) => other(turn, "t", env))).not.toEqual(forward);
   });
 
@@ -70,7 +71,7 @@ describe("ε-tool exploration", () => {
     const count = (epsilon: number | ((step: number) => number), step = 0): number =>
       share(
         50,
-        (turn) => new Exploration({ epsilon, choose }).apply(request(1), step).forced!(turn, "", env) !== undefined,
+        (turn) => exploration({ epsilon, choose }).request!(request(1), step).forced!(turn, "", env) !== undefined,
       );
     expect([
       count(0),
@@ -79,12 +80,12 @@ describe("ε-tool exploration", () => {
       count((step) => (step > 2 ? 0 : 1), 3),
     ]).toEqual([0, 1, 1, 0]);
     const given = { ...request(1), forced: (turn: number) => (turn === 0 ? "given" : undefined) };
-    const forced = new Exploration({ epsilon: 1 }).apply(given, 0).forced!;
+    const forced = exploration({ epsilon: 1 }).request!(given, 0).forced!;
     expect([forced(0, "", env), forced(1, "", env)]).toEqual(["given", "b"]); // "b": the environment's random baseline
-    expect(() => new Exploration({ epsilon: 1.5 })).toThrow(
+    expect(() => exploration({ epsilon: 1.5 })).toThrow(
       "epsilon must be in [0, 1], or a function of the step, got 1.5",
     );
-    expect(() => count(() => -1, 3)).toThrow("Exploration at step 3: epsilon must be in [0, 1], got -1");
+    expect(() => count(() => -1, 3)).toThrow("exploration at step 3: epsilon must be in [0, 1], got -1");
   });
 });
 
@@ -168,7 +169,7 @@ describe("retry with a prefix", () => {
         expect(new Set(trajectories.map((t) => t.group))).toEqual(
           new Set(helped.flatMap((h, g) => (h ? [prefixedGroup(g)] : []))),
         );
-        expect(trajectories.every(isPrefixed)).toBe(true);
+        expect(trajectories.every(isHelped)).toBe(true);
         expect(requests.map((r) => r.group)).toEqual(trajectories.map((t) => t.group));
         // Each try has random numbers of its own.
         expect(new Set(requests.map((r) => r.rng.key.join())).size).toBe(requests.length);
@@ -231,7 +232,7 @@ describe("learnability", () => {
     const curriculum = learnt([0.5, 0.9, 1]);
     const [n, rng] = [6000, new Rng(3)];
     const counts = [0, 0, 0];
-    for (let i = 0; i < n; i++) counts[Number(curriculum.draw(rng.split(i)).name)]!++;
+    for (let i = 0; i < n; i++) counts[Number(curriculum.task(rng.split(i)).name)]!++;
     const chi2 = curriculum.probabilities().reduce((sum, p, k) => sum + (counts[k]! - n * p) ** 2 / (n * p), 0);
     expect(chi2).toBeLessThan(18.42);
   });
@@ -241,7 +242,7 @@ describe("learnability", () => {
     const rng = new Rng(0);
     const truth: Record<string, number> = { easy: 1, half: 0.5, hard: 0 };
     for (let i = 0; i < 300; i++) {
-      const choice = curriculum.draw(rng.split(i));
+      const choice = curriculum.task(rng.split(i));
       const group = share(
         8,
         (k) =>
@@ -289,15 +290,15 @@ describe("failed tasks", () => {
   it("come back until they are solved, and no more than there is room for", () => {
     const curriculum = new FailedTasks({ share: 1, capacity: 2 });
     const fresh: TaskChoice = { name: "task" };
-    expect(curriculum.draw(new Rng(0))).toEqual(fresh);
+    expect(curriculum.task(new Rng(0))).toEqual(fresh);
     curriculum.observe([outcome(fresh, 0, 7), outcome(fresh, 0.25, 8), outcome(fresh, 1, 9)]);
-    expect([curriculum.size, curriculum.draw(new Rng(0))]).toEqual([1, { name: "task", seed: 7, again: true }]);
+    expect([curriculum.size, curriculum.task(new Rng(0))]).toEqual([1, { name: "task", seed: 7, again: true }]);
     curriculum.observe([outcome({ ...fresh, seed: 7, again: true }, 0.25)]); // better, not yet solved
     expect(curriculum.size).toBe(1);
     curriculum.observe([outcome({ ...fresh, seed: 7, again: true }, 0.5)]);
     expect([curriculum.size, curriculum.metrics()["curriculum/failed_tasks_solved"]]).toEqual([0, 1]);
     curriculum.observe([1, 2, 3].map((seed) => outcome(fresh, 0, seed)));
-    const seeds = Array.from({ length: 40 }, (_, i) => curriculum.draw(new Rng(i)).seed);
+    const seeds = Array.from({ length: 40 }, (_, i) => curriculum.task(new Rng(i)).seed);
     expect(new Set(seeds)).toEqual(new Set([2, 3])); // the oldest is forgotten
   });
 
@@ -305,7 +306,7 @@ describe("failed tasks", () => {
     const base = new Learnability({ arms: ARMS, memory: 0 });
     const curriculum = new FailedTasks({ base, share: 1, variants: 0.25 });
     curriculum.observe([outcome(ARMS[0]!, 0, 5)]);
-    const draws = Array.from({ length: 3000 }, (_, i) => curriculum.draw(new Rng(i)));
+    const draws = Array.from({ length: 3000 }, (_, i) => curriculum.task(new Rng(i)));
     const fresh = draws.filter(({ again }) => !again);
     expect(Math.abs(fresh.length / 3000 - 0.25)).toBeLessThan(4 * Math.sqrt(0.1875 / 3000));
     expect(new Set(fresh.map((choice) => JSON.stringify(choice)))).toEqual(new Set([JSON.stringify(ARMS[0])]));
@@ -319,7 +320,7 @@ describe("failed tasks", () => {
     const base = new Learnability({ arms: ARMS, memory: 0 });
     const curriculum = new FailedTasks({ base, share: 0.3 });
     curriculum.observe([outcome(ARMS[0]!, 0, 5)]);
-    const rate = share(3000, (i) => curriculum.draw(new Rng(i)).again === true);
+    const rate = share(3000, (i) => curriculum.task(new Rng(i)).again === true);
     expect(Math.abs(rate - 0.3)).toBeLessThan(4 * Math.sqrt(0.21 / 3000));
     const before = base.state();
     curriculum.observe([outcome({ ...ARMS[0]!, seed: 5, again: true }, 1)]);
@@ -339,7 +340,7 @@ describe("difficulty pools", () => {
     curriculum.observe([outcome(tasks[0]!, 0), outcome(tasks[1]!, 0.2), outcome(tasks[2]!, 0.8)]);
     expect(curriculum.pools().map((p) => p.tasks.map((t) => t.seed))).toEqual([[1], [2, 4], [3]]);
     expect(curriculum.metrics()["curriculum/pool/normal"]).toBe(2);
-    const draws = Array.from({ length: 4500 }, (_, i) => curriculum.draw(new Rng(i)).seed);
+    const draws = Array.from({ length: 4500 }, (_, i) => curriculum.task(new Rng(i)).seed);
     // Weights 1 : 3 : .5, the 3 shared by two tasks.
     [1, 1.5, 0.5, 1.5].forEach((w, k) =>
       expect(Math.abs(draws.filter((s) => s === k + 1).length / 4500 - w / 4.5)).toBeLessThan(0.03),
@@ -353,9 +354,9 @@ describe("difficulty pools", () => {
     ];
     const curriculum = new DifficultyPools({ tasks, pools, memory: 0 });
     curriculum.observe(tasks.slice(1).map((t) => outcome(t, 1)));
-    expect(new Set(Array.from({ length: 30 }, (_, i) => curriculum.draw(new Rng(i)).seed))).toEqual(new Set([1]));
+    expect(new Set(Array.from({ length: 30 }, (_, i) => curriculum.task(new Rng(i)).seed))).toEqual(new Set([1]));
     curriculum.observe([outcome(tasks[0]!, 1)]);
-    expect(new Set(Array.from({ length: 60 }, (_, i) => curriculum.draw(new Rng(i)).seed)).size).toBe(4);
+    expect(new Set(Array.from({ length: 60 }, (_, i) => curriculum.task(new Rng(i)).seed)).size).toBe(4);
     expect(() => new DifficultyPools({ tasks, pools: pools.toReversed() })).toThrow(
       "ascending order of from, the first at 0",
     );
@@ -376,7 +377,7 @@ describe("every curriculum", () => {
         const whole = make();
         let resumed = make();
         for (let step = 0; step < 24; step++) {
-          const [a, b] = [whole, resumed].map((c) => [0, 1].map((g) => c.draw(rng.split(2 * step + g))));
+          const [a, b] = [whole, resumed].map((c) => [0, 1].map((g) => c.task(rng.split(2 * step + g))));
           expect(b).toEqual(a);
           const outcomes = a!.map((choice, g) =>
             outcome(

@@ -11,10 +11,12 @@ import { returnsToGo } from "../../rl/methods/advantages/returns.ts";
 import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { Learnability } from "../../rl/tasks/curriculum.ts";
 import { filterRollouts } from "../../rl/methods/filter.ts";
-import { isPrefixed } from "../../rl/tasks/expertPrefix.ts";
+import { dynamicSampling } from "../../rl/tasks/dynamic.ts";
+import { expertPrefix } from "../../rl/tasks/expertPrefix.ts";
+import { isHelped } from "../../rl/tasks/plugin.ts";
 import { FailedTasks } from "../../rl/tasks/pools.ts";
 import { ReplayBuffer } from "../../rl/tasks/replay.ts";
-import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
+import { exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
 import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
 import { score } from "../../rl/train/score.ts";
 import { reinforce } from "../../rl/methods/losses/index.ts";
@@ -98,8 +100,8 @@ describe("without data options", () => {
 
 describe("exploration", () => {
   it("the chooser's actions are prompt and untrained; the model's own stay exactly on-policy", async () => {
-    const exploration = new Exploration({ epsilon: 0.5, choose: (rng) => "abcdef"[rng.int(6)]! });
-    const [report] = await play({ steps: 1, groups: 6, exploration, env: toySpec(letters(3)) });
+    const plugins = [exploration({ epsilon: 0.5, choose: (rng) => "abcdef"[rng.int(6)]! })];
+    const [report] = await play({ steps: 1, groups: 6, plugins, env: toySpec(letters(3)) });
     const { metrics, rows } = report!;
     expect(metrics["exploration/forced_share"]).toBeGreaterThan(0.2);
     expect(metrics["exploration/forced_share"]).toBeLessThan(0.8);
@@ -125,11 +127,10 @@ describe("exploration", () => {
 
   it("a return-to-go counts what was earned from its turn on, by whomever", async () => {
     const env = toySpec((action, turn) => ({ ...(letters(4)(action, turn) as StepResult), reward: 2 ** turn }));
-    const exploration = new Exploration({ epsilon: 0.5 });
     const [report] = await play({
       steps: 1,
       groups: 6,
-      exploration,
+      plugins: [exploration({ epsilon: 0.5 })],
       env,
       rollout: { maxActionTokens: 5, maxTurns: 4 },
     });
@@ -147,7 +148,7 @@ describe("exploration", () => {
     const seen: string[] = [];
     const act = letters(2);
     const env = toySpec((action, turn) => (seen.push(action), act(action, turn)));
-    const reports = await play({ steps: 1, env, exploration: new Exploration({ epsilon: 1, choose: () => "fé" }) });
+    const reports = await play({ steps: 1, env, plugins: [exploration({ epsilon: 1, choose: () => "fé" })] });
     expect(new Set(seen)).toEqual(new Set(["f?"])); // the tokenizer has no é
     expect(episodesOf(reports[0]!).every((t) => t.stopReason === "completed" && t.stepRewards.length === 2)).toBe(true);
     expect(reports[0]!.metrics["exploration/forced_share"]).toBe(1);
@@ -155,8 +156,8 @@ describe("exploration", () => {
   });
 
   it("a chosen action that has no room ends the episode", async () => {
-    const exploration = new Exploration({ epsilon: 1, choose: () => "a".repeat(70) });
-    const [report] = await play({ steps: 1, exploration });
+    const plugins = [exploration({ epsilon: 1, choose: () => "a".repeat(70) })];
+    const [report] = await play({ steps: 1, plugins });
     expect(new Set(episodesOf(report!).map((t) => t.stopReason))).toEqual(new Set(["context_overflow"]));
   });
 });
@@ -164,7 +165,7 @@ describe("exploration", () => {
 describe("dynamic sampling", () => {
   it("refills, drops constant groups from the policy term, and the world model learns from all", async () => {
     const base = { env: halfConstant(), groups: 4, rng: new Rng(2) };
-    const reports = await play({ ...base, dynamicSampling: { maxRefills: 6 } });
+    const reports = await play({ ...base, plugins: [dynamicSampling({ maxRefills: 6 })] });
     for (const { metrics, rows } of reports) {
       expect(metrics["dynamic_sampling/kept_groups"]).toBe(4);
       const drawn = new Set(rows.map((e) => e.trajectory.group)).size;
@@ -202,9 +203,15 @@ describe("temperature", () => {
 
 describe("expert prefix", () => {
   it("groups without a success are played again from the expert's first action on", async () => {
-    const [report] = await play({ env: locked(), steps: 1, groups: 3, groupSize: 6, expertPrefix: { maxPrefix: 2 } });
+    const [report] = await play({
+      env: locked(),
+      steps: 1,
+      groups: 3,
+      groupSize: 6,
+      plugins: [expertPrefix({ maxPrefix: 2 })],
+    });
     const { metrics } = report!;
-    const [own, prefixed] = [false, true].map((g) => episodesOf(report!).filter((t) => isPrefixed(t) === g));
+    const [own, prefixed] = [false, true].map((g) => episodesOf(report!).filter((t) => isHelped(t) === g));
     const helped = metrics["expert_prefix/helped_groups"]!;
     expect([metrics["expert_prefix/failed_groups"], metrics["expert_prefix/prefix_mean"]]).toEqual([3, 1]);
     expect(helped).toBeGreaterThan(0);
@@ -213,7 +220,7 @@ describe("expert prefix", () => {
     expect(metrics["reward"]).toBe(0); // of what was played without help
     const trained = report!.rows.filter(({ wPolicy, advantages }) => wPolicy.some((w, t) => w * advantages[t]! !== 0));
     expect(trained.length).toBeGreaterThan(0);
-    expect(trained.every((e) => isPrefixed(e.trajectory))).toBe(true);
+    expect(trained.every((e) => isHelped(e.trajectory))).toBe(true);
     const key = toyTemplate.tokenizer.encode("acde");
     for (const { stream } of prefixed!) {
       const prefix = stream.ids.filter((_, t) => stream.roles[t] === "prompt" && t > 2);
@@ -239,7 +246,7 @@ describe("replay", () => {
 
   it("earlier groups come back, with ratios against what was recorded", async () => {
     const replay = new ReplayBuffer({ perStep: 2, maxStaleness: 1 });
-    const reports = await play({ steps: 3, groups: 5, replay, lr: () => 0.03 });
+    const reports = await play({ steps: 3, groups: 5, plugins: [replay], lr: () => 0.03 });
     expect(reports.map(({ metrics }) => metrics["replay/groups"])).toEqual([0, 2, 2]);
     expect(reports.slice(1).every(({ metrics }) => metrics["replay/staleness_max"] === 1)).toBe(true);
     const [first, second] = reports as [StepReport, StepReport];
@@ -259,7 +266,7 @@ describe("replay", () => {
   it("groups come back only while the policy's probability of their successes is within the bounds", async () => {
     const replayed = async (bounds: object): Promise<number> => {
       const replay = new ReplayBuffer({ perStep: 12, ...bounds });
-      return (await play({ steps: 2, groups: 12, replay }))[1]!.metrics["replay/groups"]!;
+      return (await play({ steps: 2, groups: 12, plugins: [replay] }))[1]!.metrics["replay/groups"]!;
     };
     expect(await replayed({ minProbability: 1e-9 })).toBeGreaterThan(1);
     expect([await replayed({ minProbability: 0.99 }), await replayed({ maxProbability: 1e-9 })]).toEqual([0, 0]);
@@ -286,7 +293,7 @@ describe("replay", () => {
 
   it("a correction weighs them instead", async () => {
     const tis: Objective = { ...toyObjective, importanceCorrection: importanceCorrection({ level: "token", max: 2 }) };
-    const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
+    const reports = await play({ steps: 2, objective: tis, plugins: [new ReplayBuffer()], lr: () => 0.1 });
     expect(reports[1]!.metrics["rollout_corr/k3_kl"]).toBeGreaterThan(1e-4);
     expectWeighed(toyObjective, reports[1]!);
     // The loss's own ratio is 1, so that nothing is clipped.
@@ -301,36 +308,43 @@ describe("replay", () => {
 
   it("a loss without a ratio learns from them with a correction, by π/μ, and is refused without", async () => {
     const objective: Objective = { ...toyObjective, policyLoss: reinforce() };
-    await expect(play({ objective, replay: new ReplayBuffer() })).rejects.toThrow(
+    await expect(play({ objective, plugins: [new ReplayBuffer()] })).rejects.toThrow(
       "reinforce has no ratio, and nothing else makes up for the older policies that wrote what is replayed",
     );
     await expect(play({ objective, offPolicy: true })).rejects.toThrow(
       "reinforce has no ratio, and nothing else makes up for the older policy of offPolicy",
     );
     const tis: Objective = { ...objective, importanceCorrection: importanceCorrection({ level: "token", max: 2 }) };
-    const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
+    const reports = await play({ steps: 2, objective: tis, plugins: [new ReplayBuffer()], lr: () => 0.1 });
     expect(reports[1]!.metrics["replay/groups"]).toBe(1);
     expectWeighed(objective, reports[1]!);
   });
 });
 
 describe("all of it", () => {
-  const together = (): Partial<RlOptions> & { curriculum: FailedTasks; replay: ReplayBuffer } => ({
-    env: halfConstant(),
-    exploration: new Exploration({ epsilon: (step) => 0.3 / (1 + step) }),
-    temperature: temperatureSchedule({ from: 1.2, to: 0.8, steps: 4 }),
-    curriculum: new FailedTasks({ base: new Learnability({ arms: [{ name: "one" }, { name: "two" }] }), share: 0.5 }),
-    dynamicSampling: { maxRefills: 1 },
-    expertPrefix: { maxPrefix: 1 },
-    replay: new ReplayBuffer({ order: "priority" }),
-  });
+  const together = () => {
+    const curriculum = new FailedTasks({
+      base: new Learnability({ arms: [{ name: "one" }, { name: "two" }] }),
+      share: 0.5,
+    });
+    const replay = new ReplayBuffer({ order: "priority" });
+    const plugins = [
+      exploration({ epsilon: (step) => 0.3 / (1 + step) }),
+      curriculum,
+      dynamicSampling({ maxRefills: 1 }),
+      expertPrefix({ maxPrefix: 1 }),
+      replay,
+    ];
+    const temperature = temperatureSchedule({ from: 1.2, to: 0.8, steps: 4 });
+    return { options: { env: halfConstant(), temperature, plugins }, curriculum, replay };
+  };
 
   it("resumes bitwise from files and JSON", async () => {
     const whole = endingModel(device);
-    const wholeReports = await reportsOf(trainRl(toyRlOptions(whole, { ...together(), steps: 4 })));
+    const wholeReports = await reportsOf(trainRl(toyRlOptions(whole, { ...together().options, steps: 4 })));
 
     const first = together();
-    const half = toyRlOptions(endingModel(device), { ...first, steps: 2 });
+    const half = toyRlOptions(endingModel(device), { ...first.options, steps: 2 });
     await reportsOf(trainRl(half));
     const files = {
       ...(await modelToFiles(half.model)),
@@ -343,7 +357,7 @@ describe("all of it", () => {
     const [curriculum, replay] = JSON.parse(state) as [unknown, unknown];
     second.curriculum.restore(curriculum);
     second.replay.restore(replay);
-    const resumed = toyRlOptions(model, { ...second, steps: 4, startStep: 2 });
+    const resumed = toyRlOptions(model, { ...second.options, steps: 4, startStep: 2 });
     restoreOptimizer(model.config, resumed.optimizer, files["optimizer.safetensors"] as Uint8Array);
     const reports = await reportsOf(trainRl(resumed));
     expect(reports.map(({ metrics }) => metrics)).toEqual(wholeReports.slice(2).map(({ metrics }) => metrics));
@@ -355,11 +369,12 @@ describe("all of it", () => {
     const stop = new AbortController();
     let actions = 0;
     const env = toySpec((action, turn) => (++actions === 5 && stop.abort(), letters(2)(action, turn)));
-    const { curriculum, replay, dynamicSampling } = together();
+    const { curriculum, replay } = together();
     const before = JSON.stringify(curriculum.state());
     // One group after another: the first has ended when the signal comes.
     const rolloutOptions = { maxActionTokens: 5, maxConcurrent: 3, signal: stop.signal };
-    const options = { env, curriculum, replay, dynamicSampling: dynamicSampling!, groups: 4, rollout: rolloutOptions };
+    const plugins = [curriculum, dynamicSampling({ maxRefills: 1 }), replay];
+    const options = { env, plugins, groups: 4, rollout: rolloutOptions };
     expect(await play(options)).toEqual([]);
     expect([JSON.stringify(curriculum.state()), replay.groups.length]).toEqual([before, 0]);
   });
@@ -386,12 +401,12 @@ describe("all of it", () => {
 
 describe("what goes wrong", () => {
   it("is said in one clear error", async () => {
-    await expect(play({ dynamicSampling: {}, groupSize: 1 })).rejects.toThrow(
+    await expect(play({ plugins: [dynamicSampling()], groupSize: 1 })).rejects.toThrow(
       "dynamicSampling needs groups of at least 2, got groupSize 1",
     );
-    await expect(play({ dynamicSampling: { maxRefills: 0.5 } })).rejects.toThrow("maxRefills must be an integer ≥ 0");
-    await expect(play({ expertPrefix: { maxPrefix: 0 } })).rejects.toThrow("maxPrefix must be an integer ≥ 1");
+    expect(() => dynamicSampling({ maxRefills: 0.5 })).toThrow("maxRefills must be an integer ≥ 0");
+    expect(() => expertPrefix({ maxPrefix: 0 })).toThrow("maxPrefix must be an integer ≥ 1");
     await expect(play({ temperature: () => 1, rollout: { temperature: 1 } })).rejects.toThrow("give one of them");
-    await expect(play({ replai: new ReplayBuffer() } as object)).rejects.toThrow("did you mean 'replay'?");
+    await expect(play({ plugin: new ReplayBuffer() } as object)).rejects.toThrow("did you mean 'plugins'?");
   });
 });

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { filterRollouts } from "../../rl/methods/filter.ts";
 import { succeeded, successRate } from "../../rl/episode/outcomes.ts";
-import { REPLAY, ReplayBuffer, withReplayed } from "../../rl/tasks/replay.ts";
+import { renumbered, REPLAY, ReplayBuffer } from "../../rl/tasks/replay.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 
@@ -163,13 +163,13 @@ describe("replay", () => {
 
   it("joins one group, or none, to a step that has nothing else", () => {
     const forked = rowsOf(5, [1, 0], { rollout: 7 });
-    const one = withReplayed([], [{ trajectories: forked, version: 2, priority: 0, uses: 0 }], 3);
-    expect(one.trajectories.map(({ group, rollout }) => [group, rollout])).toEqual([
+    const one = renumbered([{ trajectories: forked, version: 2, priority: 0, uses: 0 }], [], 3);
+    expect(one.trained.map(({ group, rollout }) => [group, rollout])).toEqual([
       [0, 0],
       [0, 0],
     ]);
     expect(one.metrics).toEqual({ "replay/groups": 1, "replay/staleness_mean": 1, "replay/staleness_max": 1 });
-    expect(withReplayed(rowsOf(0, [1]), [], 3).metrics).toEqual({ "replay/groups": 0 });
+    expect(renumbered([], rowsOf(0, [1]), 3).metrics).toEqual({ "replay/groups": 0 });
   });
 
   it("survives JSON, unscorable rewards and token rewards included", () => {
@@ -209,9 +209,9 @@ describe("replay", () => {
       priority: 0,
       uses: 0,
     }));
-    const { trajectories, metrics } = withReplayed(fresh, replayed, 6);
-    expect(trajectories.map((t) => t.group)).toEqual([0, 0, 2, 2, 3, 3, 3, 4, 4]);
-    expect(trajectories.map((t) => t.rollout)).toEqual([undefined, undefined, 9, 9, 10, 10, 11, undefined, undefined]);
+    const { trained, metrics } = renumbered(replayed, fresh, 6);
+    expect(trained.map((t) => t.group)).toEqual([3, 3, 3, 4, 4]);
+    expect(trained.map((t) => t.rollout)).toEqual([10, 10, 11, undefined, undefined]);
     expect(metrics).toEqual({ "replay/groups": 2, "replay/staleness_mean": 2.5, "replay/staleness_max": 3 });
   });
 

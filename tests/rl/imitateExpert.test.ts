@@ -6,7 +6,15 @@ import { isAgentToken, type Trajectory } from "../../rl/episode/stream.ts";
 import { METHODS } from "../../rl/methods/choice.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { demonstrate } from "../../rl/play/demonstrations.ts";
-import { expertEpisodes, IMITATE_EXPERT, type ImitateExpertOptions } from "../../rl/tasks/imitateExpert.ts";
+import type { Achievement } from "../../environments/environment.ts";
+import { hindsight } from "../../rl/tasks/hindsight.ts";
+import {
+  expertEpisodes,
+  IMITATE_EXPERT,
+  imitateExpert,
+  type ImitateExpertOptions,
+} from "../../rl/tasks/imitateExpert.ts";
+import type { EpisodePlugin } from "../../rl/tasks/plugin.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
@@ -79,7 +87,7 @@ let device: Device;
 beforeAll(async () => void (device = await makeDevice("wasm")));
 afterAll(() => device.dispose());
 
-const imitateExpert: ImitateExpertOptions = { perStep: 2, weight: 0.5, demonstrate: expert };
+const options: ImitateExpertOptions = { perStep: 2, weight: 0.5, demonstrate: expert };
 /** Nobody succeeds, so that the expert alone is imitated. */
 const failing = { ...env, make: toySpec((action, turn) => ({ ...answer(action), done: turn === 1 })).make };
 const answer = (action: string) => ({ observation: "b!", reward: action.length, info: { success: false } });
@@ -89,7 +97,7 @@ const play = (overrides: Partial<RlOptions>): Promise<StepReport[]> =>
 describe("in a run", () => {
   it("counts in no outcome, is reported, and adds its weight times its loss", async () => {
     const [plain] = await play({});
-    const [report] = await play({ imitateExpert });
+    const [report] = await play({ plugins: [imitateExpert(options)] });
     for (const name of ["reward", "success", "policy_loss", "step_tokens"])
       expect(report!.metrics[name], name).toEqual(plain!.metrics[name]);
     expect(report!.rows.length).toBe(plain!.rows.length);
@@ -101,23 +109,20 @@ describe("in a run", () => {
   });
 
   it("learns them: −log p of what the expert says falls", async () => {
-    const reports = await play({ imitateExpert: { ...imitateExpert, weight: 5 }, steps: 12, rng: new Rng(4) });
+    const reports = await play({ plugins: [imitateExpert({ ...options, weight: 5 })], steps: 12, rng: new Rng(4) });
     const losses = reports.map(({ metrics }) => metrics["imitation_loss"]!);
     expect(losses.at(-1)!).toBeLessThan(0.5 * losses[0]!);
   });
 
   it("goes with hindsight: the sum of both", async () => {
-    const hindsight = { perStep: 4, weight: 0.25, achieved: () => Promise.resolve({ task: "cde", turns: 1 }) };
-    const excess = async (overrides: Partial<RlOptions>): Promise<number> => {
-      const [report] = await play(overrides);
+    const achieved = (): Promise<Achievement> => Promise.resolve({ task: "cde", turns: 1 });
+    const [relabelled, shown] = [hindsight({ perStep: 4, weight: 0.25, achieved }), imitateExpert(options)];
+    const excess = async (...plugins: EpisodePlugin[]): Promise<number> => {
+      const [report] = await play({ plugins });
       const { loss, policy_loss, world_loss_weighted } = report!.metrics;
       return loss! - policy_loss! - world_loss_weighted!;
     };
-    const [one, other, both] = [
-      await excess({ hindsight }),
-      await excess({ imitateExpert }),
-      await excess({ hindsight, imitateExpert }),
-    ];
+    const [one, other, both] = [await excess(relabelled), await excess(shown), await excess(relabelled, shown)];
     expect(one).toBeGreaterThan(0.01);
     expect(other).toBeGreaterThan(0.01);
     expect(both).toBeCloseTo(one + other, 5);
@@ -125,9 +130,9 @@ describe("in a run", () => {
 
   it.each([...Object.keys(METHODS), "grpo+echo", "grpo+paw", "grpo+actfocus"])("beside %s", async (method) => {
     const objective = objectiveOf({ method, maxLength: 20 });
-    const options = toyRlOptions(endingModel(device), { env, steps: 2, objective, imitateExpert });
+    const run = toyRlOptions(endingModel(device), { env, steps: 2, objective, plugins: [imitateExpert(options)] });
     if (objective.critic !== undefined) return; // its head is a part of pairwise.long.test.ts
-    const reports = await reportsOf(trainRl({ ...options, reference: endingModel(device) }));
+    const reports = await reportsOf(trainRl({ ...run, reference: endingModel(device) }));
     for (const { metrics } of reports) {
       expect(metrics["imitate_expert/episodes"]).toBe(2);
       for (const [name, value] of Object.entries(metrics)) expect(Number.isNaN(value), name).toBe(false);
@@ -139,7 +144,7 @@ describe("in a run", () => {
     [{ weight: 0 }, "imitateExpert: weight must be > 0, got 0"],
     [{ tasks: "achieved" as "shuffled" }, "imitateExpert: tasks"],
     [{ demonstrate: undefined as never }, "imitateExpert: demonstrate"],
-  ])("refuses %o", async (wrong, message) => {
-    await expect(play({ imitateExpert: { ...imitateExpert, ...wrong } })).rejects.toThrow(message);
+  ])("refuses %o", (wrong, message) => {
+    expect(() => imitateExpert({ ...options, ...wrong })).toThrow(message);
   });
 });

@@ -9,6 +9,8 @@ import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { iteratePreferences } from "../../rl/preferences/loop.ts";
 import { AgentWorker, serveAgent } from "../../rl/worker/index.ts";
 import { trainPreference, trainRl, trainSft } from "../../rl/train/loop.ts";
+import { FailedTasks } from "../../rl/tasks/pools.ts";
+import { ReplayBuffer } from "../../rl/tasks/replay.ts";
 import { toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { letters, toyModel, toySpec } from "../support/rlToy.ts";
 
@@ -51,9 +53,24 @@ const MISTAKES: readonly (readonly [string, Loose, string])[] = [
   ["no objective", { objective: undefined }, "objective: expected options { advantage, policyLoss,"],
   ["reference, a path", { reference: "runs/a" }, 'reference must be a model { config, params }, got "runs/a"'],
   ["critic, switched on", { critic: true }, "critic must be { head, optimizer }, got true"],
-  ["exploration, a number", { exploration: 0.1 }, "exploration must be new Exploration({ epsilon }), got 0.1"],
-  ["curriculum, a name", { curriculum: "failed" }, "curriculum must be a curriculum, such as new Learnability(…)"],
-  ["replay, a number", { replay: 2 }, "replay must be new ReplayBuffer(), got 2"],
+  ["plugins, a number", { plugins: 2 }, "plugins must be a list of plug-ins, got 2"],
+  [
+    "a plug-in by name",
+    { plugins: ["replay"] },
+    'plugins[0] must be a plug-in, such as new ReplayBuffer(), got "replay"',
+  ],
+  ["a plug-in's class", { plugins: [ReplayBuffer] }, "plugins[0] must be a plug-in, such as new ReplayBuffer(), got"],
+  ["a hook misspelt", { plugins: [{ name: "x", extends: () => ({}) }] }, "plugins[0] must be a plug-in, such as new"],
+  [
+    "two plug-ins of a name",
+    { plugins: [new ReplayBuffer(), new ReplayBuffer()] },
+    "two plugins have the name replay, under which one would be saved",
+  ],
+  [
+    "two that choose tasks",
+    { plugins: [new FailedTasks(), { name: "own", task: () => ({ name: "a" }) }] },
+    "the plugins curriculum and own choose tasks; leave one of them out",
+  ],
 ];
 
 /** Parts of the objective, and what the error says of them, after `objective: `. */

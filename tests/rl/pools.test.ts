@@ -1,7 +1,8 @@
 /** Curricula over single tasks in detail: their options, what they count, and which states they take up. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Curriculum, TaskChoice, TaskOutcome } from "../../rl/tasks/curriculum.ts";
+import type { Curriculum } from "../../rl/tasks/curriculum.ts";
+import type { TaskChoice, TaskOutcome } from "../../rl/tasks/plugin.ts";
 import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../../rl/tasks/pools.ts";
 
 const outcome = (choice: TaskChoice, success: number, seed = choice.seed ?? 0): TaskOutcome => ({
@@ -34,7 +35,7 @@ describe("failed tasks", () => {
       curriculum.observe([outcome({ name: "task", options: { levels: [2, 2] } }, 0, 7)]);
       let numbers = 0;
       const rng = Object.assign(new Rng(0), { uniform: () => (numbers++, 0.5) });
-      return [curriculum.draw(rng), numbers];
+      return [curriculum.task(rng), numbers];
     };
     const kind = { name: "task", options: { levels: [2, 2] } };
     const [variant, tries] = drawn(0.6);
@@ -47,7 +48,7 @@ describe("failed tasks", () => {
     const curriculum = new FailedTasks({ share: 0 });
     curriculum.observe([outcome({ name: "task" }, 0, 7)]);
     const lowest = Object.assign(new Rng(0), { uniform: () => 0 });
-    expect(curriculum.draw(lowest)).toEqual({ name: "task" });
+    expect(curriculum.task(lowest)).toEqual({ name: "task" });
   });
 
   it("the state counts the tries, and is taken up by a run that has room for it", () => {

@@ -1,6 +1,7 @@
 /** Rewarded predictions are learnt in a run of some length. All else: predictions.test.ts. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { predictions } from "../../rl/tasks/predictions.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, toySpec } from "../support/rlToy.ts";
@@ -22,7 +23,7 @@ it("are learnt: without a world-model loss the answers come to be predicted", as
         env: dull,
         objective,
         steps: 40,
-        predictions: { perStep: 6, size: 8, threshold: 0.6 },
+        plugins: [predictions({ perStep: 6, size: 8, threshold: 0.6 })],
       }),
     ),
   );

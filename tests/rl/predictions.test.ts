@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { gae } from "../../rl/methods/advantages/index.ts";
-import { predictAnswers, type PredictionOptions } from "../../rl/tasks/predictions.ts";
+import { predictAnswers, type PredictionOptions, predictions } from "../../rl/tasks/predictions.ts";
 import { ReplayBuffer } from "../../rl/tasks/replay.ts";
 import { answerPlaces } from "../../rl/play/expectation.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
@@ -154,7 +154,7 @@ describe("in a run", () => {
   it("count in no outcome of the run, and are not replayed", async () => {
     const replay = new ReplayBuffer({ perStep: 1 });
     const [plain] = await play({ steps: 1 });
-    const [report] = await play({ steps: 1, predictions: { perStep: 2, size: 3 }, replay });
+    const [report] = await play({ steps: 1, plugins: [predictions({ perStep: 2, size: 3 }), replay] });
     for (const name of ["reward", "reward_std", "completions/mean_length", "success"])
       expect(report!.metrics[name], name).toEqual(plain!.metrics[name]);
     expect(report!.rows.length).toBe(plain!.rows.length + 6);
@@ -167,8 +167,8 @@ describe("in a run", () => {
     [{ size: 1 }, "predictions: size must be an integer ≥ 2, got 1"],
     [{ threshold: 0 }, "predictions: threshold must be in (0, 1], got 0"],
     [{ places: 3 } as PredictionOptions, "predictions: unknown option"],
-  ])("refuses %o", async (predictions, message) => {
-    await expect(play({ predictions })).rejects.toThrow(message);
+  ])("refuses %o", (given, message) => {
+    expect(() => predictions(given)).toThrow(message);
   });
 
   /** What compares with something that guesses do not have. */
@@ -180,7 +180,8 @@ describe("in a run", () => {
     async (method) => {
       const objective = objectiveOf({ method, maxLength: 20 });
       const reference = endingModel(device);
-      const [, report] = await play({ objective, reference, steps: 2, predictions: { perStep: 2, size: 3 } });
+      const plugins = [predictions({ perStep: 2, size: 3 })];
+      const [, report] = await play({ objective, reference, steps: 2, plugins });
       const guesses = report!.rows.filter(({ trajectory }) => trajectory.group >= 2 ** 30);
       expect(guesses).toHaveLength(6);
       expect(report!.rows.length).toBeGreaterThan(6);
@@ -192,13 +193,13 @@ describe("in a run", () => {
   );
   it.each(methods.filter(isRefused))("are refused where guesses lack what is compared with: %s", async (method) => {
     const objective = objectiveOf({ method, maxLength: 20 });
-    await expect(play({ objective, predictions: {} })).rejects.toThrow(
+    await expect(play({ objective, plugins: [predictions()] })).rejects.toThrow(
       /predictions (are compared in groups|have no greedy)/,
     );
   });
 
   it("refuses a critic, whose values compare nothing", async () => {
     const objective = { ...toyObjective, advantage: gae(), critic: {} };
-    await expect(play({ objective, predictions: {} })).rejects.toThrow("predictions are compared in groups");
+    await expect(play({ objective, plugins: [predictions()] })).rejects.toThrow("predictions are compared in groups");
   });
 });

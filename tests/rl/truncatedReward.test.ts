@@ -99,7 +99,6 @@ describe("the rule", () => {
       trajectories: withTruncatedReward(group),
       metrics: {},
       choices: new Map(),
-      prefixed: [],
     }));
     expect(parts[1]!.trajectories.map(({ reward }) => reward)).toEqual([-0.4, -0.4]);
     const options = { rollout: {} } as PlayOptions;

@@ -59,7 +59,7 @@ async function drift(
     ...options,
     ...(rule === undefined ? {} : { truncatedReward: rule }),
     objective,
-    ...(objective.critic ? { critic: { head, optimizer: new AdamW(head) } } : {}),
+    ...(objective.critic ? { heads: { value: { head, optimizer: new AdamW(head) } } } : {}),
     groups: 4,
     groupSize: 8,
     rollout: { maxActionTokens: 8, maxTurns },

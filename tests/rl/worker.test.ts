@@ -266,14 +266,19 @@ describe("what fails", () => {
     await expect(wrong.create({ seed: 1 })).rejects.toThrow("trainRl: groups and groupSize must be integers ≥ 1");
   });
 
-  it("a critic cannot be saved", async () => {
+  it("heads cannot be saved", async () => {
     const agent = served({}, (settings) => {
       const options = agentOf(settings);
       const { params } = options.model;
-      return { ...options, critic: { head: {} as never, optimizer: new AdamW({ w: params.embedding }) as never } };
+      return {
+        ...options,
+        heads: { value: { head: {} as never, optimizer: new AdamW({ w: params.embedding }) as never } },
+      };
     });
     await agent.create({ seed: 1 });
-    await expect(agent.save()).rejects.toThrow("AgentWorker.save: an agent with a critic cannot be saved");
+    await expect(agent.save()).rejects.toThrow(
+      "AgentWorker.save: an agent with heads of terms (a critic) cannot be saved",
+    );
   });
 
   it("disposed: what waits rejects, and so does what comes later", async () => {

@@ -3,7 +3,7 @@
  * value is for the others, so that values that nobody else can tell apart need not meet everything.
  */
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { CURRICULA } from "../../job/parts.ts";
+import { CURRICULA } from "../../rl/tasks/curricula.ts";
 import type { Preset } from "../../job/preset.ts";
 import { RECIPES } from "../../job/recipes.ts";
 import { UsageError } from "../../job/usage.ts";

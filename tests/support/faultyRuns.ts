@@ -166,7 +166,9 @@ export async function faultyRun(device: Device, folder: string, name: string, fa
     rng: rng.split("rl"),
     iterations: fault.iterations ?? 1,
   };
-  for await (const report of trainRl(fault.replay ? { ...options, replay: new ReplayBuffer(fault.replay) } : options)) {
+  for await (const report of trainRl(
+    fault.replay ? { ...options, plugins: [new ReplayBuffer(fault.replay)] } : options,
+  )) {
     const step = warmStart + report.step;
     run.appendMetrics({ step, phase: "rl", ...report.metrics });
     const chosen = pickEpisodes(report.rows);

@@ -19,6 +19,7 @@ import { COMPARISON } from "../../node/comparison.ts";
 import { sealed, unsealed } from "../../node/sealed.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
+import { camel, type PluginFlags, PLUGINS } from "../../job/plugins.ts";
 import { presetFor } from "../../job/presets.ts";
 
 /** An agent of the comparison. */
@@ -83,12 +84,7 @@ const OF_ONE = [
   "importanceCorrection",
   "grpoConfig",
   "temperature",
-  "explore",
-  "curriculum",
-  "dynamicSampling",
-  "expertPrefix",
-  "replay",
-  "predict",
+  ...PLUGINS.map(({ flag }) => camel(flag.name) as keyof PluginFlags),
   "workers",
   "maxStaleness",
 ] as const;
