@@ -3,8 +3,8 @@
  * `trainRl` does this for any method and world; a test holds it to the same bits as this file (reference executor).
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
- * `npx tsx examples/grpo.ts [SEED]` trains with λ = 0 and 0.1, a minute in all. Seeds 0 to 9: the mean reward of the last
- * 20 steps is 0.48 and 0.65, in eight seeds higher with ECHO, in one lower; up to step 100 the two are alike.
+ * `npx tsx examples/grpo.ts [SEED]` trains with λ = 0 and 0.1, a minute in all. Seeds 0 to 9: the mean reward of the
+ * last 20 steps is 0.48 and 0.65, in eight seeds higher with ECHO, in one lower; up to step 100 the two are alike.
  */
 import { add, AdamW, Decoder, device, type Device, forward, fuse, initParams, type Model } from "../index.ts";
 import { modelConfig, mul, outputMatrix, pickHidden, Rng, scope, stopGradient, sum, tensor } from "../index.ts";

@@ -78,7 +78,7 @@ const SUMS = {
   "rl.groupSize": "8",
 };
 
-/** The second agent of the main job, with a change. In 80 steps without one it comes from 1 to 20 % on held-out tasks. */
+/** The second agent of the main job, with a change. Without one 80 steps take it from 1 to 20 % on held-out tasks. */
 function changed(label: string, settings: Readonly<Record<string, string>> = {}): string {
   const all = Object.entries({ lambda: "0.5", "rl.lr": "1e-3", ...settings });
   return `${label}=grpo_token+echo[${all.map(([name, value]) => `${name}=${value}`).join(",")}]`;
@@ -104,8 +104,8 @@ export const BROKEN: readonly BrokenPreset[] = [
   {
     title: "A reward with a hole",
     about:
-      "every answer is paid, right or wrong, so that answers come at once; the twin, paid for right ones, comes from 7 " +
-      "to 20 %; sums with a calculator, whose warm start is made here, in a minute",
+      "every answer is paid, right or wrong, so that answers come at once; the twin, paid for right ones, comes " +
+      "from 7 to 20 %; sums with a calculator, whose warm start is made here, in a minute",
     address: address(
       SUMS,
       "paid for any answer=grpo_token[rollout.maxTurns=2,train.falsePositives=1,rl.lr=5e-4]," +

@@ -1,8 +1,9 @@
 /**
  * A method as names and numbers, and how an objective is made of it. A preset says which parts make a method. Add-ons
- * (a world model, a token weighting, a further term of the loss) are added to any preset with a plus sign: `dapo+echo+actfocus`. An add-on alone is
- * added to GRPO. Each part of a preset can also be exchanged by name. The caller says which parts there are, so that a
- * page need not load those that its methods do not name; `objectiveOf` has all.
+ * (a world model, a token weighting, a further term of the loss) are added to any preset with a plus sign:
+ * `dapo+echo+actfocus`. An add-on alone is added to GRPO. Each part of a preset can also be exchanged by name. The
+ * caller says which parts there are, so that a page need not load those that its methods do not name; `objectiveOf` has
+ * all.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";

@@ -1,8 +1,8 @@
 /**
  * Return prediction, an auxiliary task: a head predicts at each of the agent's tokens what the episode will have
  * earned, and its error also trains the transformer under it. The policy's advantages do not read the prediction.
- * UNREAL (Jaderberg et al. 2017, arXiv 1611.05397, §3.2) predicts the sign of the next reward; here, where most episodes
- * have one reward at their end, it is the return R:
+ * UNREAL (Jaderberg et al. 2017, arXiv 1611.05397, §3.2) predicts the sign of the next reward; here, where most
+ * episodes have one reward at their end, it is the return R:
  *
  *     L = c · mean over the tokens of ½·(v − R)²
  */

@@ -155,8 +155,8 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 }
 
 /**
- * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and heads
- * that are trained with the policy.
+ * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and the
+ * heads that are trained with the policy.
  */
 export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly lr: number;

@@ -11,7 +11,7 @@ beforeAll(() => {
 });
 afterAll(() => copy.remove());
 
-it("each changes one file, or makes one and adds a line to a table; a loss has a line in the tests and on the page", () => {
+it("each changes a file, or makes one and adds a line; a loss has a line in the tests and on the page", () => {
   expect(copy.changed).toEqual([
     "engine/ops/pointwise.ts",
     "rl/methods/advantages/group.ts",

@@ -101,7 +101,7 @@ describe("return prediction", () => {
         trainRl({
           ...fullRlOptions(model, { ...plain, terms }, { heads: { return_prediction: head }, gradEvery: 1 }),
           gradShares: true,
-          steps: 6,
+          steps: 3,
         }),
       );
       const metrics = reports.map((report) => report.metrics);

@@ -16,7 +16,7 @@ test.each([...WORKING, ...BROKEN])("$title is an experiment, and its link its ad
   );
 });
 
-test("each that breaks is short, has its own disease, and in home is the main job's second agent but for its change", () => {
+test("each that breaks is short, has its own disease, and in home a twin that is the main job's second agent", () => {
   const { rl: ofPage, ...brought } = inAddress("").warm; // the warm start that the page need not make
   for (const { address } of BROKEN) {
     const { warm, agents } = inAddress(address);
