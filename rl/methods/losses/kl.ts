@@ -201,6 +201,10 @@ export type KlChoice = OptionsOf<typeof KL_PENALTY>;
 /**
  * A coefficient that adapts to the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019,
  * arXiv 1909.08593, §2.2). Save its `beta` with a checkpoint and give it to `resume`: a resumed run needs it.
+ *
+ * n/horizon counts as 1 at most: a step of more episodes than the horizon has, too, changes β by a fifth at most.
+ * Otherwise n > 5·horizon would make β negative where the KL is below its target, as in the first step, where it is 0.
+ * A bound at 0 would not do, because a β of 0 never rises again.
  */
 export class AdaptiveKl implements KlController {
   #beta: number;
@@ -223,7 +227,7 @@ export class AdaptiveKl implements KlController {
   update(kl: number, samples: number): void {
     if (!Number.isFinite(kl)) return;
     const error = Math.min(0.2, Math.max(-0.2, kl / this.#target - 1));
-    this.#beta *= 1 + (error * samples) / this.#horizon;
+    this.#beta *= 1 + error * Math.min(1, samples / this.#horizon);
   } /** Continues with the β of a checkpoint. */
   resume(beta: number): void {
     checkRange("AdaptiveKl", "beta", beta, 0);
