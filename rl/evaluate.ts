@@ -71,7 +71,7 @@ export async function evaluate(
  * best of all. Where no episode came to an end, no return is known, and there are none.
  * @param episodes those that have a score
  */
-export function evaluatedReturns(episodes: readonly Trajectory[]): readonly number[] {
+function evaluatedReturns(episodes: readonly Trajectory[]): readonly number[] {
   const isEnd = (t: Trajectory): boolean => !t.masked && (!isCutShort(t) || t.scoredAtEnd === true);
   if (!episodes.some(isEnd)) return episodes.some((t) => isCutShort(t)) ? [] : episodes.map(({ reward }) => reward);
   return withTruncatedReward(episodes).map(({ reward }) => reward);
