@@ -16,10 +16,10 @@ export type Phase = "sft" | "rl" | "eval";
  * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and
  * metrics under TRL's names. Lines of phase "eval" have
  *
- * - `success` and `episodes`, of the episodes that were played and scored; `reward` and `reward_std`: mean and deviation
- *   of their returns (`evaluatedReturns` in rl/evaluate.ts), if there are any; `num_turns/mean`; `not_played` and
- *   `unscored`: how many could not be played, because their environment failed, and how many had a reward of NaN, if
- *   there are such
+ * - `success` and `episodes`, of the episodes that were played and scored; `reward` and `reward_std`: mean and
+ *   deviation of their returns (`evaluatedReturns` in rl/evaluate.ts), if there are any; `num_turns/mean`; `not_played`
+ *   and `unscored`: how many could not be played, because their environment failed, and how many had a reward of NaN,
+ *   if there are such
  * - `world_loss`: on fixed episodes; `world_loss/random`: on those of them that are random play
  * - `world_loss/on_policy`: on the policy's own episodes
  * - `world_loss_excess`: the same minus the entropy of the answers, if the environment reports it

@@ -15,10 +15,7 @@ import { withTruncatedReward } from "./tasks/truncated.ts";
 
 /** The results of evaluation episodes. */
 export interface Evaluation {
-  /**
-   * How many count (`wasScored`), as they were played and have a score: success is `successes / episodes`, and rewards
-   * are of these, too.
-   */
+  /** How many count (`wasScored`), as they were played and have a score: success is `successes / episodes`. */
   readonly episodes: number;
   /** How many were not played, because their environment failed before the agent did anything. */
   readonly notPlayed: number;
@@ -33,9 +30,8 @@ export interface Evaluation {
   /** Of all that were played. */
   readonly meanTurns: number;
   /**
-   * Successes and episodes per task family (`familiesOf`). The name is `all` if the environment has no families. Where
-   * it reports them with its answers only, episodes whose first action was cut off count under `unknown`, unless the
-   * same task was answered in another try.
+   * Successes and episodes per task family (`familiesOf`). The name is `all` if the environment has no families, and
+   * `unknown` for tasks of which it told none, as no answer was given.
    */
   readonly families: Readonly<Record<string, { readonly successes: number; readonly episodes: number }>>;
   /** All of them as they were played, in the order of the seeds. */
@@ -65,10 +61,9 @@ export async function evaluate(
 
 /**
  * The returns by which an evaluation's episodes are judged: as the environment rewards them, and of those that were cut
- * short before it could judge them what training makes of these by default, `worst` of `withTruncatedReward`, whatever
- * option a run trains with, so that runs and checkpoints compare. The sum of what the steps have paid would be a
- * refund where turns cost: an agent that babbles in its first turn has paid nothing, and its evaluation would be the
- * best of all. Where no episode came to an end, no return is known, and there are none.
+ * short before it could judge them what training makes of these by default (`withTruncatedReward`), whatever option a
+ * run trains with, so that runs compare. What the steps have paid would be a refund where turns cost: an agent that
+ * babbles at once has paid nothing. Where no episode came to an end, no return is known, and there are none.
  * @param episodes those that have a score
  */
 function evaluatedReturns(episodes: readonly Trajectory[]): readonly number[] {

@@ -23,9 +23,8 @@ export const taskOf = ({ env, task, seed }: Trajectory): string => JSON.stringif
 
 /**
  * The family of each episode's task (`info.family`), undefined where nobody knows it. An environment may report it with
- * its answers only, so an episode that was cut off in its first turn has none. Then the family is that of another
- * episode of the same task, or of the same group: it must not depend on how far an episode got, or those that were cut
- * off first would be compared, and counted, among themselves.
+ * its answers only, so that one that was cut off in its first turn has none. Then it is that of another episode of the
+ * same task or group: those that were cut off at once must not be compared, or counted, among themselves.
  */
 export function familiesOf(trajectories: readonly Trajectory[]): readonly (string | undefined)[] {
   const known = new Map<string | number, string>();

@@ -156,7 +156,7 @@ describe("advantages", () => {
     );
   });
 
-  it("milestones: steps of equal episodes differ by their distance from one, also in a group of one (BEACON's code)", () => {
+  it("milestones: steps of equal episodes differ by their distance from one, also of one alone (BEACON's code)", () => {
     for (const count of [1, 4]) {
       const { perToken, fracRewardZeroStd } = milestone().estimate(Array.from({ length: count }, () => acting([0, 1])));
       expect(fracRewardZeroStd).toBe(1); // all returns are equal

@@ -161,9 +161,8 @@ export function none(given?: object): AdvantageEstimator {
 /**
  * (R − μ)/σ among the rollouts of the same family of tasks: a baseline for each kind of task and each role (TRR++ of
  * Absolute Zero, Zhao et al. 2025, arXiv 2505.03335). The family is what the environment says of it (`familiesOf`).
- * A rollout whose family nobody knows, as the whole group was cut off before the environment answered, is compared with
- * all of its environment: compared with its like only, it would earn what they all earn, and nothing would be lost by
- * being cut off.
+ * A rollout whose family nobody knows, as its whole group was cut off at once, is compared with all of its environment:
+ * among its like only, nothing would be lost by being cut off.
  */
 export function trrPlusPlus(given?: object): AdvantageEstimator {
   TRR.read(given);

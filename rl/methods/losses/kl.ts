@@ -202,9 +202,8 @@ export type KlChoice = OptionsOf<typeof KL_PENALTY>;
  * A coefficient that adapts to the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019,
  * arXiv 1909.08593, §2.2). Save its `beta` with a checkpoint and give it to `resume`: a resumed run needs it.
  *
- * n/horizon counts as 1 at most: a step of more episodes than the horizon has, too, changes β by a fifth at most.
- * Otherwise n > 5·horizon would make β negative where the KL is below its target, as in the first step, where it is 0.
- * A bound at 0 would not do, because a β of 0 never rises again.
+ * n/horizon counts as 1 at most, so a step changes β by a fifth at most. Otherwise n > 5·horizon would make β negative
+ * in the first step, where the KL is 0; and with a bound at 0 it would never rise again.
  */
 export class AdaptiveKl implements KlController {
   #beta: number;

@@ -171,9 +171,8 @@ export class SearchTree {
 
   /**
    * Counts the result of a simulation from `node`. One that was cut short is worth what training makes of such episodes
-   * by default (`withTruncatedReward`), with the tree as its group: where turns cost, an action that runs out of tokens
-   * would otherwise be the best, and pairs would teach it. As the lowest return is known in the end only, earlier ones
-   * are counted anew when it falls.
+   * by default (`withTruncatedReward`), with the tree as its group: otherwise an action that runs out of tokens would
+   * be the best where turns cost. Earlier ones are counted anew when the lowest return falls.
    * @param value the return of a simulation that was not played to the end
    */
   count(node: SearchNode, end: Position, value: number = returnOf(end)): void {
