@@ -1,6 +1,7 @@
 /**
  * The best checkpoint of a run: that of the evaluation with the highest success on held-out tasks; of equal ones that
- * with the highest mean reward; of equal ones the earliest, as elsewhere (Keras' ModelCheckpoint and transformers'
+ * with the highest mean reward (`evaluatedReturns`), so that in a world of costs no checkpoint wins by being cut off
+ * before it pays; of equal ones the earliest, as elsewhere (Keras' ModelCheckpoint and transformers'
  * Trainer replace a best checkpoint only by a better one). The run keeps it beside its newest ones.
  */
 import type { MetricsRecord } from "./records.ts";
@@ -10,12 +11,15 @@ const numbersOf = (line: MetricsRecord): readonly [success: number, reward: numb
   return [typeof success === "number" ? success : NaN, typeof reward === "number" ? reward : NaN];
 };
 
-/** Whether the evaluation of `line` is better than that of `best`; any with a success is better than none. */
+/**
+ * Whether the evaluation of `line` is better than that of `best`; any with a success is better than none, and of equal
+ * successes any with a reward: where every episode was cut short there is none (`evaluatedReturns`).
+ */
 export function isBetter(line: MetricsRecord, best: MetricsRecord | undefined): boolean {
   const [success, reward] = numbersOf(line);
   if (best === undefined) return !Number.isNaN(success);
   const [highest, most] = numbersOf(best);
-  return success > highest || (success === highest && reward > most);
+  return success > highest || (success === highest && (reward > most || (Number.isNaN(most) && !Number.isNaN(reward))));
 }
 
 /**

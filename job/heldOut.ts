@@ -1,5 +1,5 @@
 /** The score of an evaluation on held-out tasks, and its line of metrics. */
-import { type Evaluation, passAt, wasPlayed } from "../rl/evaluate.ts";
+import { type Evaluation, passAt, wasScored } from "../rl/evaluate.ts";
 import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
@@ -27,13 +27,14 @@ export interface HeldOutScore extends Evaluation {
 
 /** The line of metrics of an evaluation (records.ts). */
 export function metricsOfScore(score: HeldOutScore): Metrics {
-  const { episodes, notPlayed, successes, meanReward, rewardStd, meanTurns } = score;
+  const { episodes, notPlayed, unscored, successes, meanReward, rewardStd, meanTurns } = score;
   const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, generalLoss } = score;
   return {
-    success: successes / episodes,
+    ...(episodes === 0 ? {} : { success: successes / episodes }),
     ...(Number.isNaN(meanReward) ? {} : { reward: meanReward, reward_std: rewardStd }),
     episodes,
     ...(notPlayed === 0 ? {} : { not_played: notPlayed }),
+    ...(unscored === 0 ? {} : { unscored }),
     "num_turns/mean": meanTurns,
     world_loss: worldLoss,
     "world_loss/random": worldLossRandom,
@@ -60,13 +61,14 @@ export function overlapNote(heldOut: readonly Trajectory[], trained: ReadonlySet
 
 /** What a summary keeps of an evaluation; its families in the order of their names. */
 export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
-  const { episodes, notPlayed, successes, meanReward, rewardStd, meanTurns, passAt } = score;
+  const { episodes, notPlayed, unscored, successes, meanReward, rewardStd, meanTurns, passAt } = score;
   const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess } = score;
   const names = Object.keys(score.families).toSorted();
   const families = Object.fromEntries(names.map((name) => [name, score.families[name]!]));
   return {
     episodes,
     ...(notPlayed === 0 ? {} : { notPlayed }),
+    ...(unscored === 0 ? {} : { unscored }),
     successes,
     ...(Number.isNaN(meanReward) ? {} : { meanReward, rewardStd }),
     meanTurns,
@@ -81,22 +83,22 @@ export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
 
 /**
  * pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. Of tries that
- * could not be played nothing is known: pass@k is the mean over the tasks that were played k times or more, and is left
- * out if there are none.
+ * could not be played or scored nothing is known: pass@k is the mean over the tasks of which k tries or more were, and
+ * is left out if there are none.
  */
 export function passAtPowers(
   trajectories: readonly Trajectory[],
   tasks: number,
   tries: number,
 ): Readonly<Record<string, number>> {
-  const counts = Array.from({ length: tasks }, () => ({ solved: 0, played: 0 }));
+  const counts = Array.from({ length: tasks }, () => ({ solved: 0, scored: 0 }));
   trajectories.forEach((episode, i) => {
-    if (!wasPlayed(episode)) return;
-    counts[i % tasks]!.played++;
+    if (!wasScored(episode)) return;
+    counts[i % tasks]!.scored++;
     counts[i % tasks]!.solved += Number(succeeded(episode));
   });
   const rates = (k: number): number[] =>
-    counts.flatMap(({ solved, played }) => (played < k ? [] : [passAt([solved], played, k)]));
+    counts.flatMap(({ solved, scored }) => (scored < k ? [] : [passAt([solved], scored, k)]));
   const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
   return Object.fromEntries(
     [...powers, tries].flatMap((k) => {

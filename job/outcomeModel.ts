@@ -40,7 +40,7 @@ async function playedFor(
   const played = await experiment.playTraining(policy, template, count, { rng: rng.split("episodes"), signal });
   signal.throwIfAborted(); // of a rollout that was stopped nothing is learnt
   observer.update(1, {});
-  return played.filter(({ masked }) => !masked);
+  return played.filter(({ masked, reward }) => !masked && !Number.isNaN(reward)); // without a score nothing is known
 }
 
 /**

@@ -16,9 +16,10 @@ export type Phase = "sft" | "rl" | "eval";
  * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and
  * metrics under TRL's names. Lines of phase "eval" have
  *
- * - `success`, `episodes` and `num_turns/mean`, of the episodes that were played; `reward` and `reward_std`: mean and
- *   deviation of their returns as the environment rewards them; `not_played`: how many could not be, because their
- *   environment failed, if there are such
+ * - `success` and `episodes`, of the episodes that were played and scored; `reward` and `reward_std`: mean and
+ *   deviation of their returns (`evaluatedReturns` in rl/evaluate.ts), if there are any; `num_turns/mean`; `not_played`
+ *   and `unscored`: how many could not be played, because their environment failed, and how many had a reward of NaN,
+ *   if there are such
  * - `world_loss`: on fixed episodes; `world_loss/random`: on those of them that are random play
  * - `world_loss/on_policy`: on the policy's own episodes
  * - `world_loss_excess`: the same minus the entropy of the answers, if the environment reports it
@@ -87,12 +88,14 @@ export interface Transcript {
 
 /** The success on held-out tasks of one family, or of all families. */
 export interface Score {
-  /** Those that were played; the others say nothing about the policy. */
+  /** Those that were played and scored; the others say nothing about the policy. */
   readonly episodes: number;
   /** How many could not be played, because their environment failed; absent for none. */
   readonly notPlayed?: number;
+  /** How many were played and have no score, as their reward is NaN; absent for none. */
+  readonly unscored?: number;
   readonly successes: number;
-  /** The mean return, as the environment rewards it, and its standard deviation; absent if nothing was scored. */
+  /** The mean return (`evaluatedReturns`) and its standard deviation; absent if no return is known. */
   readonly meanReward?: number;
   readonly rewardStd?: number;
   readonly meanTurns?: number;

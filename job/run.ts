@@ -334,16 +334,16 @@ export class Run {
     if (note) this.#observer.note(note);
     const result = recordOf(score);
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
-    if (player === "model") await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
+    if (player === "model") await this.#transcribeHeldOut(score.trajectories);
     return result;
   }
 
   async #transcribeHeldOut(episodes: readonly Trajectory[]): Promise<void> {
-    const shown = episodes.filter(({ masked }) => !masked);
+    const shown = episodes.slice(0, HELD_OUT_SHOWN).filter(({ masked }) => !masked);
     if (shown.length === 0) return;
     const step = this.#globalStep(this.#state.done);
     const { maxObservationTokens } = this.#preset.rollout;
-    const records = await describeHeldOut(this.#model, this.#template, shown, step, maxObservationTokens);
+    const records = await describeHeldOut(this.#model, this.#template, shown, step, maxObservationTokens, episodes);
     for (const record of records) this.#store.appendTranscript(record);
     // Each evaluation shows a different task.
     const turn = this.#state.phase === "rl" ? this.#state.done / this.#preset.evaluation.every : 0;
@@ -353,7 +353,9 @@ export class Run {
   async #transcribe(report: StepReport): Promise<void> {
     const chosen = pickEpisodes(report.rows);
     if (chosen.length === 0) return;
-    const records = await describeEpisodes(this.#model, this.#template, chosen, "rl", this.#globalStep(report.step));
+    const step = this.#globalStep(report.step);
+    const played = report.rows.map(({ trajectory }) => trajectory);
+    const records = await describeEpisodes(this.#model, this.#template, chosen, "rl", step, played);
     for (const record of records) this.#store.appendTranscript(record);
     this.#observer.transcript(records[0]!);
   }

@@ -3,6 +3,7 @@ import type { Model } from "../nn/index.ts";
 import { score } from "../rl/train/score.ts";
 import { expectedAnswers } from "../rl/play/expectation.ts";
 import { rowOf, type TokenRow } from "../rl/methods/columns.ts";
+import { familiesOf } from "../rl/episode/groups.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
 import { isAgentToken, type Trajectory, turnCount } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
@@ -10,23 +11,28 @@ import type { Phase, Transcript } from "./records.ts";
 
 const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** Scores every token of the given episodes with `model` as it is now, and describes the episodes token by token. */
+/**
+ * Scores every token of the given episodes with `model` as it is now, and describes the episodes token by token.
+ * @param among the episodes that were played with them, from which the family of one that was cut off at once is known
+ */
 export async function describeEpisodes(
   model: Model,
   template: Template,
   rows: readonly TokenRow[],
   phase: Phase,
   step: number,
+  among: readonly Trajectory[] = [],
 ): Promise<Transcript[]> {
+  const families = familiesOf([...rows.map(({ trajectory }) => trajectory), ...among]);
   const { logProbs, entropy } = await score(model, rows, { padId: template.padId, scored: () => true });
   return rows.map(({ trajectory, advantages, wPolicy, wWorld, weights }, i) => {
-    const { stream, info } = trajectory;
+    const { stream } = trajectory;
     const clipped = weights["paw"];
     return {
       step,
       phase,
       env: trajectory.env,
-      family: String(info["family"] ?? ""),
+      family: families[i] ?? "",
       task: trajectory.task,
       group: trajectory.group,
       reward: trajectory.reward,
@@ -57,9 +63,10 @@ export async function describeHeldOut(
   trajectories: readonly Trajectory[],
   step: number,
   maxAnswerTokens: number,
+  among: readonly Trajectory[] = [],
 ): Promise<Transcript[]> {
   const rows = trajectories.map((trajectory) => rowOf(trajectory));
-  const records = await describeEpisodes(model, template, rows, "eval", step);
+  const records = await describeEpisodes(model, template, rows, "eval", step, among);
   const expected = await expectedAnswers(model, template, trajectories, maxAnswerTokens);
   return records.map((record, i) => ({ ...record, expected: expected[i]! }));
 }

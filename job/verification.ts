@@ -4,7 +4,7 @@
  */
 import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
-import { wasPlayed } from "../rl/evaluate.ts";
+import { wasScored } from "../rl/evaluate.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { solutionScore, weightedVote } from "../rl/rewards/process.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
@@ -26,7 +26,7 @@ export const solutionScores = async (
  * The shares of tasks that are solved by the try of the highest score (`best`), by the vote over answers weighted by
  * scores (`vote`), and by the majority without a model (`majority`). A try's answer is its last action, and of tries
  * with the answer that wins the one with the highest score counts; of equal ones the first.
- * Tries that could not be played are not chosen from, and tasks without any other do not count.
+ * Tries that could not be played or scored are not chosen from, and tasks without any other do not count.
  * @param episodes all tasks, `tries` times in a row
  * @param scores one for each episode
  */
@@ -40,7 +40,7 @@ export function chosenTries(
   const solved = { best: 0, vote: 0, majority: 0 };
   let count = 0;
   for (const task of Array.from({ length: tasks }).keys()) {
-    const tries = episodes.flatMap((_, i) => (i % tasks === task && wasPlayed(episodes[i]!) ? [i] : []));
+    const tries = episodes.flatMap((_, i) => (i % tasks === task && wasScored(episodes[i]!) ? [i] : []));
     if (tries.length === 0) continue;
     count++;
     const own = <T>(column: readonly T[]): T[] => tries.map((i) => column[i]!);

@@ -7,30 +7,34 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.
 import { score, tokenStatistics } from "./train/score.ts";
 import { rowOf } from "./methods/columns.ts";
 import { rollout, type RolloutOptions } from "./play/rollout.ts";
-import { moments } from "./episode/groups.ts";
+import { familiesOf, mean, moments } from "./episode/groups.ts";
 import { succeeded } from "./episode/outcomes.ts";
-import { hasFailed, type Trajectory, turnCount } from "./episode/stream.ts";
+import { hasFailed, isCutShort, type Trajectory, turnCount } from "./episode/stream.ts";
 import type { Template } from "./episode/template.ts";
+import { withTruncatedReward } from "./tasks/truncated.ts";
 
-/** The results of evaluation episodes. All numbers are about those that were played. */
+/** The results of evaluation episodes. */
 export interface Evaluation {
-  /** How many were played: success is `successes / episodes`. */
+  /** How many count (`wasScored`), as they were played and have a score: success is `successes / episodes`. */
   readonly episodes: number;
-  /** How many were not, because their environment failed before the agent did anything. */
+  /** How many were not played, because their environment failed before the agent did anything. */
   readonly notPlayed: number;
-  /** How many of them succeeded, as `succeeded` says. */
+  /** How many were played and have no score, as their reward is NaN: neither a success nor a failure. */
+  readonly unscored: number;
+  /** How many of the `episodes` succeeded, as `succeeded` says. */
   readonly successes: number;
-  /** The mean return of those that have a score, as the environment rewards them; NaN if none has. */
+  /** The mean of the `evaluatedReturns`; NaN if there are none. */
   readonly meanReward: number;
   /** The standard deviation of these returns (n − 1); 0 of a single one. */
   readonly rewardStd: number;
+  /** Of all that were played. */
   readonly meanTurns: number;
   /**
-   * Successes and episodes per task family. The name is `all` if the environment has no families. An environment
-   * reports the family with its answers only, so episodes whose first action was cut off count under `unknown`.
+   * Successes and episodes per task family (`familiesOf`). The name is `all` if the environment has no families, and
+   * `unknown` for tasks of which it told none, as no answer was given.
    */
   readonly families: Readonly<Record<string, { readonly successes: number; readonly episodes: number }>>;
-  /** All of them, in the order of the seeds. */
+  /** All of them as they were played, in the order of the seeds. */
   readonly trajectories: readonly Trajectory[];
 }
 
@@ -55,31 +59,50 @@ export async function evaluate(
   return evaluationOf(await rollout(model, template, requests, options));
 }
 
+/**
+ * The returns by which an evaluation's episodes are judged: as the environment rewards them, and of those that were cut
+ * short before it could judge them what training makes of these by default (`withTruncatedReward`), whatever option a
+ * run trains with, so that runs compare. What the steps have paid would be a refund where turns cost: an agent that
+ * babbles at once has paid nothing. Where no episode came to an end, no return is known, and there are none.
+ * @param episodes those that have a score
+ */
+function evaluatedReturns(episodes: readonly Trajectory[]): readonly number[] {
+  const isEnd = (t: Trajectory): boolean => !t.masked && (!isCutShort(t) || t.scoredAtEnd === true);
+  if (!episodes.some(isEnd)) return episodes.some((t) => isCutShort(t)) ? [] : episodes.map(({ reward }) => reward);
+  return withTruncatedReward(episodes).map(({ reward }) => reward);
+}
+
+/**
+ * Whether an episode counts in an evaluation: it was played and scored, or broke its environment, which is a failure
+ * whatever was paid. A reward of NaN says neither that it succeeded nor that it failed.
+ */
+export const wasScored = (episode: Trajectory): boolean =>
+  wasPlayed(episode) && (hasFailed(episode) || !Number.isNaN(episode.reward));
+
 /** The results of these episodes, whoever played them. */
 export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   const families = new Map<string, { successes: number; episodes: number }>(); // the names are the environment's
   const played = trajectories.filter(wasPlayed);
-  const isNamed = played.some(({ info }) => info["family"] !== undefined);
-  for (const episode of played) {
-    const name = String(episode.info["family"] ?? (isNamed ? "unknown" : "all"));
+  const scored = trajectories.filter(wasScored);
+  const names = familiesOf(trajectories);
+  const rest = names.some((name) => name !== undefined) ? "unknown" : "all";
+  for (const [i, episode] of trajectories.entries()) {
+    if (!wasScored(episode)) continue;
+    const name = names[i] ?? rest;
     const family = families.get(name) ?? { successes: 0, episodes: 0 };
     families.set(name, family);
     family.episodes++;
     if (succeeded(episode)) family.successes++;
   }
-  const reward = moments(
-    played.map((t) => t.reward).filter((r) => !Number.isNaN(r)),
-    1,
-  );
-  const average = (value: (t: Trajectory) => number): number =>
-    played.reduce((sum, t) => sum + value(t), 0) / played.length;
+  const reward = moments(evaluatedReturns(scored.filter(({ reward }) => !Number.isNaN(reward))), 1);
   return {
-    episodes: played.length,
+    episodes: scored.length,
     notPlayed: trajectories.length - played.length,
-    successes: played.filter(succeeded).length,
+    unscored: played.length - scored.length,
+    successes: scored.filter(succeeded).length,
     meanReward: reward.mean,
     rewardStd: reward.std,
-    meanTurns: average(turnCount),
+    meanTurns: mean(played.map(turnCount)),
     families: Object.fromEntries(families),
     trajectories,
   };

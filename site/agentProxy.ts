@@ -111,9 +111,14 @@ export class AgentProxy {
       this.step = message.step;
       this.metrics.push({ step: this.warmSteps + message.step - 1, phase: "rl", ...message.metrics });
     } else if (message.kind === "evaluation") {
-      const { episodes, notPlayed, successes, worldLossOnPolicy } = message.score;
-      const missing = notPlayed === undefined ? {} : { not_played: notPlayed };
-      const scores = { success: successes / episodes, episodes, ...missing, "world_loss/on_policy": worldLossOnPolicy };
+      const { episodes, notPlayed, unscored, successes, worldLossOnPolicy } = message.score;
+      const scores = {
+        ...(episodes === 0 ? {} : { success: successes / episodes }),
+        episodes,
+        ...(notPlayed === undefined ? {} : { not_played: notPlayed }),
+        ...(unscored === undefined ? {} : { unscored }),
+        "world_loss/on_policy": worldLossOnPolicy,
+      };
       this.metrics.push({ step: this.warmSteps + message.step, phase: "eval", ...scores });
     } else if (message.kind === "transcript") {
       if (message.record.phase === "eval") this.ways.push(message.record);

@@ -18,6 +18,27 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => number | str
 /** The rollouts of each group, in order of first appearance. */
 export const groupsOf = (rollouts: readonly Rollout[]): Rollout[][] => groupBy(rollouts, ({ group }) => group);
 
+/** Two tasks are the same if environment, text and seed are equal. */
+export const taskOf = ({ env, task, seed }: Trajectory): string => JSON.stringify([env, task, seed]);
+
+/**
+ * The family of each episode's task (`info.family`), undefined where nobody knows it. An environment may report it with
+ * its answers only, so that one that was cut off in its first turn has none. Then it is that of another episode of the
+ * same task or group: those that were cut off at once must not be compared, or counted, among themselves.
+ */
+export function familiesOf(trajectories: readonly Trajectory[]): readonly (string | undefined)[] {
+  const known = new Map<string | number, string>();
+  for (const episode of trajectories) {
+    const { family } = episode.info;
+    if (family === undefined) continue;
+    for (const key of [taskOf(episode), episode.group]) if (!known.has(key)) known.set(key, String(family));
+  }
+  return trajectories.map((episode) => {
+    const { family } = episode.info;
+    return family === undefined ? (known.get(taskOf(episode)) ?? known.get(episode.group)) : String(family);
+  });
+}
+
 /** The arithmetic mean; NaN of an empty list. */
 export const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 

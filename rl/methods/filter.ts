@@ -6,7 +6,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
-import { groupBy, groupsOf, moments } from "../episode/groups.ts";
+import { groupBy, groupsOf, moments, taskOf } from "../episode/groups.ts";
 import { isAgentToken, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { type Success, succeeded } from "../episode/outcomes.ts";
 
@@ -53,8 +53,6 @@ export function filterRollouts(trajectories: readonly Trajectory[], given?: Filt
   const rows = new Set(chosen.flatMap((rollout) => rollout.rows));
   return trajectories.filter((_, row) => rows.has(row));
 }
-
-const taskOf = ({ env, task, seed }: Trajectory): string => JSON.stringify([env, task, seed]);
 
 /**
  * RAGEN's filter, with its names. Groups are ranked by the standard deviation (ddof 1) of their rewards; a group whose

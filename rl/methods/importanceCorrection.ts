@@ -124,10 +124,11 @@ export function importanceCorrection(given?: ImportanceCorrectionOptions): Impor
       });
       // The mean is taken over tokens or over rollouts: over whatever has a weight of its own.
       const all = perRollout.flatMap(({ weights }) => (level === "token" ? weights : weights.slice(0, 1)));
-      const scale = normalize && all.length > 0 ? 1 / mean(all) : 1;
+      const average = normalize && all.length > 0 ? mean(all) : 1;
+      const divisor = average === 0 ? 1 : average; // where nothing has a weight, all stay 0
       const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(1));
       rollouts.forEach(({ tokens }, i) => {
-        tokens.forEach(({ row, t }, k) => (columns[row]![t] = perRollout[i]!.factor[k]! * scale));
+        tokens.forEach(({ row, t }, k) => (columns[row]![t] = perRollout[i]!.factor[k]! / divisor));
       });
       return columns;
     },

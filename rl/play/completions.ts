@@ -35,8 +35,8 @@ export interface CompletionOptions {
 
 /**
  * Plays on from each step of these episodes, which the policy played with the same options, in one batch. After the
- * last step there is nothing to play: it has one try, the episode itself. Completions whose environment failed do not
- * count.
+ * last step there is nothing to play: it has one try, the episode itself. Completions whose environment failed, or
+ * gave no score, do not count; nor does such an episode itself.
  * @returns for each episode the tries of each of its steps, in order
  * @throws if an action was given and not sampled, or an environment does not answer as it did in the episode
  */
@@ -59,7 +59,7 @@ export async function completeSteps(
   const counts = episodes.map((episode) => turnEnds(episode).map(() => ({ successes: 0, tries: 0 })));
   const played = requests.length === 0 ? [] : await rollout(model, template, requests, limits);
   for (const [place, completion] of played.entries()) {
-    if (completion.masked) continue;
+    if (!isScored(completion)) continue;
     const { episode, i, turn } = places[place]!;
     checkReplay(completion, episode, turn, template);
     const count = counts[i]![turn]!;
@@ -67,10 +67,14 @@ export async function completeSteps(
     count.successes += Number(succeeded(completion));
   }
   return counts.map((steps, i) => {
-    const last = { successes: Number(succeeded(episodes[i]!)), tries: 1 };
+    const episode = episodes[i]!;
+    const last = isScored(episode) ? { successes: Number(succeeded(episode)), tries: 1 } : { successes: 0, tries: 0 };
     return steps.map((count, turn) => (turn === steps.length - 1 ? last : count));
   });
 }
+
+/** Whether an episode says anything about success. */
+const isScored = ({ masked, reward }: Trajectory): boolean => !masked && !Number.isNaN(reward);
 
 /** Where the tokens of a turn begin, and where those of the next do. */
 function spanOf(episode: Trajectory, turn: number): readonly [from: number, to: number] {

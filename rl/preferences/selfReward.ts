@@ -34,6 +34,7 @@ import {
 } from "./loop.ts";
 import { COUNT, rollout, type RolloutOptions } from "../play/rollout.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
+import { withTruncatedReward } from "../tasks/truncated.ts";
 
 const JUDGED_PAIRS = options("judgedPairs", {
   margin: number(0, "difference of scores that a pair must exceed", { min: 0 }),
@@ -96,7 +97,8 @@ export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGene
   let episodes: readonly Trajectory[] = [];
   const loop = iteratePreferences("trainSelfRewarding", options, {
     async gather(_, rng) {
-      episodes = await rollout(model, template, requestsOf(options, rng, groups, groupSize), sampling);
+      const played = await rollout(model, template, requestsOf(options, rng, groups, groupSize), sampling);
+      episodes = withTruncatedReward(played); // a judge that reads returns must not prefer what was cut off
       if (signal?.aborted) return { pairs: [], metrics: {}, aborted: true };
       const judgement = await judgeEpisodes(judges, episodes, { model, template, signal }, choice);
       const values = episodes.map((episode) => (episode.masked ? NaN : truth(episode)));
@@ -119,7 +121,7 @@ export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGene
       const now = await rollout(model, template, requests, sampling);
       const before = await rollout(previous, template, requests, sampling);
       if (signal?.aborted) return {};
-      const both = [...now, ...before];
+      const both = withTruncatedReward([...now, ...before]);
       const { scores } = await judgeEpisodes(judges, both, { model: previous, template, signal }, choice);
       const truths = both.map((episode) => (episode.masked ? NaN : truth(episode)));
       return gapMetrics(scores, truths);

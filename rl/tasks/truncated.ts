@@ -76,11 +76,15 @@ export function withTruncatedReward(
 /** Whether the option says what an episode earns. One that cannot be scored stays so. */
 const isOpen = (t: Trajectory): boolean => isCutShort(t) && !t.masked && !t.scoredAtEnd && !Number.isNaN(t.reward);
 
+/** What is cut short earns beside these returns, as they were played: twice the lowest, or 0 if none is negative. */
+export const worstBeside = (returns: readonly number[]): number =>
+  2 * returns.reduce((low, value) => Math.min(low, value), 0);
+
 /** What an episode of each group earns that was cut short. */
 function worstOf(trajectories: readonly Trajectory[]): ReadonlyMap<number, number> {
   const returnAsPlayed = (t: Trajectory): number => (isOpen(t) ? returnOf(t) : t.reward);
   const worst = (rollouts: readonly Rollout[]): number =>
-    2 * rollouts.reduce((low, { scorable, first }) => (scorable ? Math.min(low, returnAsPlayed(first)) : low), 0);
+    worstBeside(rollouts.flatMap(({ scorable, first }) => (scorable ? [returnAsPlayed(first)] : [])));
   const all = rolloutsOf(trajectories);
   const ofAll = worst(all);
   return new Map(

@@ -5,7 +5,7 @@ import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../job/heldO
 import { chosenTries } from "../../job/verification.ts";
 import { evaluationOf } from "../../rl/evaluate.ts";
 import { append, emptyStream, type StopReason, type Trajectory } from "../../rl/episode/stream.ts";
-import { comparisonTable, notPlayedNote, scoreLine } from "../../tools/display/table.ts";
+import { comparisonTable, missingNote, scoreLine } from "../../tools/display/table.ts";
 import { toyTemplate } from "../support/rlToy.ts";
 import { QUIET } from "../support/tinyRun.ts";
 
@@ -100,7 +100,8 @@ describe("steps of which nothing was played", () => {
 describe("an evaluation of which some episodes were not played", () => {
   it("is of the others, and says how many there were", () => {
     const named = { ...won, info: { success: true, family: "a" } };
-    const score = evaluationOf([named, gone, { ...lost, info: { family: "a" } }, late, lost, lost]);
+    const tasks = [named, gone, { ...lost, info: { family: "a" } }, late, lost, lost];
+    const score = evaluationOf(tasks.map((t, i) => ({ ...t, group: i, seed: i })));
     expect(score).toMatchObject({ episodes: 4, notPlayed: 2, successes: 1, meanReward: 0.25, meanTurns: 0 });
     expect(score.families).toEqual({ a: { successes: 1, episodes: 2 }, unknown: { successes: 0, episodes: 2 } });
     expect(score.trajectories).toHaveLength(6);
@@ -154,7 +155,7 @@ describe("an evaluation of which some episodes were not played", () => {
     const score = { episodes: 180, notPlayed: 20, successes: 74 };
     expect(scoreLine(score)).toBe("held-out tasks: 41.1 % of 180 solved (20 of 200 not played)");
     expect(scoreLine({ episodes: 200, successes: 82 })).toBe("held-out tasks: 41.0 % of 200 solved");
-    expect(notPlayedNote({ episodes: 5, notPlayed: 0 })).toBe("");
+    expect(missingNote({ episodes: 5, notPlayed: 0 })).toBe("");
     const before = { label: "before", episodes: 200, successes: 10 };
     const { rows } = comparisonTable({ before, after: { ...score, label: "after" }, facts: {} });
     expect(rows.slice(-2)).toEqual([

@@ -7,6 +7,7 @@ import { type HeldOutScore, metricsOfScore, overlapNote, recordOf } from "../../
 const plain: HeldOutScore = {
   episodes: 4,
   notPlayed: 0,
+  unscored: 0,
   successes: 3,
   meanReward: 0.5,
   rewardStd: 0.25,
@@ -24,6 +25,7 @@ const plain: HeldOutScore = {
 const whole: HeldOutScore = {
   ...plain,
   notPlayed: 2,
+  unscored: 1,
   worldLossExcess: 0,
   generalLoss: 0,
   passAt: { 1: 0.75, 2: 1 },
@@ -46,6 +48,7 @@ it("the line of metrics has what was measured, a 0 too, and no more", () => {
   expect(metricsOfScore(whole)).toStrictEqual({
     ...line,
     not_played: 2,
+    unscored: 1,
     world_loss_excess: 0,
     general_loss: 0,
     "pass@1": 0.75,
@@ -92,5 +95,5 @@ it("a summary keeps counts, losses and families by name", () => {
   ]);
   const { families: same, ...all } = recordOf(whole);
   expect(Object.keys(same!)).toEqual(["a", "b", "c"]);
-  expect(all).toStrictEqual({ ...kept, notPlayed: 2, worldLossExcess: 0, passAt: { 1: 0.75, 2: 1 } });
+  expect(all).toStrictEqual({ ...kept, notPlayed: 2, unscored: 1, worldLossExcess: 0, passAt: { 1: 0.75, 2: 1 } });
 });

@@ -43,11 +43,11 @@ const ROOMS: Record<string, readonly string[]> = {
   "rl/play": ["rl/episode"],
   "rl/tasks": ["rl/episode", "rl/methods", "rl/play", "rl/rewards"],
   "rl/train": ["rl/episode", "rl/methods", "rl/play", "rl/tasks"],
-  "rl/evaluate.ts": ["rl/episode", "rl/methods", "rl/play", "rl/train"],
+  "rl/evaluate.ts": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
   "rl/async": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
   "rl/worker": ["rl/episode", "rl/play", "rl/rewards", "rl/train"],
   "rl/selfplay": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
-  "rl/preferences": ["rl/episode", "rl/methods", "rl/rewards", "rl/play", "rl/train"],
+  "rl/preferences": ["rl/episode", "rl/methods", "rl/rewards", "rl/play", "rl/tasks", "rl/train"],
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
 const FACES: Record<string, readonly string[]> = {

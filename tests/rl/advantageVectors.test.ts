@@ -156,6 +156,17 @@ describe("advantages", () => {
     );
   });
 
+  it("milestones: steps of equal episodes differ by their distance from one, also of one alone (BEACON's code)", () => {
+    for (const count of [1, 4]) {
+      const { perToken, fracRewardZeroStd } = milestone().estimate(Array.from({ length: count }, () => acting([0, 1])));
+      expect(fracRewardZeroStd).toBe(1); // all returns are equal
+      for (const row of perToken) expectNear([row[1]!, row[3]!], [-0.025, 0.025]); // .95 and 1, mean .975
+    }
+    // Equal values, too: exactly 0.
+    const flat = milestone().estimate([acting([1, 1]), acting([1, 1])]).perToken;
+    expect(flat.flatMap((row) => [...row]).every((a) => a === 0)).toBe(true);
+  });
+
   it("milestones: R·γ^(t_k − t) within a segment, against those in the same segment", () => {
     const { perToken } = milestone({ gamma: 0.5, lambda: 2 }).estimate([acting([0, 1]), acting([0, 0])]);
     // Values .5, 1 and 0, 0 in the first segment: mean .375; episodes ±.5. Tokens 0 of a row are never trained.

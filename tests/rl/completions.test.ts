@@ -84,6 +84,16 @@ describe("completions", () => {
     expect(new Set(shares.map(String))).toEqual(new Set(["true,1,1,1", "false,0,0,0"]));
   });
 
+  it("without a score do not count, nor does such an episode", async () => {
+    const env = (reward: number): EnvironmentSpec =>
+      toySpec((_, turn) => ({ observation: "b", reward, done: turn === 2, info: {} }));
+    const episodes = (await play(env(NaN), 12)).filter(({ stopReason }) => stopReason === "completed");
+    expect(episodes.length).toBeGreaterThan(0);
+    for (const steps of await complete(env(NaN), episodes)) expect(steps.map(({ tries }) => tries)).toEqual([0, 0, 0]);
+    const scored = episodes.map((t) => ({ ...t, stepRewards: [1, 1, 1], reward: 3 }));
+    for (const steps of await complete(env(1), scored)) expect(steps[2]).toEqual({ successes: 1, tries: 1 });
+  });
+
   it("are those of their seed, whatever else is completed beside them", async () => {
     const spec = toySpec(letters(3));
     const episodes = await play(spec, 6);

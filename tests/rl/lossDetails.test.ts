@@ -238,6 +238,18 @@ describe("KL", () => {
     kl.update(1e6, 50);
     expect(kl.beta).toBeCloseTo(0.99, 12);
   });
+
+  it("a step of more episodes than the horizon changes the coefficient by a fifth; it stays above 0", () => {
+    for (const horizon of [64, 10, 1, 1e-3]) {
+      const kl = new AdaptiveKl({ beta: 1, target: 0.1, horizon });
+      kl.update(0, 64);
+      expect(kl.beta).toBeCloseTo(0.8, 12);
+      kl.update(1e6, 64);
+      expect(kl.beta).toBeCloseTo(0.96, 12);
+      for (let step = 0; step < 100; step++) kl.update(0, 64);
+      expect(kl.beta).toBeGreaterThan(0);
+    }
+  });
 });
 
 it("the coefficient that follows the entropy: 0 at first, .005 a step, within 0 and 1", () => {

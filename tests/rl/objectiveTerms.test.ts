@@ -62,6 +62,15 @@ describe("penalties, bonuses, critics", () => {
     expect(reports.at(-1)!.metrics["kl_beta"]).toBeGreaterThan(0.09);
   });
 
+  it("an adaptive coefficient with a horizon below a step's episodes goes on, as the first KL is 0", async () => {
+    const beta = new AdaptiveKl({ beta: 0.1, target: 0.1, horizon: 1 });
+    const objective: Objective = { ...base, kl: { beta, estimator: "k3" } };
+    const options = fullRlOptions(endingModel(device), objective, { steps: 3, lr: () => 0 });
+    const reports = await reportsOf(trainRl({ ...options, reference: endingModel(device) }));
+    const betas = reports.map(({ metrics }) => metrics["kl_beta"]!);
+    [0.1, 0.08, 0.064].forEach((expected, i) => expect(betas[i]).toBeCloseTo(expected, 12));
+  });
+
   it("a decaying coefficient falls with each step, and no other is given with it", async () => {
     const kl = { beta: 0.1, decay: 0.5, estimator: "k2" } as const;
     const objective: Objective = { ...base, kl: objectiveOf({ method: "grpo", kl }).kl! };

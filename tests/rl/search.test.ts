@@ -232,6 +232,44 @@ describe("statistics", () => {
   });
 });
 
+describe("where every turn costs", () => {
+  const game: PathGameOptions = { letters: "ab", turns: 3, reward: () => -0.2 };
+  /** Every third action runs out of tokens. */
+  const babbling = (): SearchOptions["actor"] => {
+    const actor = uniformActor("abc");
+    const isCut = (ids: readonly number[]): boolean => template.actionText(ids) === "c";
+    const act: (typeof actor)["act"] = async (requests) =>
+      (await actor.act(requests)).map((drawn) =>
+        drawn.map((a) => (isCut(a.ids) ? { ...a, ids: [a.ids[0]!, a.ids[0]!], complete: false } : a)),
+      );
+    return { ...actor, act };
+  };
+
+  it("an action that runs out of tokens is never the better one, nor such an episode the best", async () => {
+    for (const seed of [1, 2, 3]) {
+      const result = await run(game, { actor: babbling(), iterations: 80, rng: new Rng(seed) });
+      const cut = result.root.children!.filter(({ action, visits }) => !action!.complete && visits > 0);
+      expect(cut.map(searchValue)).toEqual(cut.map(() => expect.closeTo(-1.2, 12))); // twice the lowest return
+      expect(cut.length).toBeGreaterThan(0);
+      for (const node of nodesOf(result.root)) if (node.visits > 0) expect(searchValue(node)).toBeGreaterThan(-1.2001);
+      expect(result.best!).toMatchObject({ stopReason: "completed", reward: expect.closeTo(-0.6, 12) });
+      expect(result.episodes.some(({ stopReason }) => stopReason === "max_tokens")).toBe(true);
+      const pairs = searchPairs(result, { threshold: 0.05 });
+      expect(pairs.length).toBeGreaterThan(0);
+      expect(pairs.every(({ chosen }) => chosen.stream.ids.at(-1) === template.endId)).toBe(true);
+    }
+  });
+
+  it("episodes without a score do not count, and make no value NaN", async () => {
+    const unscored: PathGameOptions = { letters: "ab", turns: 2, reward: (path) => (path === "ab" ? NaN : 0.1) };
+    const { root, stats, episodes } = await run(unscored, { iterations: 40 });
+    expect(stats.failures).toBeGreaterThan(0);
+    expect(root.visits + stats.failures).toBe(stats.iterations);
+    expect([...nodesOf(root)].map(searchValue).filter(Number.isNaN)).toEqual([]);
+    expect(episodes.filter(({ reward }) => Number.isNaN(reward))).toEqual([]);
+  });
+});
+
 describe("bounds", () => {
   const game: PathGameOptions = { letters: "ab", turns: 4 };
 

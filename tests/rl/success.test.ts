@@ -4,7 +4,7 @@
  * (Stable-Baselines3 reads `info["is_success"]`, and has no rate where it is absent).
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { passAtPowers } from "../../job/heldOut.ts";
+import { metricsOfScore, passAtPowers, recordOf } from "../../job/heldOut.ts";
 import { describeEpisodes, pickEpisodes } from "../../job/transcripts.ts";
 import { chosenTries } from "../../job/verification.ts";
 import type { Device } from "../../engine/device.ts";
@@ -17,6 +17,7 @@ import { filterRollouts } from "../../rl/methods/filter.ts";
 import { rowOf } from "../../rl/methods/columns.ts";
 import { isTypeScript, projectFiles, readSource } from "../project/sources.ts";
 import { HARD_WORLDS } from "../support/hardWorlds.ts";
+import { comparisonTable, missingNote, scoreLine } from "../../tools/display/table.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { endingModel, episode, toyModel, toyTemplate } from "../support/rlToy.ts";
 
@@ -69,6 +70,10 @@ describe("where nothing is reported, all places agree", () => {
     expect(pickEpisodes(rows)).toEqual([rows[1], rows[0]]);
     const marks = await describeEpisodes(toyModel(device), toyTemplate, rows, "rl", 0);
     expect(marks.map(({ success }) => success)).toEqual([false, true]);
+    // The family of an episode that was cut off before the environment told it is that of its task.
+    const told = ended(1, { family: "f" });
+    const [mark] = await describeEpisodes(toyModel(device), toyTemplate, rows.slice(0, 1), "rl", 0, [told]);
+    expect(mark!.family).toBe("f");
   });
 
   it("an evaluation has a success and a reward", async () => {
@@ -86,7 +91,40 @@ describe("where nothing is reported, all places agree", () => {
 
 it("the mean reward of an evaluation is of the episodes that have a score, as a 0 may be the best there is", () => {
   expect(evaluationOf([ended(-1), ended(NaN), ended(-3)])).toMatchObject({ meanReward: -2, rewardStd: Math.SQRT2 });
-  expect(evaluationOf([ended(NaN)])).toMatchObject({ episodes: 1, meanReward: NaN });
+  expect(evaluationOf([ended(NaN)])).toMatchObject({ episodes: 0, unscored: 1, meanReward: NaN });
+});
+
+it("an evaluation counts what has no score out of success, as training does, and says how many there are", () => {
+  const named = { family: "f", success: true };
+  const all = [ended(NaN, named), ended(-0.5), ended(0), ended(1, { family: "f" })].map((t, i) => ({
+    ...t,
+    group: i,
+    seed: i,
+  }));
+  const score = evaluationOf(all);
+  expect(score).toMatchObject({ episodes: 3, unscored: 1, notPlayed: 0, successes: 1, meanReward: 1 / 6 });
+  expect(score.successes / score.episodes).toBe(rolloutMetrics(all)["success"]);
+  expect(score.families).toEqual({ unknown: { successes: 0, episodes: 2 }, f: { successes: 1, episodes: 1 } });
+  expect(passAtPowers([ended(NaN, named), ended(0), ended(1), ended(1)], 2, 2)).toEqual({ 1: 0.75, 2: 1 });
+  expect(chosenTries([ended(NaN, named), ended(0)], [1, 0], toyTemplate, 1)).toEqual({ best: 0, vote: 0, majority: 0 });
+  // In lines of metrics, summaries and tables; nothing anywhere is NaN.
+  const losses = { worldLoss: 1, worldLossRandom: 1, worldLossOnPolicy: 1 };
+  expect(metricsOfScore({ ...score, ...losses })).toMatchObject({ success: 1 / 3, episodes: 3, unscored: 1 });
+  const none = { ...evaluationOf([ended(NaN), ended(NaN)]), ...losses };
+  expect(metricsOfScore(none)).not.toHaveProperty("success");
+  expect(Object.values(metricsOfScore(none)).filter(Number.isNaN)).toEqual([]);
+  expect(scoreLine(recordOf(none))).toMatch(/^held-out tasks: – of 0 solved \(2 of 2 without a score\)/);
+  const both = { episodes: 180, notPlayed: 15, unscored: 5, successes: 90 };
+  expect(missingNote(both)).toBe(" (15 of 200 not played, 5 without a score)");
+  const [before, after] = [
+    { ...recordOf({ ...score, ...losses }), label: "before" },
+    { ...both, label: "after" },
+  ];
+  expect(comparisonTable({ before, after, facts: {} }).rows.slice(-3)).toEqual([
+    ["episodes", "3", "180", ""],
+    ["not played", "0", "15", ""],
+    ["without a score", "1", "5", ""],
+  ]);
 });
 
 it("nobody else reads of an episode whether it succeeded", () => {

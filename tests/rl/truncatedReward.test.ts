@@ -7,7 +7,15 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { rewardsOfTokens, rewardsOfTurns, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
+import { bestOf } from "../../job/best.ts";
+import { metricsOfScore } from "../../job/heldOut.ts";
+import type { MetricsRecord } from "../../job/records.ts";
+import { Rng } from "../../engine/random.ts";
+import { evaluate, type Evaluation, evaluationOf } from "../../rl/evaluate.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
+import { trrPlusPlus } from "../../rl/methods/advantages/group.ts";
+import { verifierJudge } from "../../rl/preferences/judges.ts";
+import { trainSelfRewarding } from "../../rl/preferences/selfReward.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { weigh } from "../../rl/train/weights.ts";
@@ -18,7 +26,7 @@ import { type TruncatedReward, withTruncatedReward } from "../../rl/tasks/trunca
 import { HARD_WORLDS } from "../support/hardWorlds.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
-import { endingModel, episode, letters, toySpec } from "../support/rlToy.ts";
+import { endingModel, episode, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
 /** An episode of a group with these step rewards, as it was played. */
 const played = (group: number, stepRewards: readonly number[], more: Partial<Trajectory> = {}): Trajectory => {
@@ -124,6 +132,30 @@ describe("what estimators make of it", () => {
     if (name !== "max_rl" && name !== "pass_at_k") expect(estimate("zero")[2]).toBeGreaterThan(0);
   });
 
+  it("trr++: an episode that was cut off before its family was told is compared with those of its task", () => {
+    const told = { info: { family: "f" } };
+    const of = (batch: readonly Trajectory[]): number[] =>
+      trrPlusPlus()
+        .estimate(withTruncatedReward(batch))
+        .perToken.map((row) => row.find((a) => a !== 0) ?? 0);
+    const group = [played(0, [1], told), played(0, [0], told), played(0, [0], told), cut(0, [])];
+    expect(of(group)).toEqual(of(group.map((t) => ({ ...t, ...told }))));
+    expect(of(group)[3]).toBeLessThan(0);
+    expect(of(group)[3]).toBe(of(group)[1]); // no better than an honest failure
+    // The same task in another group, and a whole group that was cut off: compared with all of its environment.
+    const again = [...group.slice(0, 3).map((t) => ({ ...t, task: "go" })), cut(1, [], { task: "go" })];
+    expect(of(again)).toEqual(of(again.map((t) => ({ ...t, ...told }))));
+    const other = { task: "else", seed: 9 };
+    const lost = [...group.slice(0, 3), cut(1, [], other), cut(1, [], other)];
+    expect(
+      of(lost)
+        .slice(3)
+        .every((a) => a < 0),
+    ).toBe(true);
+    // In another environment nobody is known.
+    expect(of([...group.slice(0, 3), cut(1, [], { ...other, env: "b" })])[3]).toBe(0);
+  });
+
   it("equal ends and nothing cut short: exactly 0", () => {
     const { perToken } = grpo().estimate(withTruncatedReward([played(0, whole), played(0, whole)]));
     expect(perToken.flatMap((row) => [...row]).every((a) => a === 0)).toBe(true);
@@ -160,6 +192,46 @@ describe("what estimators make of it", () => {
     const estimated = advantagesOf(strict, even, 0);
     expect(estimated.fracRewardZeroStd).toBe(1);
     expect(weigh(strict, even, estimated, 0).every(({ wPolicy }) => wPolicy.every((w) => w === 0))).toBe(true);
+  });
+});
+
+describe("an evaluation", () => {
+  const rewardOf = (episodes: readonly Trajectory[]): number => evaluationOf(episodes).meanReward;
+
+  it("refunds nothing: being cut off is worth less than playing, however far an episode got", () => {
+    const plays = Array.from({ length: 4 }, (_, i) => played(i, whole));
+    expect(rewardOf(plays)).toBeCloseTo(-0.6, 12);
+    for (const babbled of [cut(4, []), cut(4, [turn]), cut(4, [turn, turn], { stopReason: "parse_error" })])
+      expect(rewardOf([...plays, babbled])).toBeCloseTo((4 * -0.6 - 1.2) / 5, 12);
+    // What the environment has scored itself counts as that.
+    expect(rewardOf([...plays, cut(4, [-1], { scoredAtEnd: true, reward: -1 })])).toBeCloseTo(-3.4 / 5, 12);
+    // One that broke its environment is no end to compare with.
+    const broke = played(4, [turn], { stopReason: "tool_error", masked: true });
+    expect(rewardOf([cut(0, []), broke])).toBeNaN();
+  });
+
+  it("where nobody came to an end there is no mean reward, and every episode failed", () => {
+    const score = evaluationOf([cut(0, []), cut(1, [turn])]);
+    expect(score).toMatchObject({ episodes: 2, successes: 0, unscored: 0, meanReward: NaN, rewardStd: 0 });
+    const line = (step: number, of: readonly Trajectory[]): MetricsRecord => {
+      const losses = { worldLoss: 1, worldLossRandom: 1, worldLossOnPolicy: 1 };
+      return { step, phase: "eval", ...metricsOfScore({ ...evaluationOf(of), ...losses }) };
+    };
+    const [babbles, half, plays] = [
+      line(0, [cut(0, []), cut(1, [])]),
+      line(1, [cut(0, []), played(1, whole)]),
+      line(2, [played(0, whole), played(1, whole)]),
+    ];
+    expect(babbles).not.toHaveProperty("reward");
+    // The best checkpoint is the one that plays, in whatever order they come.
+    expect(bestOf([babbles, half, plays], [0, 1, 2])!.step).toBe(2);
+    expect(bestOf([plays, half, babbles], [0, 1, 2])!.step).toBe(2);
+    expect(bestOf([half, babbles], [0, 1, 2])!.step).toBe(1);
+    expect(bestOf([babbles, { ...half, step: 5 }, half], [0, 1, 2])!.step).toBe(1);
+  });
+
+  it("where no return is negative nothing changes", () => {
+    expect(rewardOf([played(0, [1]), played(1, [0.5]), cut(2, [0.7]), cut(3, [])])).toBe(1.5 / 4);
   });
 });
 
@@ -212,6 +284,32 @@ describe("in training", () => {
       return paramsOf(model);
     };
     expect(await trained(undefined)).toEqual(await trained("zero"));
+  });
+
+  it("an evaluation in a world of costs: who is cut off at once scores no better than who plays", async () => {
+    const seeds = Array.from({ length: 16 }, (_, i) => i);
+    const evaluated = (maxActionTokens: number): Promise<Evaluation> =>
+      evaluate(endingModel(device), toyTemplate, HARD_WORLDS.costs, {}, seeds, new Rng(1), {
+        maxActionTokens,
+        maxTurns: 4,
+      });
+    const [often, seldom] = [await evaluated(3), await evaluated(40)];
+    const cutOff = ({ trajectories }: Evaluation): number => trajectories.filter(isCut).length;
+    expect([cutOff(often) > cutOff(seldom), cutOff(often) < 16]).toEqual([true, true]);
+    expect(often.meanReward).toBeLessThan(seldom.meanReward);
+    expect(often.meanReward).toBeCloseTo(-0.6 - (0.6 * cutOff(often)) / 16, 9);
+  });
+
+  it("judges that read returns do not prefer what was cut off (trainSelfRewarding)", { timeout: 60_000 }, async () => {
+    const model = endingModel(device);
+    const { env, template, optimizer, lr, rng } = toyRlOptions(model, { env: HARD_WORLDS.costs });
+    const self = { model, template, optimizer, lr, rng, env, envOptions: {}, iterations: 1, steps: 1, batchSize: 2 };
+    const judges = [verifierJudge()];
+    const sizes = { groups: 4, groupSize: 6, rollout: { maxActionTokens: 8, maxTurns: 4 }, comparisons: 0 };
+    for await (const { pairs } of trainSelfRewarding({ ...self, ...sizes, judges })) {
+      expect(pairs.length).toBeGreaterThan(0);
+      for (const { chosen, rejected } of pairs) expect([isCut(chosen), isCut(rejected)]).toEqual([false, true]);
+    }
   });
 
   it("a word that is none is refused in one line", async () => {

@@ -73,6 +73,18 @@ describe("corrections", () => {
   const one = (options: ImportanceCorrectionOptions, ratios: number[], A?: (t: number) => number): number[] =>
     factors(options, [played(ratios)], A)[0]!;
 
+  it("where nothing is within the bounds, or every ratio is 0, all weights are 0, normalised or not", () => {
+    for (const level of ["token", "sequence"] as const) {
+      const masked = { mode: "mask", min: 0.9, max: 1.1, level } as const;
+      for (const normalize of [false, true]) {
+        expect(one({ ...masked, normalize }, [-4, -4])).toEqual([0, 0]);
+        expect(one({ level, normalize }, [-800, -800])).toEqual([0, 0]);
+      }
+    }
+    // So small that 1/mean is infinite.
+    expect(one({ normalize: true }, [-744, -744])).toEqual([1, 1]);
+  });
+
   it("defaults: truncated at 2, no lower bound; names", () => {
     const [kept, cut] = one({}, [-3, 3]);
     expect(kept).toBeCloseTo(Math.exp(-3), 12);

@@ -291,5 +291,8 @@ export const ADVANTAGE_ROWS: Readonly<Record<string, AdvantageRow>> = {
   rft: byName("rft", { constant: NO_GROUP }),
 };
 export const ADVANTAGE_NOTES: Readonly<Record<string, string>> = {
-  gigpo: "gap: with an `anchor` of its own; the default anchor *is* the observation",
+  gigpo:
+    "gap: with an `anchor` of its own; the default anchor *is* the observation; constant: where the returns of steps " +
+    "are equal, too",
+  milestone: "constant: where the steps are as far from their milestone, too",
 };

@@ -141,6 +141,26 @@ describe("faults planted in a log", () => {
     expect(constant[0]!.evidence.join()).toContain("the reward is the same on every step");
   });
 
+  it("a reward that is always the same, unlike a task that is too hard, that costs, or that is solved", () => {
+    const reasonOf = (steps: number, of: Readonly<Record<string, number>>): string => {
+      const lines = Array.from({ length: steps }, (_, step): MetricsRecord => {
+        return { step, phase: "rl", frac_reward_zero_std: 1, "completions/mean_length": 3, ...of };
+      });
+      const { findings } = diagnose({ config: {}, metrics: lines, transcripts: [] });
+      return findings.find(({ mode }) => mode === "zeroVarianceGroups")?.evidence.at(-1) ?? "";
+    };
+    // Nobody succeeds, and all are paid: a verifier that asks for a score of 1, and a score of ½ whatever is done.
+    for (const reward of [0.5, 0.1 + 0.2, 1])
+      expect(reasonOf(4, { reward, success: 0 })).toContain("the same on every step, though no episode succeeds");
+    expect(reasonOf(4, { reward: 0.5 })).toContain("the reward is the same on every step");
+    for (const reward of [0, -0.6]) {
+      expect(reasonOf(20, { reward, success: 0 })).toContain("too hard for this policy");
+      expect(reasonOf(4, { reward, success: 0 })).toBe(""); // too few steps to say so
+    }
+    for (const reward of [1, 0.5]) expect(reasonOf(20, { reward, success: 1 })).toBe(""); // solved
+    expect(reasonOf(20, { reward: 0.5, success: 0.5 })).toContain("some tasks succeed in every try");
+  });
+
   /** Settings of 6 groups of 8 episodes. */
   const SIZED = { preset: { rl: { groups: 6, groupSize: 8, truncatedReward: "zero" } } };
   const counted = (of: Parameters<typeof log>[0]): RunLog => ({

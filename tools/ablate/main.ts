@@ -19,7 +19,7 @@ import { chooseTrial, type TrialSettings, type Tuning } from "./tune.ts";
 import { checkFinished, isFinished, type Job, readSummary, stepsOf } from "../arms/job.ts";
 import { trainAll } from "../arms/pool.ts";
 import { createDisplay, type Display } from "../display/display.ts";
-import { notPlayedNote } from "../display/table.ts";
+import { missingNote } from "../display/table.ts";
 import { listEnvironments } from "../../job/environments.ts";
 import { environmentOf, taskOptions } from "../../job/worlds.ts";
 import { isEnvironmentFile, loadEnvironment } from "../../node/environmentFile.ts";
@@ -203,7 +203,7 @@ const secondsOf = ({ path }: Cell): number =>
 function lineOf(cell: Cell, cells: readonly Cell[]): string {
   const { before, after } = summaryOf(cell);
   const percent = (of: Summary["after"]): string =>
-    `${((100 * of.successes) / of.episodes).toFixed(1)} %${notPlayedNote(of)}`;
+    `${of.episodes === 0 ? "–" : `${((100 * of.successes) / of.episodes).toFixed(1)} %`}${missingNote(of)}`;
   const place = `${cells.filter(isFinished).length} of ${cells.length}`;
   return `${cell.env}, seed ${cell.seed}, ${cell.arm}: ${percent(before)} → ${percent(after)} (${place})`;
 }

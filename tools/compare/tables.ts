@@ -2,10 +2,11 @@
  * The end of a comparison: a table of the agents, and one sentence about what the figures show and what they do not.
  */
 import {
+  askedOf,
   formatRate,
   formatReward,
   isGraded,
-  notPlayedNote,
+  missingNote,
   successChange,
   type Table,
   type TableCell,
@@ -31,7 +32,7 @@ export function outcomeTables(outcome: Outcome): Table[] {
   const against = (label: string, after: (typeof arms)[number]["after"]): TableCell =>
     label === first!.label ? { text: "" } : successChange(first!.after, after);
   const main: Table = {
-    title: `Held-out tasks, ${warm.episodes + (warm.notPlayed ?? 0)} of them, none of which training ever asked`,
+    title: `Held-out tasks, ${askedOf(warm)} of them, none of which training ever asked`,
     head: [
       "",
       "success [95 %]",
@@ -43,10 +44,10 @@ export function outcomeTables(outcome: Outcome): Table[] {
       ...(hasExcess ? ["excess"] : []),
     ],
     rows: [
-      ["warm start", formatRate(warm) + notPlayedNote(warm), against("", warm), ...reward(warm), "", ...losses(warm)],
+      ["warm start", formatRate(warm) + missingNote(warm), against("", warm), ...reward(warm), "", ...losses(warm)],
       ...arms.map(({ label, after, trainingSuccess }) => [
         label,
-        formatRate(after) + notPlayedNote(after),
+        formatRate(after) + missingNote(after),
         against(label, after),
         ...reward(after),
         trainingSuccess === null ? "–" : formatPercent(trainingSuccess),

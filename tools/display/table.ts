@@ -89,16 +89,27 @@ export function formatReward({ meanReward, rewardStd = 0, episodes }: Score): st
 export const isGraded = ({ meanReward, successes, episodes }: Score): boolean =>
   meanReward !== undefined && Math.abs(meanReward - successes / episodes) > 1e-9;
 
-/** " (20 of 200 not played)", or nothing if all were. */
-export const notPlayedNote = ({ episodes, notPlayed = 0 }: Pick<Score, "episodes" | "notPlayed">): string =>
-  notPlayed === 0 ? "" : ` (${notPlayed} of ${episodes + notPlayed} not played)`;
+/** Of which episodes a score is, and of which not. */
+type Counts = Pick<Score, "episodes" | "notPlayed" | "unscored">;
+
+/** How many episodes an evaluation had, with those that do not count. */
+export const askedOf = ({ episodes, notPlayed = 0, unscored = 0 }: Counts): number => episodes + notPlayed + unscored;
+
+/** " (20 of 200 not played)", " (20 of 200 not played, 3 without a score)", or nothing if all count. */
+export function missingNote(counts: Counts): string {
+  const { notPlayed = 0, unscored = 0 } = counts;
+  const missing = [...(notPlayed === 0 ? [] : ["not played"]), ...(unscored === 0 ? [] : ["without a score"])];
+  const numbers = [notPlayed, unscored].filter((n) => n > 0);
+  const said = missing.map((what, i) => `${numbers[i]}${i === 0 ? ` of ${askedOf(counts)}` : ""} ${what}`);
+  return said.length === 0 ? "" : ` (${said.join(", ")})`;
+}
 
 /** The result of an evaluation in one line. */
 export function scoreLine(score: Score): string {
-  const { successes, episodes, notPlayed = 0, meanReward, worldLoss } = score;
-  const percent = `${((100 * successes) / episodes).toFixed(1)} %`;
+  const { successes, episodes, meanReward, worldLoss } = score;
+  const percent = episodes === 0 ? "–" : `${((100 * successes) / episodes).toFixed(1)} %`;
   const reward = isGraded(score) ? `, mean reward ${formatNumber(meanReward!)}` : "";
-  const solved = `held-out tasks: ${percent} of ${episodes} solved${notPlayedNote({ episodes, notPlayed })}${reward}`;
+  const solved = `held-out tasks: ${percent} of ${episodes} solved${missingNote(score)}${reward}`;
   return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
 }
 
@@ -115,6 +126,10 @@ export function comparisonTable(summary: Summary): Table {
   };
   const turns = columns.some((column) => column.meanTurns !== undefined);
   const world = columns.some((column) => column.worldLoss !== undefined);
+  const missing = (name: string, key: "notPlayed" | "unscored"): string[][] =>
+    columns.some((column) => column[key] !== undefined)
+      ? [[name, ...columns.map((column) => String(column[key] ?? 0)), ""]]
+      : [];
   return {
     title: "Held-out tasks, before and after",
     head: ["", ...columns.map((column) => column.label), "change"],
@@ -124,9 +139,8 @@ export function comparisonTable(summary: Summary): Table {
       ...(turns ? [["mean turns", ...columns.map((c) => optional(c.meanTurns)), change("meanTurns")]] : []),
       ...(world ? [["world loss, nats/token", ...columns.map((c) => optional(c.worldLoss)), change("worldLoss")]] : []),
       ["episodes", ...columns.map((column) => String(column.episodes)), ""],
-      ...(columns.some(({ notPlayed }) => notPlayed !== undefined)
-        ? [["not played", ...columns.map(({ notPlayed = 0 }) => String(notPlayed)), ""]]
-        : []),
+      ...missing("not played", "notPlayed"),
+      ...missing("without a score", "unscored"),
     ],
     note: "Wilson intervals; the change in points with Newcombe's interval, which is coloured when it leaves 0 out.",
   };

@@ -98,23 +98,39 @@ const MIXED = 0.2;
 /** A mean reward this close to the mean success is paid for success alone. */
 const SAME = 0.02;
 
-/** Steps with one and the same mean reward, though successes vary, that are no chance. */
+/** Steps with one and the same mean reward, though it should vary or be 0, that are no chance. */
 const BLIND_STEPS = 4;
 
 /** Rare successes in fewer steps may be a task that is learnt slowly, unless hardly any group has a spread. */
 const LONG_ENOUGH = 100;
 const NEARLY_NONE = 0.97;
 
+/**
+ * How a reward that is the same on every step shows that it is not the task's; null if it does not. A task that is too
+ * hard pays nothing, or costs the same, and has no success; a solved one has success. So the reward is blind if success
+ * varies and it does not, and if all that fails is paid.
+ */
+function blindness(run: RunLog): string | null {
+  const [rewards, successes] = ["reward", "success"].map((name) => series(run, name).map(({ value }) => value));
+  const isConstant = (values: readonly number[]): boolean =>
+    Math.max(...values) - Math.min(...values) <= 1e-9 * Math.max(1, ...values.map(Math.abs)); // means may be rounded
+  if (rewards!.length === 0 || !isConstant(rewards!)) return null;
+  if (successes!.length > 0 && !isConstant(successes!))
+    return "the reward is the same on every step, whether episodes succeed or not";
+  if (successes!.length === 0)
+    return rewards![0]! > 0 && rewards![0]! < 1 ? "the reward is the same on every step" : null;
+  const isPaid = successes![0] === 0 && rewards![0]! > 0;
+  return isPaid ? "the reward is the same on every step, though no episode succeeds" : null;
+}
+
 /** All tries of a task end alike, so every advantage is 0. A solved run ends in this way, too, without any fault. */
 export function zeroVarianceGroups(run: RunLog): Finding | null {
   const points = series(run, "frac_reward_zero_std");
   const later = points.slice(Math.floor(points.length / 2));
-  const constant = (name: string): boolean => new Set(series(run, name).map(({ value }) => value)).size < 2;
-  // If success varies and the reward never does, the reward is not the task's, and the run is not solved.
-  const isBlind = constant("reward") && !constant("success");
+  const blind = blindness(run);
   // Where one try in a hundred succeeds, the groups of a few steps are all flat by chance.
-  if (points.length < (isBlind ? BLIND_STEPS : MIN_STEPS)) return null;
-  if (isSolved(run) && !isBlind) return null;
+  if (points.length < (blind === null ? MIN_STEPS : BLIND_STEPS)) return null;
+  if (isSolved(run) && blind === null) return null;
   const average = later.reduce((sum, { value }) => sum + value, 0) / later.length;
   if (average < FLAT_GROUPS) return null;
   const [reward, success] = ["reward", "success"].map((name) => {
@@ -125,11 +141,8 @@ export function zeroVarianceGroups(run: RunLog): Finding | null {
   if (level < MIXED && average < NEARLY_NONE && points.length < LONG_ENOUGH) return null;
   const hasRisen = (trend(series(run, "reward"))?.z ?? 0) >= CLEAR;
   const isLearning = hasRisen && level < 0.5 && Math.abs(reward - success) < SAME;
-  const [reason, remedy] = isBlind
-    ? [
-        "the reward is the same on every step, whether episodes succeed or not",
-        "mend the reward: it does not depend on what the policy does",
-      ]
+  const [reason, remedy] = blind
+    ? [blind, "mend the reward: it does not depend on what the policy does"]
     : level > MIXED && level < 1 - MIXED && !hasRisen
       ? [
           "some tasks succeed in every try and others in none: the tries of a task do not differ",

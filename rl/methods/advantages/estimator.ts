@@ -11,7 +11,10 @@ import type { PerToken, TokenStatistic, TokenStatistics } from "../tokenStatisti
 export interface Advantages {
   /** The advantage of each token, per row; 0 where nothing is trained. */
   readonly perToken: readonly Float64Array[];
-  /** The share of groups whose rewards are all equal, or that have one member only: they teach the policy nothing. */
+  /**
+   * The share of groups whose rewards are all equal, or that have one member only. They teach the policy nothing,
+   * unless the estimator compares steps (`gigpo`, `milestone`), which may differ where returns are equal.
+   */
   readonly fracRewardZeroStd: number;
   /** The critic's targets, per row and token, from estimators that read values; NaN where there is no target. */
   readonly returns?: PerToken;

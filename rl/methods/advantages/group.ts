@@ -3,7 +3,7 @@ import { check } from "../../../engine/errors.ts";
 import { flag, noOptions, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
 import { type Rollout, rolloutsOf } from "../../episode/stream.ts";
-import { fracWithoutSpread, groupBy, moments } from "../../episode/groups.ts";
+import { familiesOf, fracWithoutSpread, groupBy, moments } from "../../episode/groups.ts";
 import { type AdvantageEstimator, groupEstimator, toColumns, whitening } from "./estimator.ts";
 
 /** Options of the standard deviation that advantages are divided by. */
@@ -160,7 +160,9 @@ export function none(given?: object): AdvantageEstimator {
 
 /**
  * (R − μ)/σ among the rollouts of the same family of tasks: a baseline for each kind of task and each role (TRR++ of
- * Absolute Zero, Zhao et al. 2025, arXiv 2505.03335). The family is what the environment says (`info.family`).
+ * Absolute Zero, Zhao et al. 2025, arXiv 2505.03335). The family is what the environment says of it (`familiesOf`).
+ * A rollout whose family nobody knows, as its whole group was cut off at once, is compared with all of its environment:
+ * among its like only, nothing would be lost by being cut off.
  */
 export function trrPlusPlus(given?: object): AdvantageEstimator {
   TRR.read(given);
@@ -168,13 +170,18 @@ export function trrPlusPlus(given?: object): AdvantageEstimator {
     name: "trr++",
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
+      const families = familiesOf(trajectories);
+      const familyOf = ({ rows }: Rollout): string | undefined => families[rows[0]!];
       const scales = new Map<string, (reward: number) => number>();
-      const familyOf = ({ first }: Rollout): string => String(first.info["family"]);
-      for (const members of groupBy(rollouts, familyOf))
-        scales.set(familyOf(members[0]!), whitening(members.filter((r) => r.scorable).map((r) => r.reward)));
+      const keyOf = (rollout: Rollout): string => JSON.stringify(familyOf(rollout) ?? { env: rollout.first.env });
+      for (const [first] of groupBy(rollouts, keyOf)) {
+        const [family, { env }] = [familyOf(first!), first!.first];
+        const peers = rollouts.filter((r) => (family === undefined ? r.first.env === env : familyOf(r) === family));
+        scales.set(keyOf(first!), whitening(peers.filter((r) => r.scorable).map((r) => r.reward)));
+      }
       return {
         perToken: toColumns(trajectories, rollouts, (rollout) =>
-          rollout.scorable ? rollout.tokens.map(() => scales.get(familyOf(rollout))!(rollout.reward)) : null,
+          rollout.scorable ? rollout.tokens.map(() => scales.get(keyOf(rollout))!(rollout.reward)) : null,
         ),
         fracRewardZeroStd: fracWithoutSpread(rollouts),
       };

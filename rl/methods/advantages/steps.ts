@@ -152,9 +152,12 @@ const rewardedTurns = ({ stepRewards }: Trajectory): number[] =>
 /**
  * A_traj + λ·A_segment. A segment ends at the turn t_k of a milestone. A step t in it has the value R·γ^(t_k − t),
  * where R is the reward of the milestone's step if that is positive, else 1. It is compared with the steps of the group
- * that are in the segment of the same number. Steps after the last milestone have the value 0 and belong to the segment
- * that they did not finish (BEACON, Wang et al. 2026, arXiv 2605.06078; which steps are compared is our reading of the
- * paper).
+ * that are in the segment of the same number, those of its own episode included. Steps after the last milestone have
+ * the value 0 and belong to the segment that they did not finish (BEACON, Wang et al. 2026, arXiv 2605.06078; the steps
+ * are compared as in its code, `segment_norm_reward` of ZJU-REAL/BEACON).
+ *
+ * So A_segment is not 0 where all returns are equal, or in a group of one: a step nearer to its milestone has the
+ * higher value. It is 0 where all values of a segment are equal. `frac_reward_zero_std` is about returns.
  */
 export function milestone(given?: MilestoneOptions): AdvantageEstimator {
   const { lambda, gamma, std, eps, milestones = rewardedTurns } = MILESTONE.read(given);

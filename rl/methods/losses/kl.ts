@@ -201,6 +201,9 @@ export type KlChoice = OptionsOf<typeof KL_PENALTY>;
 /**
  * A coefficient that adapts to the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019,
  * arXiv 1909.08593, §2.2). Save its `beta` with a checkpoint and give it to `resume`: a resumed run needs it.
+ *
+ * n/horizon counts as 1 at most, so a step changes β by a fifth at most. Otherwise n > 5·horizon would make β negative
+ * in the first step, where the KL is 0; and with a bound at 0 it would never rise again.
  */
 export class AdaptiveKl implements KlController {
   #beta: number;
@@ -223,7 +226,7 @@ export class AdaptiveKl implements KlController {
   update(kl: number, samples: number): void {
     if (!Number.isFinite(kl)) return;
     const error = Math.min(0.2, Math.max(-0.2, kl / this.#target - 1));
-    this.#beta *= 1 + (error * samples) / this.#horizon;
+    this.#beta *= 1 + error * Math.min(1, samples / this.#horizon);
   } /** Continues with the β of a checkpoint. */
   resume(beta: number): void {
     checkRange("AdaptiveKl", "beta", beta, 0);

@@ -4,7 +4,8 @@
 import { check } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/index.ts";
 import type { Environment } from "../../../environments/index.ts";
-import type { Trajectory } from "../../episode/stream.ts";
+import { isCutShort, type Trajectory } from "../../episode/stream.ts";
+import { worstBeside } from "../../tasks/truncated.ts";
 import type { ActionRequest } from "./actor.ts";
 import type { SearchSettings, SearchStop } from "./options.ts";
 import {
@@ -34,6 +35,10 @@ export class SearchTree {
   readonly #rng: Rng;
   #proposed = 1;
   #simulations = 0;
+  /** All returns that were counted, as they were played, and where. */
+  readonly #results: { readonly node: SearchNode; readonly value: number; readonly isCut: boolean }[] = [];
+  /** What a simulation that was cut short is worth now. */
+  #worst = 0;
 
   constructor(start: SearchStart, settings: SearchSettings, rng: Rng) {
     const { length } = start.stream.ids;
@@ -165,19 +170,31 @@ export class SearchTree {
   }
 
   /**
-   * Counts the result of a simulation from `node`.
+   * Counts the result of a simulation from `node`. One that was cut short is worth what training makes of such episodes
+   * by default (`withTruncatedReward`), with the tree as its group: otherwise an action that runs out of tokens would
+   * be the best where turns cost. Earlier ones are counted anew when the lowest return falls.
    * @param value the return of a simulation that was not played to the end
    */
   count(node: SearchNode, end: Position, value: number = returnOf(end)): void {
     for (const at of ancestry(node)) at.pending--;
-    if (isFailure(end)) {
+    // A reward of NaN is no score: counted, it would make the values of all nodes above it NaN.
+    const isUnscored = Number.isNaN(value);
+    if (isFailure(end) || isUnscored) {
       if (end.stop !== "aborted") this.failures++;
+      if (isUnscored && node.status === "ended") markFailed(node);
       return;
     }
     // An ended node may be visited many times, but is one episode.
     const isNewEpisode = node.status !== "ended" || node.visits === 0;
     if (end.stop !== undefined && isNewEpisode) this.episodes.push(episodeOf(end, this.start));
-    backpropagate(node, value);
+    const isCut = end.stop !== undefined && isCutShort({ stopReason: end.stop });
+    this.#results.push({ node, value, isCut });
+    const worst = worstBeside([this.#worst / 2, value]);
+    if (worst === this.#worst) return void backpropagate(node, isCut ? worst : value);
+    this.#worst = worst;
+    for (const { node: from } of this.#results)
+      for (const at of ancestry(from)) Object.assign(at, { visits: 0, total: 0, best: -Infinity });
+    for (const result of this.#results) backpropagate(result.node, result.isCut ? worst : result.value);
   }
 
   /** Closes all environments of the tree. */

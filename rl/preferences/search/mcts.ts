@@ -16,6 +16,7 @@
 import { check } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/index.ts";
 import type { Trajectory } from "../../episode/stream.ts";
+import { withTruncatedReward } from "../../tasks/truncated.ts";
 import type { LeafValue } from "./critic.ts";
 import { SearchTree } from "./grow.ts";
 import { type SearchOptions, type SearchSettings, type SearchStop, settle } from "./options.ts";
@@ -45,7 +46,7 @@ export interface SearchStats {
   readonly stop: SearchStop;
   /** The number of simulations that were begun. The root's visits count those that ended. */
   readonly iterations: number;
-  /** The number of simulations whose environment failed. */
+  /** The number of simulations whose environment failed, or gave no score. */
   readonly failures: number;
   /** The number of calls of the critic that threw. */
   readonly criticFailures: number;
@@ -162,7 +163,8 @@ async function estimate(simulations: readonly Simulation[], leafValue: LeafValue
 }
 
 function resultOf(tree: SearchTree, { alpha }: SearchSettings): SearchResult {
-  const { start, root, episodes, iterations, failures, criticFailures, nodes, maxDepth, drawnTokens } = tree;
+  const { start, root, iterations, failures, criticFailures, nodes, maxDepth, drawnTokens } = tree;
+  const episodes = withTruncatedReward(tree.episodes);
   const best = episodes.reduce<Trajectory | undefined>((a, b) => {
     if (a === undefined || b.reward !== a.reward) return a === undefined || b.reward > a.reward ? b : a;
     return b.stepRewards.length < a.stepRewards.length ? b : a;

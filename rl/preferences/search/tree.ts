@@ -14,7 +14,8 @@ import type { DrawnAction, Position } from "./position.ts";
 
 /**
  * `untried`: proposed but not played yet. `open`: played, and the episode goes on. `ended`: the episode is over.
- * `failed`: the environment threw or took too long, here or in all children; the node is never visited again.
+ * `failed`: the environment threw, took too long or gave no score, here or in all children; the node is never visited
+ * again.
  */
 export type NodeStatus = "untried" | "open" | "ended" | "failed";
 
