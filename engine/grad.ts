@@ -3,15 +3,24 @@ import { backward } from "./backward.ts";
 import { handle, leaf } from "./leaf.ts";
 import { freeGraph, keepGraph } from "./sweepMemory.ts";
 import { check } from "./errors.ts";
+import { checkTensor } from "./operands.ts";
 import { onesLike } from "./ops/create.ts";
+import { showValue } from "./options.ts";
 import { scope } from "./scope.ts";
 import { recordingOutside, whileRecording } from "./tape.ts";
 import { Tensor } from "./tensor.ts";
 import { mapTree, treeFromLeaves, treeLeaves, type Tree, type TreeNode } from "./tree.ts";
 import { isFloat, showType } from "./types.ts";
 
-/** The same values as a constant: no gradient flows through (sg(·) in the papers). Shares memory. */
-export const stopGradient = (x: Tensor): Tensor => handle(x);
+/** The same values as a constant: no gradient flows through (sg(·) in the papers). Shares memory (see `assign`). */
+export function stopGradient(x: Tensor): Tensor {
+  checkTensor("stopGradient", x);
+  return handle(x);
+}
+
+function checkFunction(where: string, f: unknown): void {
+  check(typeof f === "function", () => `${where}: expected a function of a tree of tensors, got ${showValue(f)}`);
+}
 
 /** What `valueAndGrad` gives. */
 export interface ValueAndGrad<T extends Tree, A> {
@@ -39,6 +48,7 @@ export interface ValueAndGrad<T extends Tree, A> {
 export function valueAndGrad<T extends Tree, A = undefined>(
   f: (tree: T) => Tensor | readonly [Tensor, A],
 ): (tree: T) => ValueAndGrad<T, A> {
+  checkFunction("valueAndGrad", f);
   return (tree) => {
     // A recording around this one differentiates what happens here once more: then the graph has to survive.
     const outer = recordingOutside();
@@ -76,6 +86,7 @@ function watchedLeaf(x: Tensor, path: string): Tensor {
 
 /** As `valueAndGrad`, the gradient only. */
 export function grad<T extends Tree>(f: (tree: T) => Tensor): (tree: T) => T {
+  checkFunction("grad", f);
   const both = valueAndGrad<T>(f);
   return (tree) => (recordingOutside() ? both(tree).grads : scope(() => both(tree).grads, "grad"));
 }

@@ -31,14 +31,8 @@ export function checkMove(where: string, x: Tensor, ...lists: readonly (readonly
  * @param otherwise where the options name none
  * @param rank where the result has more axes than `x`
  */
-export function axisOf(
-  where: string,
-  x: Tensor,
-  options: AxisOptions,
-  otherwise: number,
-  rank: number = x.rank,
-): number {
+export function axisOf(where: string, x: Tensor, options: AxisOptions, otherwise: number, rank?: number): number {
   checkTensor(where, x);
   checkKeys(where, options, ["axis"]);
-  return normalizeAxis(where, options.axis ?? otherwise, rank);
+  return normalizeAxis(where, options.axis ?? otherwise, rank ?? x.rank);
 }

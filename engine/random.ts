@@ -6,6 +6,7 @@
  * This file is the host side; `engine/ops/create.ts` makes the same bits on a device. Not cryptographic.
  */
 import { check } from "./errors.ts";
+import { showValue } from "./options.ts";
 
 const ROTATIONS = [13, 15, 26, 6, 17, 29, 16, 24] as const;
 
@@ -42,6 +43,12 @@ export interface RngState {
   readonly half?: true;
 }
 
+function isState(state: unknown): state is RngState {
+  const { key, counter } = (state ?? {}) as { readonly key?: unknown; readonly counter?: unknown };
+  const isWord = (word: unknown): boolean => word === (word as number) >>> 0;
+  return Array.isArray(key) && key.length === 2 && key.every(isWord) && Number.isSafeInteger(counter);
+}
+
 /**
  * A stream of random numbers on the host.
  *
@@ -55,13 +62,21 @@ export class Rng {
   #counter: number;
   #spareWord: number | undefined;
 
-  /** @param seed an integer in [0, 2^53), or a saved state */
+  /**
+   * @param seed an integer in [0, 2^53), or a saved state
+   * @throws if it is neither
+   */
   constructor(seed: number | RngState) {
     if (typeof seed === "number") {
       check(Number.isSafeInteger(seed) && seed >= 0, () => `Rng: seed must be an integer in [0, 2^53), got ${seed}`);
       this.key = [seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0];
       this.#counter = 0;
     } else {
+      check(
+        isState(seed),
+        () =>
+          `Rng: expected a seed, an integer in [0, 2^53), or a saved state { key, counter }, got ${showValue(seed)}`,
+      );
       this.key = seed.key;
       this.#counter = seed.counter;
       if (seed.half) {
@@ -142,4 +157,10 @@ export class Rng {
     }
     return result;
   }
+}
+
+/** @throws `dropout: rng must be a stream of random numbers, new Rng(0), got missing` */
+export function checkRng(where: string, rng: unknown): asserts rng is Rng {
+  const expected = "a stream of random numbers, new Rng(0)";
+  check(rng instanceof Rng, () => `${where}: rng must be ${expected}, got ${showValue(rng)}`);
 }

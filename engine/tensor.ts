@@ -131,7 +131,7 @@ export class Tensor<D extends DType = DType> {
     return this.#storage;
   }
 
-  /** Frees the memory (unless a reshape still uses it). Needed only for tensors made outside every `scope`. */
+  /** Frees the memory, unless a tensor that shares it lives on. Needed only for tensors made outside every `scope`. */
   dispose(): void {
     if (this.#disposed) return;
     // The node stays: a sweep that still needs this tensor must notice, and not take it for a constant.

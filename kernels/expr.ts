@@ -64,7 +64,7 @@ export class ExprError extends Error {}
 
 /**
  * One node of an expression. Immutable; nodes of equal `id` are computed once. Methods mirror the tensor ops of the
- * same name.
+ * same name. They leave out what changes no value, but for the sign of a 0: x + 0 is x, and x·0 stays, as ∞·0 is NaN.
  */
 export class Expr {
   readonly op: ExprOp;
@@ -82,28 +82,27 @@ export class Expr {
 
   add(other: ExprLike): Expr {
     const y = expr(other);
-    if (isConst(this, 0)) return y;
-    if (isConst(y, 0)) return this;
+    if (isZero(this)) return y;
+    if (isZero(y)) return this;
     return binary("add", this, y);
   }
   sub(other: ExprLike): Expr {
     const y = expr(other);
-    if (isConst(y, 0)) return this;
-    if (isConst(this, 0)) return y.neg();
+    if (isZero(y)) return this;
+    if (isZero(this)) return y.neg();
     return binary("sub", this, y);
   }
   mul(other: ExprLike): Expr {
     const y = expr(other);
-    // 0·y becomes 0 although NaN·0 is NaN: only derivatives multiply by a literal 0, where nothing depends on y.
-    if (isConst(this, 0) || isConst(y, 1)) return this;
-    if (isConst(y, 0) || isConst(this, 1)) return y;
+    if (isConst(y, 1)) return this;
+    if (isConst(this, 1)) return y;
     if (isConst(this, -1)) return y.neg();
     if (isConst(y, -1)) return this.neg();
     return binary("mul", this, y);
   }
   div(other: ExprLike): Expr {
     const y = expr(other);
-    if (isConst(y, 1) || isConst(this, 0)) return this;
+    if (isConst(y, 1)) return this;
     return binary("div", this, y);
   }
   pow(other: ExprLike): Expr {
@@ -221,6 +220,7 @@ export class Expr {
 const unary = (op: UnaryOp, x: Expr): Expr => new Expr(op, [x]);
 const binary = (op: BinaryOp, x: Expr, y: Expr): Expr => new Expr(op, [x, y]);
 const isConst = (x: Expr, value: number): boolean => x.op === "const" && x.value === value;
+const isZero = (x: Expr): boolean => isConst(x, 0);
 
 /** A number as an expression. */
 export const constant = (value: number): Expr => new Expr("const", [], value);
@@ -273,6 +273,19 @@ function baseOfSlope(x: Expr, y: Expr): Expr {
 }
 
 /**
+ * The slope of x^y by y, times g; 0 for x ≤ 0. The power and the logarithm have a base above 0 there, too: of those of
+ * x itself the next derivative would be infinite or NaN, and 0 times that is NaN.
+ */
+function slopeByExponent(x: Expr, y: Expr, g: Expr): Expr {
+  const isAbove = x.gt(0);
+  const base = where(isAbove, x, 1);
+  return where(isAbove, g.mul(base.pow(y)).mul(base.log()), 0);
+}
+
+/** g·x in a derivative. A literal 0 says there that nothing depends on x, so that 0·x is 0 even where x is infinite. */
+const times = (g: Expr, x: Expr): Expr => (isZero(g) || isZero(x) ? constant(0) : g.mul(x));
+
+/**
  * The derivatives of `node` by its arguments, times `g`: one expression per argument, `null` where there is none. At
  * kinks, |x|, sign and relu-like `where` take 0, and min and max divide a tie equally, as PyTorch does.
  */
@@ -310,11 +323,11 @@ function localVjp(node: Expr, g: Expr): readonly (Expr | null)[] {
     case "sub":
       return [g, g.neg()];
     case "mul":
-      return [g.mul(y), g.mul(x)];
+      return [times(g, y), times(g, x)];
     case "div":
       return [g.div(y), g.mul(node).div(y).neg()];
     case "pow":
-      return [g.mul(y).mul(baseOfSlope(x, y).pow(y.sub(1))), where(x.gt(0), g.mul(node).mul(x.log()), 0)];
+      return [times(times(g, y), baseOfSlope(x, y).pow(y.sub(1))), slopeByExponent(x, y, g)];
     case "max":
       return [where(x.gt(y), g, where(x.eq(y), g.mul(0.5), 0)), where(y.gt(x), g, where(x.eq(y), g.mul(0.5), 0))];
     case "min":
@@ -343,7 +356,7 @@ export function differentiate(outputs: readonly Expr[], seeds: readonly Expr[], 
   outputs.forEach((output, k) => accumulate(output, seeds[k]!));
   for (const node of order.reverse()) {
     const g = adjoint.get(node.id);
-    if (g === undefined || !depends.has(node.id) || isConst(g, 0)) continue;
+    if (g === undefined || !depends.has(node.id) || isZero(g)) continue;
     localVjp(node, g).forEach((d, i) => {
       if (d !== null && depends.has(node.args[i]!.id)) accumulate(node.args[i]!, d);
     });

@@ -8,7 +8,7 @@
  */
 import { expr, where } from "../kernels/expr.ts";
 import { check, OutOfMemoryError, WorldgradError } from "../engine/errors.ts";
-import { fuseInPlace, type Pointwise } from "../engine/fuse.ts";
+import { fuse, fuseInPlace, type Pointwise } from "../engine/fuse.ts";
 import { zeros } from "../engine/ops/create.ts";
 import { reshape } from "../engine/ops/movement.ts";
 import { pack, packedViews, packInPlace, packLayout, type PackParams, sumOfSquares } from "../engine/ops/pack.ts";
@@ -56,10 +56,16 @@ const adamw: Pointwise<void> = fuseInPlace(
 
 const addInPlace: Pointwise<void> = fuseInPlace("accumulate", (total, g) => [total.add(g)], [0]);
 
-/** √Σ g² over a whole tree, on the device. Can be differentiated, as a gradient penalty does. */
+/** √x with the slope 0 at 0, as PyTorch's norms have it. The argument is chosen, too: √0 has the slope ∞. */
+const rootOfSquares: Pointwise<Tensor> = fuse("rootOfSquares", (x) => {
+  const isZero = x.eq(0);
+  return where(isZero, 0, where(isZero, 1, x).sqrt());
+});
+
+/** √Σ g² over a whole tree, on the device. Can be differentiated, as a gradient penalty does; at 0 the slope is 0. */
 export function globalNorm(grads: Tree): Tensor {
   const squares = (): Tensor[] => treeLeaves(grads).map(sumOfSquares);
-  const norm = (): Tensor => sqrt(squares().reduce((a, b) => add(a, b)));
+  const norm = (): Tensor => rootOfSquares(squares().reduce((a, b) => add(a, b)));
   // A backward pass needs what a scope would free.
   return recordingOutside() ? norm() : scope(norm, "globalNorm");
 }

@@ -23,7 +23,7 @@ import { cast } from "./indexing.ts";
 import { matmul } from "./matmul.ts";
 import { broadcastTo, permute, reshape } from "./movement.ts";
 import { add, eq, exp, ge, gt, le, mul, sub, where } from "./pointwise.ts";
-import { logsumexp, sum } from "./reduce.ts";
+import { logsumexp, max, sum } from "./reduce.ts";
 import { EXCLUDED } from "./softmax.ts";
 
 interface AttentionParams {
@@ -219,6 +219,18 @@ function visible(q: Tensor, k: Tensor, [aux]: readonly Tensor[], { causal, mask,
   return mul(before, mul(eq(ofQuery, numbers([batch, 1, 1, keys])), ge(ofQuery, 0)));
 }
 
+/**
+ * 0 for queries that see no key, and for keys that no query sees, whatever they hold: the matrix has zeros for them,
+ * and 0·NaN is NaN.
+ */
+function connected(queries: readonly Tensor[], keys: readonly Tensor[], sees: Tensor): readonly Tensor[] {
+  const of = (axis: number): Tensor => {
+    const any = max(sees, { axis });
+    return reshape(any, [any.shape[0]!, any.shape[2]!, 1, 1]);
+  };
+  const [ofQuery, ofKey] = [of(3), of(2)];
+  return [...queries.map((x) => where(ofQuery, x, 0)), ...keys.map((x) => where(ofKey, x, 0))];
+}
 /** Scores [B, H, T, S] where seen, else −1e30. */
 function unfusedScores(q: Tensor, k: Tensor, sees: Tensor, scale: number): Tensor {
   const heads = q.shape[2]!;
@@ -229,19 +241,26 @@ const unfusedWeights = (scores: Tensor, sees: Tensor, lse_BTH: Tensor): Tensor =
   exp(where(sees, sub(scores, reshape(permute(lse_BTH, [0, 2, 1]), [...scores.shape.slice(0, 3), 1])), EXCLUDED));
 
 /** What `attentionOp` computes, op by op. */
-function unfusedForward([q, k, v]: readonly Tensor[], aux: readonly Tensor[], params: AttentionParams): Tensor[] {
-  const sees = visible(q!, k!, aux, params);
-  const scores = unfusedScores(q!, k!, sees, params.scale);
+function unfusedForward(inputs: readonly Tensor[], aux: readonly Tensor[], params: AttentionParams): Tensor[] {
+  const sees = visible(inputs[0]!, inputs[1]!, aux, params);
+  const [q, k, v] = connected(inputs.slice(0, 1), inputs.slice(1), sees) as [Tensor, Tensor, Tensor];
+  const scores = unfusedScores(q, k, sees, params.scale);
   const lse_BTH = permute(logsumexp(scores, { axis: -1 }), [0, 2, 1]);
-  const o = matmul(unfusedWeights(scores, sees, lse_BTH), byHead(v!, q!.shape[2]!));
+  const o = matmul(unfusedWeights(scores, sees, lse_BTH), byHead(v, q.shape[2]!));
   return [permute(o, [0, 2, 1, 3]), lse_BTH];
 }
 
 /** What `attentionBackwardOp` computes, op by op. */
 function unfusedBackward(inputs: readonly Tensor[], aux: readonly Tensor[], params: AttentionParams): Tensor[] {
-  const [q, k, v, o, lse_BTH, g] = inputs as [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor];
-  const [heads, own] = [q.shape[2]!, k.shape[2]!];
-  const sees = visible(q, k, aux, params);
+  const [o, lse_BTH] = [inputs[3]!, inputs[4]!];
+  const [heads, own] = [inputs[0]!.shape[2]!, inputs[1]!.shape[2]!];
+  const sees = visible(inputs[0]!, inputs[1]!, aux, params);
+  const [q, g, k, v] = connected([inputs[0]!, inputs[5]!], inputs.slice(1, 3), sees) as [
+    Tensor,
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
   const weights = unfusedWeights(unfusedScores(q, k, sees, params.scale), sees, lse_BTH);
   const gByHead = byHead(g, heads);
   const along = sum(mul(gByHead, byHead(o, heads)), { axis: -1, keepdims: true });
@@ -333,7 +352,7 @@ export interface AttentionOptions {
  *   query before the first or behind the last key, or if `window` is no integer ≥ 1
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
-  checkTensor("attention", q);
+  for (const x of [q, k, v]) checkTensor("attention", x);
   checkKeys("attention", options, ["causal", "scale", "start", "segments", "window"]);
   const { causal = true, start, segments, window } = options;
   check(

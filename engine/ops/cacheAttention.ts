@@ -172,7 +172,7 @@ export function cacheAttention(
   positions: Tensor,
   options: CacheAttentionOptions = {},
 ): Tensor {
-  checkTensor("cacheAttention", q);
+  for (const x of [q, keys, values]) checkTensor("cacheAttention", x);
   checkKeys("cacheAttention", options, ["scale", "window"]);
   checkWindow("cacheAttention", options.window);
   const { scale = 1 / Math.sqrt(q.shape[q.rank - 1] ?? 1), window = 0 } = options;

@@ -2,8 +2,9 @@
 import { currentDevice, type Device } from "../device.ts";
 import { check, fail, onHost } from "../errors.ts";
 import { applyOn, type OpDef } from "../op.ts";
+import { checkTensor } from "../operands.ts";
 import { checkKeys, showValue } from "../options.ts";
-import { Rng, threefry2x32 } from "../random.ts";
+import { checkRng, type Rng, threefry2x32 } from "../random.ts";
 import { Storage, Tensor, toTypedArray } from "../tensor.ts";
 import { bytesPerElement, checkShape, type DType, isFloat, showShape, type Shape, sizeOf } from "../types.ts";
 
@@ -82,7 +83,8 @@ function flatten(values: Nested): number[] {
   const flat: number[] = [];
   const visit = (v: Nested): void => {
     if (typeof v === "number") flat.push(v);
-    else if (Array.isArray(v)) v.forEach(visit);
+    // Holes too, which forEach would pass over.
+    else if (Array.isArray(v)) for (const inner of v as readonly Nested[]) visit(inner);
     else fail(`tensor: expected numbers or nested lists of numbers, got ${String(v)}`);
   };
   visit(values);
@@ -132,9 +134,9 @@ export const zeros = (shape: Shape, options: TensorOptions = {}): Tensor => fill
 /** Every element 1. @throws if `shape` is no list of positive integers */
 export const ones = (shape: Shape, options: TensorOptions = {}): Tensor => filled("ones", shape, 1, options);
 /** Zeros of the shape, the element type and the device of `x`. */
-export const zerosLike = (x: Tensor): Tensor => filled("zerosLike", x.shape, 0, typeOf(x));
+export const zerosLike = (x: Tensor): Tensor => like("zerosLike", x, 0);
 /** Ones of the shape, the element type and the device of `x`. */
-export const onesLike = (x: Tensor): Tensor => filled("onesLike", x.shape, 1, typeOf(x));
+export const onesLike = (x: Tensor): Tensor => like("onesLike", x, 1);
 
 function filled(where: string, shape: Shape, value: number, options: TensorOptions): Tensor {
   const { device, dtype } = placeOf(where, shape, options);
@@ -146,7 +148,10 @@ function filled(where: string, shape: Shape, value: number, options: TensorOptio
   return applyOn(device, fillOp, [], { shape, value, dtype })[0]!;
 }
 
-const typeOf = ({ dtype, device }: Tensor): TensorOptions => ({ dtype, device });
+function like(where: string, x: Tensor, value: number): Tensor {
+  checkTensor(where, x);
+  return filled(where, x.shape, value, { dtype: x.dtype, device: x.device });
+}
 
 /** Where a tensor is made, and of what. */
 function placeOf(where: string, shape: Shape, options: TensorOptions): Required<TensorOptions> {
@@ -190,8 +195,9 @@ function maskOf(
 /** 1 on and below the diagonal: query t may see keys ≤ t. [t, t] */
 export const causalMask = (t: number, options?: TensorOptions): Tensor =>
   maskOf("causalMask", t, t, (i, j) => j <= i, options);
-/** 1 on and above the k-th diagonal. */
+/** 1 on and above the k-th diagonal. @throws if k is no whole number */
 export function triuMask(rows: number, cols: number, k = 0, options?: TensorOptions): Tensor {
+  check(Number.isInteger(k), () => `triuMask: k must be a whole number, the diagonal's, got ${showValue(k)}`);
   return maskOf("triuMask", rows, cols, (i, j) => j - i >= k, options);
 }
 
@@ -223,14 +229,20 @@ export const randomOp: OpDef<RandomParams> = {
 
 /** Uniform in [0, 1) with 24 bits, the same bits on every executor. `rng` names the stream and is not advanced. */
 export function randomUniform(rng: Rng, shape: Shape, options: TensorOptions = {}): Tensor {
+  checkRng("randomUniform", rng);
   const { device, dtype } = placeOf("randomUniform", shape, options);
   return applyOn(device, randomOp, [], { shape, key: rng.key, dtype })[0]!;
 }
 
-/** Normal values drawn on the host (log and cos differ in the last bits between executors; these do not). */
+/**
+ * Normal values drawn on the host (log and cos differ in the last bits between executors; these do not).
+ * @throws if `std` is no finite number ≥ 0
+ */
 export function randomNormal(rng: Rng, shape: Shape, options: TensorOptions & { readonly std?: number } = {}): Tensor {
   checkKeys("randomNormal", options, [...TENSOR_KEYS, "std"]);
   const { std = 1, ...type } = options;
+  checkRng("randomNormal", rng);
+  check(std >= 0 && std < Infinity, () => `randomNormal: std must be a finite number ≥ 0, got ${showValue(std)}`);
   const place = placeOf("randomNormal", shape, type);
   const values = onHostOf("randomNormal", shape, () =>
     Float32Array.from({ length: sizeOf(shape) }, () => std * rng.normal()),

@@ -2,7 +2,8 @@
 import { where as select } from "../../kernels/expr.ts";
 import { check } from "../errors.ts";
 import { fuse, type Pointwise } from "../fuse.ts";
-import type { Rng } from "../random.ts";
+import { checkTensor } from "../operands.ts";
+import { checkRng, type Rng } from "../random.ts";
 import { normal, uniform } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { isFloat, showType } from "../types.ts";
@@ -22,12 +23,14 @@ export const dropoutAt: Pointwise<Tensor> = fuse("dropout", (x, u, p) => select(
 
 /**
  * Zeroes each element with probability `p` and divides the others by 1 − p.
- * @param p in [0, 1); 0 changes nothing, and the result shares memory with `x`
+ * @param p in [0, 1); 0 changes nothing, and the result shares memory with `x` (see `assign`)
  * @param rng the stream to draw from; it is not advanced, so give every call its own: `rng.split("layer 3")`
- * @throws if p is outside [0, 1)
+ * @throws if p is outside [0, 1), or rng is none
  */
 export function dropout(x: Tensor, p: number, rng: Rng): Tensor {
-  check(p >= 0 && p < 1, () => `dropout: p must be in [0, 1), got ${p}`);
+  checkTensor("dropout", x);
+  check(p >= 0 && p < 1, () => `dropout: p must be in [0, 1), got ${String(p)}`);
+  checkRng("dropout", rng);
   check(isFloat(x.dtype), () => `dropout: expected a float tensor, got ${showType(x)}`);
   return p === 0
     ? reshape(x, x.shape)

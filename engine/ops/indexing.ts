@@ -257,17 +257,18 @@ export function embedding(weight: Tensor, ids: Tensor): Tensor {
 }
 
 /** 1 at the id and 0 elsewhere: i32 [...] → float [..., depth]. @throws if a host-made id is outside [0, depth) */
-export function oneHot(ids: Tensor, depth: number, dtype: DType = ids.device.float): Tensor {
+export function oneHot(ids: Tensor, depth: number, dtype?: DType): Tensor {
   checkShape("oneHot", [depth]);
   checkIds("oneHot", ids, depth);
+  const type = dtype ?? ids.device.float;
   const columns = tensor(
     onHost(
       () => `oneHot: ${depth} columns are made on the host first`,
       () => Float64Array.from({ length: depth }, (_, i) => i),
     ),
-    { device: ids.device, dtype },
+    { device: ids.device, dtype: type },
   );
-  return eq(cast(reshape(ids, [...ids.shape, 1]), dtype), columns);
+  return eq(cast(reshape(ids, [...ids.shape, 1]), type), columns);
 }
 
 interface WriteRowsParams {
@@ -317,6 +318,7 @@ function rowsSpec([src, ids, dest]: readonly TensorType[]): { rows: number; coun
  * @throws if shapes do not fit, or if host-made ids are ≥ R or repeat
  */
 export function writeRows(dest: Tensor, ids: Tensor, src: Tensor): void {
+  for (const x of [dest, src]) checkTensor("writeRows", x);
   checkIds("writeRows", ids, dest.shape[0] ?? 1, (id) => id < 0);
   const written = ids.storage.hostInts?.filter((id) => id >= 0).toSorted();
   const repeated = written?.find((id, n) => id === written[n - 1]);
@@ -353,8 +355,10 @@ export const castOp: OpDef<CastParams> = {
 
 /**
  * The same numbers as another element type. Floats become integers by dropping what follows the point; integers above
- * 2^24 are rounded in f32. Gradients pass between float types and not through integers.
+ * 2^24 are rounded in f32. Gradients pass between float types and not through integers. To the type that x has, the
+ * result shares memory with `x` (see `assign`).
  */
 export function cast<D extends DType>(x: Tensor, dtype: D): Tensor<D> {
+  checkTensor("cast", x);
   return (x.dtype === dtype ? reshape(x, x.shape) : apply1(castOp, [x], { dtype })) as Tensor<D>;
 }

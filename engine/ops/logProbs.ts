@@ -32,8 +32,9 @@ import { full, zerosLike } from "./create.ts";
 import { checkIds, oneHot } from "./indexing.ts";
 import { matmul } from "./matmul.ts";
 import { concat, reshape, slice } from "./movement.ts";
-import { add, div, exp, mul, sub } from "./pointwise.ts";
+import { add, div, exp, maximum, mul, ne, sub, where as select } from "./pointwise.ts";
 import { sum } from "./reduce.ts";
+import { EXCLUDED } from "./softmax.ts";
 
 function specOf({ inputs: [logits] }: Call<NoParams>): LogProbsSpec {
   const vocab = logits!.shape[logits!.shape.length - 1]!;
@@ -87,7 +88,7 @@ export const logProbsOp: OpDef = {
     if (gLse) {
       // Only a second derivative gets here: lse is handed to no one but the backward op.
       const scale = column(invTemperature!);
-      const p = exp(sub(mul(logits!, scale), column(lse!)));
+      const p = exp(logarithm(logits!, scale, column(lse!), ne(column(gLse), 0)));
       dLogits = add(dLogits, mul(p, mul(column(gLse), scale)));
     }
     // The logits matter as logits · invTemperature only, so one derivative gives the other.
@@ -110,8 +111,8 @@ export const logProbsOp: OpDef = {
     },
   ],
 };
-/** d·z, 0 for a logit of ±∞: one of −∞ has no probability at any temperature. */
-const alongLogits: Pointwise<Tensor> = fuse("alongLogits", (d, z) => d.mul(where(z.abs().eq(Infinity), 0, z)));
+/** d·z, 0 for a logit that is no number: one of −∞ has no probability, and d says so where it is NaN and counts. */
+const alongLogits: Pointwise<Tensor> = fuse("alongLogits", (d, z) => d.mul(where(z.abs().lt(Infinity), z, 0)));
 
 const sampleShapes: Shape[] = [[3, 5], [2, 1], [1, 67], [2, 2, 7], [4]];
 const column = (x: Tensor): Tensor => reshape(x, [...x.shape, 1]);
@@ -162,12 +163,29 @@ export const logProbsBackwardOp: OpDef = {
 function unfusedBackward(inputs: readonly Tensor[]): Tensor[] {
   const [logits, targets, ...perRow] = inputs as [Tensor, Tensor, ...Tensor[]];
   const [scale, entropy, lse, gLogp, gEntropy] = perRow.map(column) as [Tensor, Tensor, Tensor, Tensor, Tensor];
-  const logp = sub(mul(logits, scale), lse);
+  const counts = maximum(ne(gLogp, 0), ne(gEntropy, 0));
+  const isKnown = isRow(lse, counts);
+  const logp = logarithm(logits, scale, lse, counts);
   const p = exp(logp);
   const ofLogp = mul(gLogp, sub(oneHot(targets, logits.shape[logits.rank - 1]!, logits.dtype), p));
-  const ofEntropy = mul(gEntropy, mul(p, add(logp, entropy)));
-  return [mul(scale, sub(ofLogp, ofEntropy))];
+  const ofEntropy = mul(gEntropy, mul(p, add(logp, select(isKnown, entropy, 0))));
+  return [select(isKnown, mul(scale, sub(ofLogp, ofEntropy)), 0)];
 }
+
+/** 0 for a row without a gradient whose numbers are none: it may hold anything, and none of its derivatives is NaN. */
+const isRow: Pointwise<Tensor> = fuse("isRow", (lse, counts) => where(lse.abs().lt(Infinity), 1, counts));
+/**
+ * ln p; −1e30 for a logit of −∞, which has no probability. It is chosen before the product, too, and all of a row that
+ * is none (`isRow`): the gradient of what is not chosen is 0 times the rest, which is NaN beside an infinity.
+ */
+const logarithm: Pointwise<Tensor> = fuse("logarithm", (z, scale, lse, counts) => {
+  const isNumber = lse.abs().lt(Infinity);
+  const isOut = where(isNumber, z.eq(-Infinity), counts.eq(0));
+  const chosen = where(isOut, 0, z)
+    .mul(scale)
+    .sub(where(isNumber, lse, where(counts, lse, 0)));
+  return where(isOut, EXCLUDED, chosen);
+});
 
 /** What `logProbs` and `tokenLogProbs` give: two tensors, one value per row each. */
 export interface LogProbs {

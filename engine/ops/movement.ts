@@ -78,7 +78,7 @@ export const reshapeOp: OpDef<ShapeParams> = {
 
 /**
  * The same elements under another shape; one size may be −1 and is worked out. Shares memory with `x`, as another
- * tensor even where the shape stays: to dispose of one leaves the other.
+ * tensor even where the shape stays: to dispose of one leaves the other, to `assign` to one changes both.
  */
 export function reshape(x: Tensor, shape: Shape): Tensor {
   checkMove("reshape", x, shape);
@@ -111,7 +111,7 @@ export const broadcastToOp: OpDef<ShapeParams> = copyOp({
   ],
 });
 
-/** `x` repeated along axes of size 1 and new leading axes; shares memory with `x` if there are none. */
+/** `x` repeated along axes of size 1 and new leading axes; shares memory with `x` if there are none (see `assign`). */
 export function broadcastTo(x: Tensor, shape: Shape): Tensor {
   checkMove("broadcastTo", x, shape);
   return sameShape(x.shape, shape) ? reshape(x, shape) : apply1(broadcastToOp, [x], { shape });

@@ -9,8 +9,8 @@ import { constant, type Expr, input, where as select } from "../../kernels/expr.
 import type { ReduceSpec } from "../../kernels/specs.ts";
 import { check, fail } from "../errors.ts";
 import { apply1, type Call, type Elements, type OpDef, type Sample, type SampleInput } from "../op.ts";
-import { type AxisOptions, axisOf, checkTensor } from "../operands.ts";
-import { checkKeys } from "../options.ts";
+import { type AxisOptions, axisOf, checkMove, checkTensor } from "../operands.ts";
+import { checkKeys, showValue } from "../options.ts";
 import type { Rng } from "../random.ts";
 import { mask as randomMask, normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
@@ -152,7 +152,10 @@ export const argminOp: OpDef<ReduceParams> = reduceOp("argmin", "argmin", false,
 
 /** Options of ops that reduce several axes at once. */
 export interface ReduceOptions {
-  /** Axes to reduce, negative ones from the end; all unless given. */
+  /**
+   * Axes to reduce, negative ones from the end; all unless given. Over none, `[]`, the result of `sum`, `mean`, `max`
+   * and `min` shares memory with the input (see `assign`).
+   */
   readonly axis?: number | readonly number[];
   /** Keep reduced axes with size 1. */
   readonly keepdims?: boolean;
@@ -222,10 +225,16 @@ function positionOf(op: OpDef<ReduceParams>, x: Tensor, options: AxisOptions): T
   return apply1(op, [x], { start, end: start + 1, scale: 1 }) as Tensor<"i32">;
 }
 
-/** Population variance over `axis`; `ddof` 1 for the sample variance. */
+function checkDdof(where: string, ddof: number): void {
+  const fits = Number.isSafeInteger(ddof) && ddof >= 0;
+  check(fits, () => `${where}: ddof must be a whole number ≥ 0, of degrees of freedom, got ${showValue(ddof)}`);
+}
+
+/** Population variance over `axis`; `ddof` 1 for the sample variance. @throws if `ddof` is no whole number ≥ 0 */
 export function variance(x: Tensor, options: ReduceOptions & { readonly ddof?: number } = {}): Tensor {
   checkKeys("variance", options, [...REDUCE_KEYS, "ddof"]);
   const { ddof = 0, ...over } = options;
+  checkDdof("variance", ddof);
   const centred = sub(x, mean(x, { ...over, keepdims: true }));
   return mul(sum(mul(centred, centred), over), 1 / (reduced(x, over) - ddof));
 }
@@ -248,6 +257,7 @@ const fromLargest: Pointwise<Tensor> = fuse("fromLargest", (total, largest) =>
  * the same way, jax-ml/jax#6811); +∞ if one is, and the gradient goes to the elements that are.
  */
 export function logsumexp(x: Tensor, options: ReduceOptions = {}): Tensor {
+  checkKeys("logsumexp", options, REDUCE_KEYS);
   const largest = max(x, { ...options, keepdims: true });
   const result = fromLargest(sum(belowLargest(x, largest), { ...options, keepdims: true }), largest);
   return options.keepdims ? result : reshape(result, sumShape(x, options));
@@ -259,8 +269,12 @@ function sumShape(x: Tensor, { axis }: ReduceOptions): Shape {
   return x.shape.filter((_, d) => !axes.includes(d));
 }
 
-/** Sums `x` to `shape`, which must broadcast to x's: the adjoint of `broadcastTo`. */
+/**
+ * Sums `x` to `shape`, which must broadcast to x's: the adjoint of `broadcastTo`. Shares memory with `x` if that is its
+ * shape.
+ */
 export function sumTo(x: Tensor, shape: Shape): Tensor {
+  checkMove("sumTo", x, shape);
   if (sameShape(x.shape, shape)) return reshape(x, shape);
   const lead = x.rank - shape.length;
   const fits = lead >= 0 && shape.every((n, d) => n === 1 || n === x.shape[lead + d]);
@@ -293,6 +307,8 @@ export function maskedVariance(
 ): Tensor {
   checkKeys("maskedVariance", options, [...REDUCE_KEYS, "ddof"]);
   const { ddof = 0, ...over } = options;
+  for (const y of [x, mask]) checkTensor("maskedVariance", y);
+  checkDdof("maskedVariance", ddof);
   const included = where(mask, x, 0); // so that a NaN outside the mask cannot come back as 0·NaN in the gradient
   const centred = sub(included, maskedMean(included, mask, { ...over, keepdims: true }));
   const n = sub(count(x, mask, over), ddof);
@@ -306,6 +322,8 @@ export function maskedWhiten(
 ): Tensor {
   checkKeys("maskedWhiten", options, ["eps", "ddof", "shiftMean"]);
   const { eps = 1e-8, ddof = 1, shiftMean = true } = options;
+  for (const y of [x, mask]) checkTensor("maskedWhiten", y);
+  checkDdof("maskedWhiten", ddof);
   const included = where(mask, x, 0);
   const average = maskedMean(included, mask);
   const scaled = mul(sub(included, average), rsqrt(add(maskedVariance(included, mask, { ddof }), eps)));
@@ -325,12 +343,14 @@ function overMasked(
   first: OpDef<ReduceParams>,
   rest: OpDef<ReduceParams>,
 ): Tensor {
+  for (const y of [x, mask]) checkTensor(name, y);
   let under: Tensor | null = broadcastTo(mask, x.shape);
-  return overAxes(name, x, options, (y, start, end) => {
+  const result = overAxes(name, x, options, (y, start, end) => {
     const params = { start, end, scale: 1 };
     if (under === null) return apply1(rest, [y], params);
     const result: Tensor = apply1(first, [y, under], params);
     under = null;
     return result;
   });
+  return under === null ? result : where(under, result, 0); // over no axis
 }

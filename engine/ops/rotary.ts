@@ -5,6 +5,7 @@
 import type { RotarySpec } from "../../kernels/specs.ts";
 import { check, onHost } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
+import { checkTensor } from "../operands.ts";
 import type { Rng } from "../random.ts";
 import { filled, integers, normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
@@ -115,6 +116,7 @@ function sample(rng: Rng, shape: Shape, tableRows: number, inverse: boolean): Sa
  * @throws if shapes do not fit, or if a position that came from the host is outside the tables
  */
 export function rotary(x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor): Tensor {
+  for (const table of [x, cos, sin]) checkTensor("rotary", table);
   checkIds("rotary", positions, cos.shape[0] ?? 1);
   const tokens = x.shape.slice(0, -2);
   const spread = positions.rank < tokens.length ? broadcastTo(positions, tokens) : positions;

@@ -41,7 +41,7 @@ const notEqual = (x: string, y: string): string => `!(${x} == ${y})`;
  */
 export function emitExpression(outputs: readonly Expr[], inputs: readonly string[], prefix = "v"): EmittedExpression {
   const values = new Map<number, string>();
-  const constants = new Set<number>();
+  const constants = new Map<number, number>();
   /** Nodes whose value is a WGSL bool. */
   const truths = new Set<number>();
   const functions = new Set<string>();
@@ -62,6 +62,16 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
     return rounded > 0 ? call("infinity") : `-${call("infinity")}`;
   };
 
+  /** A literal 0 times x, or 0/x; undefined for other operations. */
+  const ofZero = ({ op, args }: Expr): string | undefined => {
+    if (op !== "mul" && op !== "div") return undefined;
+    const of = args.map(({ id }) => Math.fround(constants.get(id) ?? 1));
+    const at = of.findIndex((value, i) => value === 0 && (op === "mul" || i === 0));
+    if (at < 0) return undefined;
+    const product = call(op === "mul" ? "zero_times_f32" : "zero_over_f32", number(args[1 - at]!));
+    return Object.is(of[at], -0) ? `-${product}` : product;
+  };
+
   const text = (node: Expr): string => {
     const { op, args } = node;
     if (op === "where") return `select(${number(args[2]!)}, ${number(args[1]!)}, ${truth(args[0]!)})`;
@@ -79,7 +89,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
       return call("pow_f32", x, y);
     }
     if (op in CALL) return call(CALL[op]!, ...args.map(number));
-    return `${x} ${(INFIX[op] ?? COMPARE[op])!} ${y}`;
+    return ofZero(node) ?? `${x} ${(INFIX[op] ?? COMPARE[op])!} ${y}`;
   };
 
   for (const node of topologicalOrder(outputs)) {
@@ -88,7 +98,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
       // Computed here in f64, because WGSL's compiler refuses a constant expression that overflows.
       const value = [NaN];
       evaluator([node])([], value);
-      constants.add(node.id);
+      constants.set(node.id, value[0]!);
       values.set(node.id, literal(value[0]!));
     } else if (node.op === "detach") {
       values.set(node.id, values.get(node.args[0]!.id)!);

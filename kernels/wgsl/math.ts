@@ -28,6 +28,27 @@ fn infinity() -> f32 { return bitcast<f32>(exponent_bits); }
 fn not_a_number() -> f32 { return bitcast<f32>(exponent_bits | 0x400000u); }`,
   },
 
+  // Compilers make 0 of a literal 0 times x, and of 0/x, whatever x is: these ask the bits.
+  zero_times_f32: {
+    needs: ["from_bits"],
+    code: `
+fn zero_times_f32(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  if ((bits & 0x7f800000u) == 0x7f800000u) { return not_a_number(); }
+  return bitcast<f32>(bits & 0x80000000u);
+}`,
+  },
+  zero_over_f32: {
+    needs: ["from_bits"],
+    code: `
+fn zero_over_f32(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  let size = bits & 0x7fffffffu;
+  if (size == 0u || size > 0x7f800000u) { return not_a_number(); }
+  return bitcast<f32>(bits & 0x80000000u);
+}`,
+  },
+
   // Some compilers fold x != x to false, so this looks at the bits.
   is_nan: {
     needs: [],

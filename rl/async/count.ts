@@ -1,9 +1,13 @@
 /** How many workers there may be. It stands by itself because settings are checked where no worker's code is loaded. */
 import { check } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 
 /** Throws unless `count` is a possible number of workers. */
 export function checkCount(where: string, count: number): void {
-  check(Number.isInteger(count) && count >= 1 && count <= 64, () => `${where}: expected 1 to 64 workers, got ${count}`);
+  check(
+    Number.isInteger(count) && count >= 1 && count <= 64,
+    () => `${where}: expected 1 to 64 workers, got ${showValue(count)}`,
+  );
 }
 
 /** Throws if so many workers cannot share the episodes that the environment can have at a time (`atOnce`). */

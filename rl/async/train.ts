@@ -5,6 +5,7 @@
  */
 import { WorldgradError } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
+import { checkMethods } from "../../engine/options.ts";
 import { number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
@@ -20,7 +21,7 @@ import { frozenWeights, isPackedWords } from "./frozen.ts";
 import { policyOf } from "./messages.ts";
 import { POOL, WorkerPool } from "./pool.ts";
 import { type Finished, StalenessQueue } from "./queue.ts";
-import { checkRoom } from "./count.ts";
+import { checkCount, checkRoom } from "./count.ts";
 import { inSharedMemory, localWorkers, type RolloutWorkers, type WorkerSetup } from "./workers.ts";
 
 /** The values of `AsyncOptions.schedule`. */
@@ -95,7 +96,11 @@ async function frozenFor({ trainable }: Model, { sharesDevice }: RolloutWorkers)
 }
 
 function checkAsync(options: AsyncRlOptions): void {
-  const { steps, startStep = 0 } = options;
+  const { steps, startStep = 0, workers } = options;
+  if (typeof workers !== "number") {
+    checkMethods("trainRlAsync", "workers", workers, "a number of workers, or what localWorkers(2) makes", ["start"]);
+    checkCount("trainRlAsync", workers.count);
+  }
   check(
     Number.isInteger(steps) && Number.isInteger(startStep),
     () => `trainRlAsync: steps and startStep must be integers, got ${steps} and ${startStep}`,

@@ -23,9 +23,43 @@ const OWN: Readonly<Record<string, (x: wg.Tensor) => wg.Tensor>> = {
   "cast to its own type": (x) => wg.cast(x, x.dtype),
   "sumTo its own shape": (x) => sumTo(x, x.shape),
   "sum over no axis": (x) => wg.sum(x, { axis: [] }),
+  "mean over no axis": (x) => wg.mean(x, { axis: [] }),
   "max over no axis": (x) => wg.max(x, { axis: [], keepdims: true }),
+  "min over no axis": (x) => wg.min(x, { axis: [] }),
   "dropout of nothing": (x) => wg.dropout(x, 0, new wg.Rng(0)),
 };
+/** These copy, though they change nothing. */
+const COPIES: Readonly<Record<string, (x: wg.Tensor) => wg.Tensor>> = {
+  permute: (x) => wg.permute(x, [0]),
+  transpose: (x) => wg.transpose(x, 0, 0),
+  slice: (x) => wg.slice(x, [0], [3]),
+  pad: (x) => wg.pad(x, [0], [0]),
+  concat: (x) => wg.concat([x]),
+  split: (x) => wg.split(x, 1)[0]!,
+  "mul by 1": (x) => wg.mul(x, 1),
+  "add 0": (x) => wg.add(x, 0),
+  clamp: (x) => wg.clamp(x, -9, 9),
+  "a formula that is its argument": wg.fuse("same", (x) => x),
+  "logsumexp over no axis": (x) => wg.logsumexp(x, { axis: [] }),
+  "maskedSum over no axis": (x) => wg.maskedSum(x, wg.onesLike(x), { axis: [] }),
+  "maskedMean over no axis": (x) => wg.maskedMean(x, wg.onesLike(x), { axis: [] }),
+  "maskedMax over no axis": (x) => wg.maskedMax(x, wg.onesLike(x), { axis: [] }),
+};
+
+test("what is written into a tensor is seen in results that share its memory, and in no other", async () => {
+  for (const device of devices) {
+    const seen = async (op: (x: wg.Tensor) => wg.Tensor): Promise<number[]> => {
+      const x = wg.tensor([1, 2, 3], { device });
+      const y = op(x);
+      wg.assign(x, wg.tensor([9, 8, 7], { device }));
+      return [...(await y.read())];
+    };
+    for (const [name, op] of Object.entries({ ...OWN, stopGradient: wg.stopGradient }))
+      expect(await seen(op), `${device.kind}: ${name}`).toEqual([9, 8, 7]);
+    for (const [name, op] of Object.entries(COPIES))
+      expect(await seen(op), `${device.kind}: ${name}`).toEqual([1, 2, 3]);
+  }
+});
 
 describe("a result is another tensor than what it was made of", () => {
   for (const [name, op] of Object.entries(OWN))
@@ -48,6 +82,10 @@ describe("a result is another tensor than what it was made of", () => {
 });
 
 const ints = (device: wg.Device, ...values: number[]): wg.Tensor => wg.tensor(Int32Array.from(values), { device });
+
+/** Lists with holes, which JavaScript's `forEach` and `map` pass over. */
+const HOLE = Object.assign([1, 2, 3], { length: 4 });
+const ROWS = Object.assign([[1], [2]], { length: 3 });
 
 type Call = (x: wg.Tensor, device: wg.Device) => unknown;
 const REFUSED: readonly (readonly [name: string, call: Call, says: string])[] = [
@@ -79,8 +117,90 @@ const REFUSED: readonly (readonly [name: string, call: Call, says: string])[] = 
     },
     `cacheAttention: position ${at} is outside a cache of 4 positions`,
   ]),
+  ["half a diagonal", (_, device) => wg.triuMask(2, 2, 0.5, { device }), "triuMask: k must be a whole number, the"],
+  ["a diagonal NaN", (_, device) => wg.triuMask(2, 2, NaN, { device }), "triuMask: k must be a whole number, the"],
+  ["ddof NaN", (x) => wg.variance(x, { ddof: NaN }), "variance: ddof must be a whole number ≥ 0, of degrees of"],
+  ["ddof 0.5", (x) => wg.variance(x, { ddof: 0.5 }), "of degrees of freedom, got 0.5"],
+  ["ddof −1", (x) => wg.maskedVariance(x, x, { ddof: -1 }), "maskedVariance: ddof must be a whole number ≥ 0"],
+  ["ddof ½ of whitening", (x) => wg.maskedWhiten(x, x, { ddof: 0.5 }), "maskedWhiten: ddof must be a whole number ≥ 0"],
+  [
+    "a spread NaN",
+    (_, device) => wg.randomNormal(new wg.Rng(1), [1], { std: NaN, device }),
+    "randomNormal: std must be a finite number ≥ 0, got NaN",
+  ],
+  [
+    "a spread below 0",
+    (_, device) => wg.randomNormal(new wg.Rng(1), [1], { std: -1, device }),
+    "randomNormal: std must be a finite number ≥ 0, got -1",
+  ],
+  ["a list with a hole", (_, device) => wg.tensor(HOLE, { device }), "nested lists of numbers, got undefined"],
+  ["a row that is a hole", (_, device) => wg.tensor(ROWS, { device }), "nested lists of numbers, got undefined"],
+  [
+    "dropout without numbers to draw",
+    (x) => wg.dropout(x, 0.5, undefined as never),
+    "dropout: rng must be a stream of random numbers, new Rng(0), got missing",
+  ],
+  ["a seed as a stream", (_, device) => wg.randomUniform(3 as never, [1], { device }), "randomUniform: rng must be a"],
+  ["no stream", (_, device) => wg.randomNormal(undefined as never, [1], { device }), "new Rng(0), got missing"],
+  ["oneHot of a list", () => wg.oneHot([1] as never, 2), "oneHot: expected a tensor, got [1]; tensor(…) makes one"],
+  ["softmax of nothing", () => wg.softmax(undefined as never), "softmax: expected a tensor, got missing"],
+  ["attention to nothing", (x) => wg.attention(x, null as never, x), "attention: expected a tensor, got null"],
+  [
+    "the slope of no function",
+    () => wg.grad(null as never),
+    "grad: expected a function of a tree of tensors, got null",
+  ],
   ["a tensor as JSON", (x) => JSON.stringify({ x }), "has its values on a device: write what await x.read() gives"],
 ];
+
+/** For those who write ops, walk trees or open devices: these are given functions, definitions and names. */
+const INNER = [
+  "device",
+  "setDevice",
+  "scope",
+  "noGrad",
+  "outsideScopes",
+  "apply",
+  "applyOn",
+  "checkpoint",
+  "mapTree",
+  "printGraph",
+  "treeFromLeaves",
+  "wgslOf",
+  "expr",
+  "select",
+];
+
+test("no function of values answers a wrong one with a raw error", () => {
+  const device = devices[0]!;
+  const wrong = [undefined, null, [1], {}, "a", NaN, true];
+
+  const raw: string[] = [];
+  for (const [name, f] of Object.entries(wg)) {
+    if (typeof f !== "function" || INNER.includes(name) || !/^[a-z]/.test(name)) continue;
+    const x = wg.ones([2, 2], { device });
+    const rng = new wg.Rng(1);
+    const calls = wrong.flatMap((w) => [
+      [w],
+      [x, w],
+      [x, x, w],
+      [x, 1, w],
+      [x, [0], w],
+      [w, [2]],
+      [rng, [2], w],
+      [2, 2, w],
+    ]);
+    for (const args of [[], ...calls]) {
+      try {
+        const result: unknown = (f as (...args: readonly unknown[]) => unknown)(...args);
+        if (result instanceof Promise) void result.catch(() => undefined);
+      } catch (error) {
+        if (!(error instanceof wg.WorldgradError)) raw.push(`${name}: ${String(error)}`);
+      }
+    }
+  }
+  expect([...new Set(raw)]).toEqual([]);
+});
 
 describe("refused on every executor, and nothing stays behind", () => {
   for (const [name, call, says] of REFUSED)
@@ -123,7 +243,33 @@ test("a gradient penalty: the norm of a gradient can be differentiated", async (
   }
 });
 
+test("the norm of nothing but zeros has the slope 0, as PyTorch's, and hides no NaN", async () => {
+  for (const device of devices) {
+    const slope = wg.grad((x: wg.Tensor) => globalNorm({ x }));
+    const bend = wg.grad((x: wg.Tensor) => wg.sum(wg.square(slope(x))));
+    for (const f of [slope, bend])
+      expect([...(await f(wg.tensor([0, 0], { device })).read())].map(Math.abs), device.kind).toEqual([0, 0]);
+    expect((await slope(wg.tensor([3, 4], { device })).read())[0], device.kind).toBeCloseTo(0.6, 6);
+    expect(await globalNorm({ x: wg.tensor([NaN, 1], { device }) }).item(), device.kind).toBeNaN();
+    expect(await globalNorm({ x: wg.tensor([0, 0], { device }) }).item(), device.kind).toBe(0);
+  }
+});
+
 describe("generators", () => {
+  test("what is neither a seed nor a state is refused", () => {
+    const states = [
+      {},
+      { key: [1], counter: 0 },
+      { key: [1, 0.5], counter: 0 },
+      { key: [1, 2] },
+      { key: [-1, 2], counter: 0 },
+    ];
+    for (const wrong of [undefined, null, "a", true, [], ...states])
+      expect(() => new wg.Rng(wrong as never)).toThrow(
+        /^Rng: expected a seed, an integer in \[0, 2\^53\), or a saved state \{ key, counter \}, got /,
+      );
+  });
+
   const draws = (rng: wg.Rng, n: number): number[] => Array.from({ length: n }, () => rng.bits());
 
   test("reading the state changes nothing, and the state continues behind any draw", () => {

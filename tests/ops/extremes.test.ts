@@ -13,6 +13,7 @@ import { device, type Device } from "../../engine/device.ts";
 import {
   clamp,
   crossEntropy,
+  expr,
   fuse,
   grad,
   logProbs,
@@ -168,6 +169,31 @@ const BY_NUMBER: readonly (readonly [what: string, of: (on: Device) => Tensor, i
   ["a factor beyond f32", (on) => mul(tensor([1, -1], { device: on }), 1e300), [I, -I]],
   ["an infinite branch", (on) => where(tensor([1, 0], { device: on }), -I, tensor([1, 2], { device: on })), [-I, 2]],
   ["an infinite literal", (on) => fuse("less", (x) => x.min(-I).add(x))(tensor([1], { device: on })), [-I]],
+  [
+    "a literal 0 times ∞",
+    (on) => fuse("none", (x) => x.mul(0))(tensor([I, -I, NaN, 1], { device: on })),
+    [NaN, NaN, NaN, 0],
+  ],
+  ["∞ times a literal −0", (on) => fuse("none", (x) => expr(-0).mul(x))(tensor([I, 1], { device: on })), [NaN, -0]],
+  [
+    "∞ times what is worked out to 0",
+    (on) => fuse("none", (x) => x.mul(expr(2).sub(2)))(tensor([I, 1], { device: on })),
+    [NaN, 0],
+  ],
+  [
+    "a literal 0 over 0",
+    (on) => fuse("none", (x) => expr(0).div(x))(tensor([0, NaN, I, 1], { device: on })),
+    [NaN, NaN, 0, 0],
+  ],
+  [
+    "the slope of x·0, which does not depend on x",
+    (on) =>
+      slopeOf(
+        fuse("none", (x) => x.mul(0)),
+        tensor([I, 1], { device: on }),
+      ),
+    [0, 0],
+  ],
   ["an infinite bound", (on) => clamp(tensor([1, -1], { device: on }), -I, I), [1, -1]],
   ["the variance of one element", (on) => variance(tensor([1], { device: on }), { ddof: 1 }), [NaN]],
   ["softmax of nothing but −∞", (on) => softmax(tensor([-I, -I], { device: on })), [NaN, NaN]],

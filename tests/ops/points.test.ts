@@ -8,6 +8,7 @@
  * - At kinks, PyTorch's subgradients, by their numbers, on every executor.
  * - At the ends of f32, the limits, by their numbers, on every executor.
  * - Functions that are made of several ops, as the first.
+ * - Second derivatives beside infinities and NaN that count nothing, by their numbers, on every executor.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { checkGradient, device, type Device, fuse, grad, type Tensor } from "../../engine/index.ts";
@@ -81,6 +82,9 @@ const I = Infinity;
 const beside = (x: Tensor, ...values: number[]): Tensor =>
   ops.tensor(Float64Array.from(values), { device: x.device, dtype: x.device.float });
 
+const rows = (x: Tensor): Tensor => ops.reshape(x, [2, x.size / 2]);
+const ids = (x: Tensor, ...values: number[]): Tensor => ops.tensor(Int32Array.from(values), { device: x.device });
+
 /** PyTorch's choices: 0 at the kink of |x| and relu, 1 on the closed interval of clamp, ties share. */
 const KINKS: readonly ByNumber[] = [
   ["abs", ops.abs, [0, -0], [0, 0]],
@@ -100,6 +104,70 @@ const KINKS: readonly ByNumber[] = [
 test.each(KINKS)("the subgradient at a kink: %s", async (_, f, at, expected) => {
   for (const [name, slope] of await everySlope(f, at))
     expect(difference(slope, expected), `${name}: ${slope.join()}`).toBeLessThan(1e-6);
+});
+
+/** Queries, keys and values are alike; with a start there is one query, the second. */
+const attended = (x: Tensor, keys: number, options: ops.AttentionOptions): Tensor => {
+  const own = ops.reshape(x, [1, keys, 1, x.size / keys]);
+  return ops.attention(options.start ? ops.slice(own, [0, 1], [1, 2]) : own, own, own, options);
+};
+/** The slope by b of Σ x^b, as a function of x. */
+const byExponent = (x: Tensor, ...b: number[]): Tensor => slopeOf((y) => ops.pow(x, y), beside(x, ...b));
+const temperature = (x: Tensor, ...logits: number[]): ops.LogProbs =>
+  ops.logProbs(ops.reshape(beside(x, ...logits), [1, logits.length]), ids(x, 0), x);
+const ENTROPY = 0.08317014; // of [0, 1], by the second logit
+
+/** The slope of Σ slope², which is right where the slope is: no 0·∞ and no 0·NaN on the way. */
+const BENDS: readonly ByNumber[] = [
+  [
+    "crossEntropy, a logit of −∞",
+    (x) => ops.crossEntropy(ops.reshape(x, [1, 3]), ids(x, 0)),
+    [0, -I, 0],
+    [-0.5, 0, 0.5],
+  ],
+  [
+    "crossEntropy, an ignored row of NaN",
+    (x) => ops.crossEntropy(rows(x), ids(x, -100, 0), { ignoreIndex: -100 }),
+    [NaN, 1, 0, 0],
+    [0, 0, -0.5, 0.5],
+  ],
+  [
+    "crossEntropy, a row without weight of ∞",
+    (x) => ops.crossEntropy(rows(x), ids(x, 0, 0), { weights: beside(x, 0, 1) }),
+    [I, 1, 0, 0],
+    [0, 0, -0.5, 0.5],
+  ],
+  [
+    "entropy, a logit of −∞",
+    (x) => ops.logProbs(ops.reshape(x, [1, 3]), ids(x, 0)).entropy,
+    [0, -I, 1],
+    [-ENTROPY, 0, ENTROPY],
+  ],
+  // As without that logit.
+  ["a log-probability by its temperature", (x) => temperature(x, 0, -I, 1).logProbs, [1], [-2.4252563]],
+  ["an entropy by its temperature", (x) => temperature(x, 0, -I, 1).entropy, [1], [-0.1962101]],
+  [
+    "attention, NaN in a key of another segment",
+    (x) => attended(x, 2, { segments: ops.reshape(ids(x, 0, -1), [1, 2]), causal: false }),
+    [1, 2, NaN, NaN],
+    [0, 0, 0, 0],
+  ],
+  [
+    "attention, NaN in a key behind the query",
+    (x) => attended(x, 3, { start: ids(x, 1) }),
+    [1, 2, NaN],
+    [-0.3773588, 0.3149402, 0],
+  ],
+];
+test.each(BENDS)("a bend beside what is infinite or no number: %s", async (_, f, at, expected) => {
+  const squares = (x: Tensor): Tensor => ops.square(slopeOf(f, x));
+  for (const [name, bend] of await everySlope(squares, at))
+    expect(difference(bend, expected), `${name}: ${bend.join()}`).toBeLessThan(ROUNDED.second);
+});
+test("the mixed slope of xᵇ is 0 for x ≤ 0, as that by b is", async () => {
+  const mixed = await everySlope((x) => byExponent(x, 2, 2, 0.5, -1, 3), [0, -2, 0, 0, 2]);
+  for (const [name, slope] of mixed)
+    expect(difference(slope, [0, 0, 0, 0, 4 + 12 * Math.LN2]), `${name}: ${slope.join()}`).toBeLessThan(ROUNDED.second);
 });
 
 /** Limits. 1e30 is far beyond the root of the largest float, so that squares and cubes are infinite. */
@@ -133,8 +201,6 @@ test.each(ENDS)("the slope at the ends: %s", async (_, f, at, expected) => {
     ).toBe(true);
 });
 
-const rows = (x: Tensor): Tensor => ops.reshape(x, [2, x.size / 2]);
-const ids = (x: Tensor, ...values: number[]): Tensor => ops.tensor(Int32Array.from(values), { device: x.device });
 /** Functions of several ops, at ties and zeros. */
 const COMPOSED: readonly (readonly [what: string, f: (x: Tensor) => Tensor, at: readonly number[]])[] = [
   ["logsumexp of equal rows", (x) => ops.logsumexp(rows(x), { axis: -1 }), [0, 0, -0, 7, 7, 7]],

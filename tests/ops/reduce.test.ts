@@ -216,3 +216,11 @@ describe("masks", () => {
     );
   });
 });
+
+test("a mask excludes over no axis, too", async () => {
+  for (const on of [executors.reference, ...executors.kernels]) {
+    const [x, m] = [ops.tensor([1, NaN, 3], { device: on }), ops.tensor([1, 0, 1], { device: on })];
+    for (const masked of [ops.maskedSum, ops.maskedMean, ops.maskedMax])
+      expect([...(await masked(x, m, { axis: [] }).read())], on.kind).toEqual([1, 0, 3]);
+  }
+});

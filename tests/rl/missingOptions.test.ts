@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device, WorldgradError } from "../../engine/index.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { iteratePreferences } from "../../rl/preferences/loop.ts";
+import { trainRlAsync } from "../../rl/async/train.ts";
 import { AgentWorker, serveAgent } from "../../rl/worker/index.ts";
 import { trainPreference, trainRl, trainSft } from "../../rl/train/loop.ts";
 import { FailedTasks } from "../../rl/tasks/pools.ts";
@@ -87,6 +88,23 @@ const PARTS: readonly (readonly [string, Loose, string])[] = [
   ["kl, a number", { kl: 0.1 }, "kl: expected options { beta, estimator, in, clamp, importance }, got 0.1"],
   ["kl without beta", { kl: { estimator: "k3" } }, "kl.beta must be ≥ 0, got missing"],
 ];
+
+describe("trainRlAsync says what workers are", () => {
+  const each: readonly (readonly [unknown, string])[] = [
+    [undefined, "workers must be a number of workers, or what localWorkers(2) makes, got missing"],
+    [null, "workers must be a number of workers, or what localWorkers(2) makes, got null"],
+    ["two", 'workers must be a number of workers, or what localWorkers(2) makes, got "two"'],
+    [{}, "workers must be a number of workers, or what localWorkers(2) makes, got {}"],
+    [{ start: () => undefined }, "expected 1 to 64 workers, got missing"],
+  ];
+  for (const [workers, message] of each)
+    it(JSON.stringify(workers) ?? "none", async () => {
+      const options = { ...toyRlOptions(toyModel(on), { steps: 1 }), maxStaleness: 0, workers };
+      const first = trainRlAsync(options as never).next();
+      await expect(first).rejects.toThrow(WorldgradError);
+      await expect(first).rejects.toThrow(`trainRlAsync: ${message}`);
+    });
+});
 
 describe("trainRl says what it needs", () => {
   const once = async (overrides: Loose): Promise<unknown> =>
