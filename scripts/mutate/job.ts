@@ -9,12 +9,8 @@ export interface Job {
   readonly modules: Readonly<Record<string, string>>;
   /** Numbers of the mutants to try. */
   readonly mutants: readonly number[];
-  /** Those of them that are listed as equivalent. They are tried by the tests in `fast` only. */
-  readonly equivalent: readonly number[];
   /** The files of tests, in the order in which they run. */
   readonly tests: readonly string[];
-  /** Those of them that hold one formula or one function each. */
-  readonly fast: readonly string[];
   /** Where the outcome is written. */
   readonly outcome: string;
 }

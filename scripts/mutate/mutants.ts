@@ -274,3 +274,6 @@ function callEdits(node: Node, text: string, source: (x: Node) => string): Edit[
       return [];
   }
 }
+
+/** As the list prints it: `before → after`. */
+export const editOf = ({ from, to }: Pick<Mutant, "from" | "to">): string => `${from} → ${to}`;

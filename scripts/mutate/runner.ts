@@ -60,10 +60,7 @@ async function unlessIdle(work: unknown): Promise<void> {
 }
 
 /** The mutants that this test has to try, of those that it came by. */
-function toTry({ job, mutation, alive }: Session, test: RunnerTestCase): number[] {
-  const isFast = job.fast.includes(test.file.name);
-  return [...mutation.asked].filter((id) => alive.has(id) && (isFast || !job.equivalent.includes(id)));
-}
+const toTry = ({ mutation, alive }: Session): number[] => [...mutation.asked].filter((id) => alive.has(id));
 
 const nameOf = (test: RunnerTestCase): string => `${test.file.name} > ${test.fullTestName}`;
 
@@ -94,7 +91,7 @@ class MutationRunner extends TestRunner {
     };
     const isBroken = (): void => void broken.push(`${nameOf(test)}: ${why}`);
     if (!(await passes())) return isBroken();
-    const covered = toTry(this.session, test);
+    const covered = toTry(this.session);
     const failing: number[] = [];
     for (const id of covered) {
       reached.add(id);

@@ -69,7 +69,7 @@ const TARGETS = [
   "job/verification.ts",
 ];
 
-/** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
+/** Tests of a formula or a function each, in milliseconds. They run first. */
 const FAST = [
   "optionTables",
   "goldenHost",
@@ -144,7 +144,7 @@ export const readTarget = (file: string): string => readFileSync(join(packageFol
 
 const paths = (names: readonly string[]): string[] => names.map((name) => `tests/rl/${name}.test.ts`);
 
-export const fastTestFiles = (): string[] => paths(FAST);
+const fastTestFiles = (): string[] => paths(FAST);
 
 export function testFiles(): string[] {
   const all = listed("tests/rl").filter((path) => /(?<!\.long)\.test\.ts$/.test(path) && !LEFT_OUT.test(path));

@@ -1,13 +1,11 @@
 /**
- * What `npm run mutate` tries: the edits that are found in a text, the program that holds them all, the list of
- * equivalent ones.
+ * What `npm run mutate` tries: the edits that are found in a text, and the program that holds them all.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { EQUIVALENT, editOf, equivalentOf } from "../../scripts/mutate/equivalent.ts";
 import { instrument } from "../../scripts/mutate/instrument.ts";
-import { KINDS, type Mutant, mutantsOf } from "../../scripts/mutate/mutants.ts";
+import { editOf, KINDS, type Mutant, mutantsOf } from "../../scripts/mutate/mutants.ts";
 import { Mutation } from "../../scripts/mutate/switch.ts";
 import { parse } from "../../scripts/mutate/syntax.ts";
 import { allMutants, readTarget, targetFiles, testFiles } from "../../scripts/mutate/targets.ts";
@@ -195,19 +193,5 @@ describe("the losses and estimators", () => {
       ).not.toThrow();
       for (const m of own) expect(text.slice(m.start, m.end).replace(/\s+/g, " ").trim()).toBe(m.from);
     }
-  });
-
-  it("the equivalent ones are all in the sources; each has a reason, and is named once", () => {
-    const found = new Map(EQUIVALENT.map((entry) => [entry, new Set<string>()]));
-    for (const mutant of mutants) {
-      const entry = equivalentOf(mutant);
-      if (entry) found.get(entry)!.add(editOf(mutant));
-    }
-    const stale = EQUIVALENT.flatMap((e) =>
-      e.edits.filter((edit) => !found.get(e)!.has(edit)).map((edit) => `${e.file}: ${e.context}: ${edit}`),
-    );
-    expect(stale).toEqual([]);
-    expect(EQUIVALENT.filter(({ why }) => why.length < 8)).toEqual([]);
-    expect(mutants.filter((m) => equivalentOf(m)).length).toBeLessThan(0.06 * mutants.length);
   });
 });
