@@ -3,8 +3,8 @@
  * mask, an index, a denominator, …; scripts/mutate/mutants.ts), the tests run, and one of them has to fail. The files
  * on disk stay as they are: the edits exist in the module that the test runner loads (scripts/mutate/instrument.ts).
  *
- * It prints what survives, and the share that was killed. Some edits change no number and cannot be killed, about one in
- * twenty: so survivors are read, and do not fail. Exit code 1 if a test fails without any edit; 2 for wrong flags.
+ * It prints what survives, and the share that was killed. Some edits change no number and cannot be killed, about one
+ * in twenty: so survivors are read, and do not fail. Exit code 1 if a test fails without any edit; 2 for wrong flags.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -41,6 +41,8 @@ const checkOptimizer = (where: string, name: string, optimizer: unknown): void =
 
 /** @throws if one of them lacks a head or what trains it */
 export function checkHeads(where: string, heads: Heads<TrainedHead>): void {
+  const isTable = typeof heads === "object" && heads !== null;
+  check(isTable, () => `${where}: heads must be { TERM: { head, optimizer } }, got ${showValue(heads)}`);
   for (const [name, own] of Object.entries(heads)) {
     const isHead = typeof own === "object" && own !== null && typeof own.head === "object";
     check(isHead, () => `${where}: heads.${name} must be { head, optimizer }, got ${showValue(own)}`);

@@ -17,6 +17,7 @@ import { createRun } from "../../node/runFolder.ts";
 import { parseSchedule, scheduleOf, showSchedule } from "../../job/schedules.ts";
 import { listSettings } from "../../job/settings.ts";
 import { showSettings } from "../../job/shownSettings.ts";
+import { device, tensor, type Tensor } from "../../engine/index.ts";
 import { gae } from "../../rl/methods/advantages/index.ts";
 import { AdaptiveKl } from "../../rl/methods/losses/index.ts";
 import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
@@ -72,12 +73,20 @@ describe("schedules", () => {
 });
 
 describe("--set", () => {
-  test("reaches the part that it names, on top of what the job has", () => {
+  test("reaches the part that it names, on top of what the job has", async () => {
     expect(objectiveOf(...set("ppo.epsilonHigh=0.4")).policyLoss.clip).toEqual({ low: 0.8, high: 1.4 });
     const dapo = objectiveOf("--method", "dapo", ...set("ppo.epsilon=0.1", "rl.dropConstantGroups=false"));
     expect(dapo.policyLoss.clip).toEqual({ low: 0.9, high: 1.28 });
     expect(dapo.dropConstantGroups).toBe(undefined);
-    expect(objectiveOf("--method", "paw", ...set("paw.rho=0.4")).world).toMatchObject([{ clip: 0.4 }]);
+    const on = await device("reference");
+    const lossAt = async (p: number, ...flags: string[]): Promise<number> => {
+      const { tokenLoss } = worldsOf(objectiveOf("--method", "paw", ...flags))[0]!;
+      const one = (x: number): Tensor => tensor([x], { device: on });
+      return (await tokenLoss!({ logProbs: one(Math.log(p)), weighted: one(1) }).read())[0]!;
+    };
+    expect(await lossAt(0.3)).toBe(0); // above ρ = 0.2
+    expect(await lossAt(0.3, ...set("paw.rho=0.4"))).toBeCloseTo(0.7, 12);
+    on.dispose();
     const paw = objectiveOf("--method", "paw", ...set("paw.entropy=sampled", "paw.clamp=none"));
     expect(paw.world).not.toHaveProperty("0.needs");
     const actfocus = objectiveOf("--method", "actfocus", ...set("actfocus.uncertainty=nll"));

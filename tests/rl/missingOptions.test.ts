@@ -53,7 +53,8 @@ const MISTAKES: readonly (readonly [string, Loose, string])[] = [
   ["temperature, a number", { temperature: 0.7 }, "temperature must be a function of the step"],
   ["no objective", { objective: undefined }, "objective: expected options { advantage, policyLoss,"],
   ["reference, a path", { reference: "runs/a" }, 'reference must be a model { config, params }, got "runs/a"'],
-  ["critic, switched on", { critic: true }, "critic must be { head, optimizer }, got true"],
+  ["heads, switched on", { heads: true }, "heads must be { TERM: { head, optimizer } }, got true"],
+  ["a head, switched on", { heads: { value: true } }, "heads.value must be { head, optimizer }, got true"],
   ["plugins, a number", { plugins: 2 }, "plugins must be a list of plug-ins, got 2"],
   [
     "a plug-in by name",
