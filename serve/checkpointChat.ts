@@ -7,7 +7,7 @@ import type { ChatTemplate } from "../chat/index.ts";
 import { check, fail } from "../engine/errors.ts";
 import { append, emptyStream, type Role, type TokenStream } from "../rl/episode/stream.ts";
 import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
-import { callsWrittenBy } from "./toolCalls.ts";
+import { callsWrittenBy, type NoForm } from "./toolCalls.ts";
 
 /** Options of `checkpointChat`. */
 export interface CheckpointChatOptions {
@@ -17,10 +17,11 @@ export interface CheckpointChatOptions {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-const NO_TOOLS = {
+const NO_TOOLS: Readonly<Record<NoForm, string>> = {
   none: "this model's chat template writes none",
+  unsaid: "this model's chat template writes tools, but no calls, and tells the model no form of them that is supported",
   other: "this model's chat template writes calls of tools in a form that is not supported",
-} as const;
+};
 
 /** The placeholder for an answer. */
 const ANSWER = "qANSWERq";
@@ -44,7 +45,9 @@ export function checkpointChat(
   const written = callsWrittenBy(template);
   return {
     stopIds: endIds,
-    ...(written === "none" || written === "other" ? { noTools: NO_TOOLS[written] } : { toolForm: written }),
+    ...(written === "none" || written === "unsaid" || written === "other"
+      ? { noTools: NO_TOOLS[written] }
+      : { toolForm: written }),
     begin(messages, tools, news) {
       const stream = emptyStream();
       const options = { addGenerationPrompt: true, variables, ...(tools ? { tools } : {}) };

@@ -353,4 +353,24 @@ describe("calls in a text", () => {
     const other = checkpointChat(await templateOf("llama3", MISTRAL_TOOLS.replace("[TOOL_CALLS]", "CALLS")));
     expect(other.noTools).toContain("in a form that is not supported");
   });
+
+  it("a template that writes tools and no past calls tells the form, or that is what is said", async () => {
+    const smol = readFileSync(new URL("../fixtures/chat/public/smollm3.jinja", import.meta.url), "utf8");
+    expect(checkpointChat(await templateOf("chatml", smol)).toolForm).toBe("hermes");
+    // As Nous's Hermes says it; as LFM2 and Granite 3, of which the model alone knows the form.
+    const plain = `{%- if tools %}{{- tools | tojson }}{{- TOLD }}{% endif %}{%- for m in messages %}
+      {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}`;
+    const telling = (told: string): string => plain.replace("TOLD", JSON.stringify(told));
+    const form = async (source: string): Promise<string> => callsWrittenBy(await templateOf("chatml", source));
+    const hermes = "<tool_call>\n{'arguments': <args-dict>, 'name': <function-name>}\n</tool_call>";
+    expect(await form(telling(hermes))).toBe("hermes");
+    expect(await form(telling("<tool_call>\n<function=example>\n</tool_call>"))).toBe("unsaid");
+    const unsaid = checkpointChat(await templateOf("chatml", telling("")));
+    expect(unsaid.toolForm).toBe(undefined);
+    expect(unsaid.noTools).toContain("writes tools, but no calls");
+    // Kimi K2's writes a call by its id; others refuse calls like ours.
+    const kimi = plain.replace("m.content", "(m.tool_calls[0].id if m.tool_calls else m.content)");
+    expect(await form(kimi.replace("TOLD", "''"))).toBe("other");
+    expect(await form(telling("").replace("m.content", "m.content + (m.tool_calls or '')"))).toBe("other");
+  });
 });
