@@ -19,7 +19,8 @@ export interface CheckpointChatOptions {
 
 const NO_TOOLS: Readonly<Record<NoForm, string>> = {
   none: "this model's chat template writes none",
-  unsaid: "this model's chat template writes tools, but no calls, and tells the model no form of them that is supported",
+  unsaid:
+    "this model's chat template writes tools, but no calls, and tells the model no form of them that is supported",
   other: "this model's chat template writes calls of tools in a form that is not supported",
 };
 

@@ -85,7 +85,7 @@ export class View {
   }
 }
 
-/** A text that the filter `safe` has been at. It can only be written: Jinja would escape what is added to it. */
+/** A text that the filter `safe` has been at, markupsafe's `Markup`: what is added to it is escaped. */
 export class Written {
   readonly text: string;
   constructor(text: string) {
@@ -191,6 +191,7 @@ export function sizeOf(value: Value): number {
 /** What iterating over a value gives, one by one. */
 export function* itemsOf(value: Value): Generator<Value, undefined> {
   if (typeof value === "string" || Array.isArray(value)) yield* value;
+  else if (value instanceof Written) yield* value.text;
   else if (value instanceof Tuple) yield* value.items;
   else if (value instanceof Map) yield* value.keys();
   else if (value instanceof View) yield* value.items();
@@ -202,9 +203,27 @@ export function* itemsOf(value: Value): Generator<Value, undefined> {
   return undefined;
 }
 
+/** Safe text as text, which it is where nothing is added to it; other values as they are. */
+export const plainOf = (value: Value): Value => (value instanceof Written ? value.text : value);
+
+/** A text as markupsafe's `escape` writes it; safe text as it is. */
+export function escapedText(value: string | Written, budget: Budget): string {
+  if (value instanceof Written) return value.text;
+  budget.letters(5 * value.length);
+  return value.replace(/[&<>"']/g, (sign) => ESCAPES[sign]!);
+}
+const ESCAPES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&#34;",
+  "'": "&#39;",
+};
+
 /** Python's `==`. */
-export function areEqual(a: Value, b: Value, budget: Budget): boolean {
+export function areEqual(left: Value, right: Value, budget: Budget): boolean {
   budget.step();
+  const [a, b] = [plainOf(left), plainOf(right)];
   if (typeof a === "string" && typeof b === "string") {
     if (a.length === b.length) budget.reading(a);
     return a === b;
@@ -217,7 +236,7 @@ export function areEqual(a: Value, b: Value, budget: Budget): boolean {
   if (a instanceof Map && b instanceof Map) {
     return a.size === b.size && [...a].every(([key, value]) => b.has(key) && areEqual(value, b.get(key)!, budget));
   }
-  const isOpaque = [Range, View, Written].some((type) => a instanceof type || b instanceof type);
+  const isOpaque = [Range, View].some((type) => a instanceof type || b instanceof type);
   return isOpaque && typeOf(a) === typeOf(b) ? fail(`two of ${typeOf(a)} are not compared here`) : a === b;
 }
 
@@ -225,15 +244,18 @@ const areItemsEqual = (a: readonly Value[], b: readonly Value[], budget: Budget)
   a.length === b.length && a.every((item, i) => areEqual(item, b[i]!, budget));
 
 /** Negative, 0 or positive as Python orders two values. @throws if it does not */
-export function compare(a: Value, b: Value, budget: Budget): number {
+export function compare(one: Value, other: Value, budget: Budget): number {
   budget.step();
+  const [a, b] = [plainOf(one), plainOf(other)];
   const [x, y] = [numberOf(a), numberOf(b)];
   if (x !== undefined && y !== undefined) return x - y;
   if (typeof a === "string" && typeof b === "string") {
     budget.reading(a.length < b.length ? a : b);
     return compareTexts(a, b);
   }
-  const [left, right] = [a, b].map((one) => (one instanceof Tuple ? one.items : Array.isArray(one) ? one : undefined));
+  const [left, right] = [a, b].map((each) =>
+    each instanceof Tuple ? each.items : Array.isArray(each) ? each : undefined,
+  );
   if (left === undefined || right === undefined || typeOf(a) !== typeOf(b)) {
     return fail(`${described(a)} and ${described(b)} have no order`);
   }
@@ -247,7 +269,8 @@ export const described = (value: Value): string =>
   value instanceof Missing ? `${value.what} is undefined` : typeOf(value);
 
 /** Python's `in`. */
-export function contains(container: Value, item: Value, budget: Budget): boolean {
+export function contains(given: Value, sought: Value, budget: Budget): boolean {
+  const [container, item] = [plainOf(given), plainOf(sought)];
   if (typeof container === "string") {
     if (typeof item !== "string") return fail(`a text cannot contain ${described(item)}`);
     budget.searching(container, item);
@@ -259,7 +282,8 @@ export function contains(container: Value, item: Value, budget: Budget): boolean
 }
 
 /** A key of a dict. */
-export function keyOf(value: Value): Key {
+export function keyOf(given: Value): Key {
+  const value = plainOf(given);
   if (typeof value === "string" || typeof value === "number" || value === null) return value;
   return value instanceof Missing ? Number.NaN : fail(`${typeOf(value)} as the key of a dict`);
 }
@@ -277,6 +301,7 @@ export function reprOf(value: Value, budget: Budget): string {
   const all = (items: readonly Value[]): string => items.map((item) => reprOf(item, budget)).join(", ");
   let text: string;
   if (typeof value === "string") text = quoted(value);
+  else if (value instanceof Written) text = `Markup(${quoted(value.text)})`;
   else if (typeof value === "boolean") text = value ? "True" : "False";
   else if (value === null) text = "None";
   else if (typeof value === "number") text = String(value);
@@ -312,8 +337,9 @@ export interface JsonOptions {
 }
 
 /** Python's `json.dumps`. */
-export function jsonOf(value: Value, options: JsonOptions, budget: Budget, outer = "\n"): string {
+export function jsonOf(given: Value, options: JsonOptions, budget: Budget, outer = "\n"): string {
   budget.step();
+  const value = plainOf(given);
   const { indent, separators, sortKeys } = options;
   const inner = indent === undefined ? "" : budget.made(outer + indent);
   const list = (open: string, parts: readonly string[], close: string): string =>
