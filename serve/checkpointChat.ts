@@ -4,9 +4,10 @@
  * sampled, even if the template would render its text differently.
  */
 import type { ChatTemplate } from "../chat/index.ts";
+import { parseExactly } from "../chat/json.ts";
 import { check, fail } from "../engine/errors.ts";
 import { append, emptyStream, type Role, type TokenStream } from "../rl/episode/stream.ts";
-import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
+import type { ChatFormat, ChatMessage } from "./chat.ts";
 import { callsWrittenBy, type NoForm } from "./toolCalls.ts";
 
 /** Options of `checkpointChat`. */
@@ -126,7 +127,7 @@ function asRendered({ tool_calls: calls, ...message }: ChatMessage): Readonly<Re
   const tool_calls = calls.map(({ id, type, function: { name, arguments: json } }) => ({
     id,
     type,
-    function: { name, arguments: objectIn(json) },
+    function: { name, arguments: parseExactly(json) },
   }));
   return { ...message, tool_calls } as never;
 }

@@ -225,6 +225,28 @@ function callOf(json: string, among?: readonly string[] | true): ToolCall["funct
   }
   if (!isFields(value) || typeof value["name"] !== "string") return undefined;
   const { name, arguments: given = value["parameters"] } = value;
+  const field = value["arguments"] === undefined ? "parameters" : "arguments";
   if (among !== undefined && (given === undefined || (among !== true && !among.includes(name)))) return undefined;
-  return isFields(given ?? {}) ? { name, arguments: JSON.stringify(given ?? {}) } : undefined;
+  if (!isFields(given ?? {})) return undefined;
+  // In the model's own words: numbers have digits that JSON.parse does not keep.
+  return { name, arguments: isFields(given) ? sourceOf(json, field) : "{}" };
+}
+
+/** The text of an object's field in its valid JSON; of several with its name the last counts, as for JSON.parse. */
+function sourceOf(json: string, field: string): string {
+  let [depth, key, start, source] = [0, "", -1, ""];
+  for (let at = 0; at < json.length; at++) {
+    const sign = json[at]!;
+    if (sign === '"') {
+      const end = closingQuote(json, at) + 1;
+      if (depth === 1 && start < 0) key = JSON.parse(json.slice(at, end)) as string;
+      at = end - 1;
+    } else if (sign === ":" && depth === 1) start = at + 1;
+    else if (sign === "{" || sign === "[") depth++;
+    const isEnd = (sign === "}" || sign === "]") && --depth === 0;
+    if (!isEnd && !(sign === "," && depth === 1)) continue;
+    if (key === field) source = json.slice(start, at).trim();
+    start = -1;
+  }
+  return source;
 }

@@ -279,6 +279,7 @@ export function percented(self: string | Written, values: Value, budget: Budget)
     const value = args.shift()!;
     if (letter === "s") return isSafe && value instanceof Written ? value.text : made(textOf(value, budget));
     if (letter === "r") return made(reprOf(value, budget));
+    if (letter === "d" && typeof value === "bigint") return String(value);
     const number = letter === "d" ? numberOf(value) : undefined;
     return number === undefined ? fail(`a format of ${described(value)} with %${letter}`) : String(Math.trunc(number));
   });

@@ -26,6 +26,8 @@ const LONGEST_RANGE = 100_000;
 
 /** The result of `+`, `-`, `*`, `/`, `//`, `%` and `**`. */
 export function operate(sign: string, left: Value, right: Value, budget: Budget): Value {
+  if (typeof left === "bigint" || (typeof right === "bigint" && sign !== "%"))
+    return fail(`${sign} with an integer of more than 53 bits`);
   const [a, b] = [numberOf(left), numberOf(right)];
   if (a !== undefined && b !== undefined) {
     return arithmetic(sign, a, b, left instanceof Float || right instanceof Float);

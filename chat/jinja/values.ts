@@ -1,6 +1,6 @@
 /**
  * Values of a running template, which are Python's: what they are as texts, when they are true, which are equal.
- * Integers are numbers; lists are arrays; dicts are maps. What JavaScript has no type for has a class here.
+ * Integers are numbers, beyond 2⁵³ bigints, which are written and compared only; lists are arrays; dicts are maps. What JavaScript has no type for has a class here.
  */
 import { fail } from "../../engine/errors.ts";
 import type { Budget } from "./budget.ts";
@@ -9,6 +9,7 @@ import { compareTexts, lengthOf, HIDDEN_NAMES, quoted } from "./text.ts";
 export type Value =
   | string
   | number
+  | bigint
   | boolean
   | null
   | Missing
@@ -123,7 +124,7 @@ export class Callable {
 /** The name of a value's type in Python. */
 export function typeOf(value: Value): string {
   if (typeof value === "string") return "str";
-  if (typeof value === "number") return "int";
+  if (typeof value === "number" || typeof value === "bigint") return "int";
   if (typeof value === "boolean") return "bool";
   if (value === null) return "None";
   if (Array.isArray(value)) return "list";
@@ -137,11 +138,20 @@ export function typeOf(value: Value): string {
   return value instanceof Range ? "range" : value instanceof View ? `dict_${value.kind}` : "safe text";
 }
 
+/** An integer as JavaScript writes it, without an exponent; else a float. */
+const numberFrom = (value: number): Value =>
+  Number.isSafeInteger(value)
+    ? value + 0
+    : Number.isInteger(value) && Math.abs(value) < 1e21
+      ? BigInt(String(value))
+      : new Float(value);
+
 /** A JSON value, or another of JavaScript, as a value. */
 export function valueFrom(value: unknown): Value {
   if (value === undefined) return new Missing("a variable");
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
-  if (typeof value === "number") return Number.isSafeInteger(value) ? value + 0 : new Float(value);
+  if (typeof value === "number") return numberFrom(value);
+  if (typeof value === "bigint" || value instanceof Float) return value;
   if (Array.isArray(value)) return value.map(valueFrom);
   if (typeof value === "object") {
     return new Map(Object.entries(value).flatMap(([k, v]) => (v === undefined ? [] : [[k, valueFrom(v)] as const])));
@@ -247,8 +257,8 @@ const areItemsEqual = (a: readonly Value[], b: readonly Value[], budget: Budget)
 export function compare(one: Value, other: Value, budget: Budget): number {
   budget.step();
   const [a, b] = [plainOf(one), plainOf(other)];
-  const [x, y] = [numberOf(a), numberOf(b)];
-  if (x !== undefined && y !== undefined) return x - y;
+  const [x, y] = [a, b].map((each) => (typeof each === "bigint" ? each : numberOf(each)));
+  if (x !== undefined && y !== undefined) return x < y ? -1 : x > y ? 1 : 0;
   if (typeof a === "string" && typeof b === "string") {
     budget.reading(a.length < b.length ? a : b);
     return compareTexts(a, b);
@@ -304,7 +314,7 @@ export function reprOf(value: Value, budget: Budget): string {
   else if (value instanceof Written) text = `Markup(${quoted(value.text)})`;
   else if (typeof value === "boolean") text = value ? "True" : "False";
   else if (value === null) text = "None";
-  else if (typeof value === "number") text = String(value);
+  else if (typeof value === "number" || typeof value === "bigint") text = String(value);
   else if (value instanceof Float) text = floatText(value.value);
   else if (Array.isArray(value)) text = `[${all(value)}]`;
   else if (value instanceof Tuple) text = `(${all(value.items)}${value.items.length === 1 ? "," : ""})`;
@@ -349,7 +359,7 @@ export function jsonOf(given: Value, options: JsonOptions, budget: Budget, outer
   const texts = (items: readonly Value[]): string[] => items.map((item) => jsonOf(item, options, budget, inner));
   if (typeof value === "string") return budget.made(jsonText(value, options));
   if (value === null) return "null";
-  if (typeof value === "boolean" || typeof value === "number") return String(value);
+  if (typeof value === "boolean" || typeof value === "number" || typeof value === "bigint") return String(value);
   if (value instanceof Float) {
     const text = floatText(value.value);
     return { nan: "NaN", inf: "Infinity", "-inf": "-Infinity" }[text] ?? text;
