@@ -176,7 +176,7 @@ class Wire {
       .request({ method, params }, this.#types.ResultSchema, limits)
       .catch((error: unknown) => this.#fail(error, `${name}: `));
     const none = result[NO_RESULT];
-    if (none !== undefined) throw new McpError("LOST", `${name}: the server's answer has no result: ${String(none)}`);
+    if (typeof none === "string") throw new McpError("LOST", `${name}: the server's answer has no result: ${none}`);
     if (!nestsBeyond(result, MOST_LEVELS)) return result;
     throw new McpError("LOST", `${name}: the server's answer has more than ${MOST_LEVELS} levels`);
   }

@@ -1,6 +1,7 @@
 /**
  * Values of a running template, which are Python's: what they are as texts, when they are true, which are equal.
- * Integers are numbers, beyond 2⁵³ bigints, which are written and compared only; lists are arrays; dicts are maps. What JavaScript has no type for has a class here.
+ * Integers are numbers, beyond 2⁵³ bigints, which are written and compared only; lists are arrays; dicts are maps. What
+ * JavaScript has no type for has a class here.
  */
 import { fail } from "../../engine/errors.ts";
 import type { Budget } from "./budget.ts";

@@ -73,3 +73,11 @@ test.each([
   },
   30_000,
 );
+
+test("serve and doctor refuse what cannot be before they load anything, and name no flag that there is not", async () => {
+  const serve = start("serve/main.ts", ["--model-path", "nowhere", "--port", "99999"]);
+  const doctor = start("tools/doctor/main.ts", ["nowhere"]);
+  expect([await serve.done, await doctor.done]).toEqual([2, 2]);
+  expect(serve.seen()).toContain('--port: expected an integer from 0 to 65535, got "99999"');
+  expect(doctor.seen()).toContain("worldgrad: doctor: openRun: no folder nowhere");
+});
