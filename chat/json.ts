@@ -4,13 +4,13 @@ import { Float } from "./jinja/values.ts";
 /** Texts, and numbers outside of them. */
 const PARTS = /"(?:[^"\\]|\\[^])*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/** Parses JSON. Integers beyond 2⁵³ are of type bigint, numbers with a point or an exponent of a class for templates. */
+/** Parses JSON. Integers beyond 2⁵³ become bigints, numbers with a point or an exponent a class of templates. */
 export function parseExactly(text: string): unknown {
   JSON.parse(text); // it throws here, before texts and numbers get marks
-  return unmarked(
-    JSON.parse(text.replace(PARTS, (part) => (part.startsWith('"') ? `"t${part.slice(1)}` : `"n${part}"`))),
-  );
+  return unmarked(JSON.parse(text.replace(PARTS, marked)));
 }
+
+const marked = (part: string): string => (part.startsWith('"') ? `"t${part.slice(1)}` : `"n${part}"`);
 
 function unmarked(value: unknown): unknown {
   if (typeof value === "string") return value.startsWith("t") ? value.slice(1) : numberIn(value.slice(1));

@@ -261,7 +261,7 @@ describe("calls in a text", () => {
     // Numbers keep their digits; of two fields of a name the last counts; fields within others are none.
     [
       "hermes",
-      '<tool_call>{"arguments":{"x":2}, "name": "f", "arguments" : { "x": 1234567890123456789, "y": 1.0 } }</tool_call>',
+      '<tool_call>{"arguments":{"x":2}, "name": "f", "arguments" : { "x": 1234567890123456789, "y": 1.0 } }',
       "",
       [["f", '{ "x": 1234567890123456789, "y": 1.0 }']],
     ],
