@@ -8,6 +8,7 @@ import { check, fail } from "../engine/errors.ts";
 import { checkKeys, showValue } from "../engine/options.ts";
 import { compile, type Program } from "./jinja/render.ts";
 import { HIDDEN_NAMES } from "./jinja/text.ts";
+import { Float } from "./jinja/values.ts";
 import { strftime } from "./strftime.ts";
 import { encodeWithOffsets, type Range, type Tokenizer } from "../nn/index.ts";
 import type { EpisodeFormat } from "../rl/index.ts";
@@ -184,7 +185,7 @@ export class ChatTemplate implements Renderer {
 function mapTexts(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === "string") return change(value);
   if (Array.isArray(value)) return value.map((item) => mapTexts(item, change));
-  if (typeof value !== "object" || value === null) return value;
+  if (typeof value !== "object" || value === null || value instanceof Float) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapTexts(item, change)]));
 }
 

@@ -12,10 +12,11 @@ export function oneOf<T extends string>(flag: string, value: string, allowed: re
 }
 
 /** The value of a flag that is an integer of at least `least`. */
-export function wholeNumber(flag: string, value: string, least: number): number {
+export function wholeNumber(flag: string, value: string, least: number, most = Infinity): number {
   const n = Number(value);
-  if (value.trim() === "" || !Number.isSafeInteger(n) || n < least) {
-    throw new UsageError(`--${flag}: expected an integer ≥ ${least}, got "${value}"`);
+  if (value.trim() === "" || !Number.isSafeInteger(n) || n < least || n > most) {
+    const range = most === Infinity ? `≥ ${least}` : `from ${least} to ${most}`;
+    throw new UsageError(`--${flag}: expected an integer ${range}, got "${value}"`);
   }
   return n;
 }

@@ -7,6 +7,8 @@
  * killed if it is still there after two seconds. If this process dies without a word, a shell that waits for the end of
  * a pipe does the same.
  */
+import { Lines } from "./lines.ts";
+
 /** An MCP server that is started for a session, as a child process; it gets no variable that is not named here. */
 export interface McpCommand {
   readonly command: string;
@@ -19,9 +21,8 @@ export interface McpCommand {
 type Socket = import("node:net").Socket;
 type ChildProcess = import("node:child_process").ChildProcessWithoutNullStreams;
 type Watcher = import("node:child_process").ChildProcessByStdio<import("node:stream").Writable, null, null>;
-/** The parts of the SDK for lines of JSON. */
-type Lines = typeof import("@modelcontextprotocol/sdk/shared/stdio.js");
-type Message = Parameters<Lines["serializeMessage"]>[0];
+type Types = typeof import("@modelcontextprotocol/sdk/types.js");
+type Message = import("@modelcontextprotocol/sdk/types.js").JSONRPCMessage;
 
 /** Milliseconds from the request to end until processes that are still there are killed. */
 const GRACE = 2000;
@@ -37,8 +38,10 @@ export class ServerProcess {
   onerror: ((error: Error) => void) | undefined;
   readonly #child: ChildProcess;
   readonly #started: Promise<void>;
-  readonly #lines: Lines;
-  readonly #heard: InstanceType<Lines["ReadBuffer"]>;
+  /** Why the server is ended, if it wrote what it must not. */
+  fault: string | undefined;
+  readonly #types: Types;
+  readonly #heard: Lines;
   #watcher: Watcher | undefined;
   #ending: Promise<void> | undefined;
 
@@ -47,10 +50,10 @@ export class ServerProcess {
     { command, args = [], cwd }: McpCommand,
     env: Record<string, string>,
     maxMessageBytes: number,
-    lines: Lines,
+    types: Types,
   ) {
-    this.#lines = lines;
-    this.#heard = new lines.ReadBuffer({ maxBufferSize: maxMessageBytes });
+    this.#types = types;
+    this.#heard = new Lines(maxMessageBytes);
     const child = processes().spawn(command, [...args], { detached: true, env, ...(cwd === undefined ? {} : { cwd }) });
     this.#child = child;
     this.#started = new Promise((resolve, reject) => {
@@ -85,7 +88,7 @@ export class ServerProcess {
 
   send(message: Message): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#child.stdin.write(this.#lines.serializeMessage(message))) resolve();
+      if (this.#child.stdin.write(`${JSON.stringify(message)}\n`)) resolve();
       else this.#child.stdin.once("drain", resolve);
     });
   }
@@ -106,21 +109,16 @@ export class ServerProcess {
   }
 
   #hear(chunk: Buffer): void {
+    if (this.fault !== undefined) return;
     try {
-      this.#heard.append(chunk);
+      for (const message of this.#heard.read(chunk)) {
+        const read = this.#types.JSONRPCMessageSchema.safeParse(message);
+        if (read.success) this.onmessage?.(read.data);
+      }
     } catch (error) {
+      this.fault = `the server wrote ${(error as Error).message}`;
       this.onerror?.(error as Error);
       void this.close();
-      return;
-    }
-    for (;;) {
-      try {
-        const message = this.#heard.readMessage();
-        if (message === null) return;
-        this.onmessage?.(message);
-      } catch (error) {
-        this.onerror?.(error as Error); // a line that is no message: servers log to their output
-      }
     }
   }
 }

@@ -6,6 +6,7 @@
  */
 import { WorldgradError } from "../engine/errors.ts";
 import { LONGEST_TIMER, nestsBeyond, showValue } from "../engine/options.ts";
+import { NO_RESULT } from "./lines.ts";
 import { endTree, type McpCommand, ServerProcess } from "./process.ts";
 import { type Fields, isFields, type McpTool, MOST_LEVELS, type ToolCall, type ToolResult } from "./toolCall.ts";
 
@@ -49,6 +50,7 @@ interface Client {
 interface Transport {
   readonly stderr?: { on(event: "data", listener: (chunk: unknown) => void): void } | null;
   readonly pid?: number | null | undefined;
+  readonly fault?: string | undefined;
   terminateSession?(): Promise<void>;
   close(): Promise<void>;
 }
@@ -150,7 +152,8 @@ class Wire {
     this.#types = types;
     transport.stderr?.on("data", (chunk) => (this.#heard = (this.#heard + String(chunk)).slice(-STDERR_SHOWN)));
     Object.assign(client, {
-      onclose: () => void (this.ended ??= new McpError("LOST", `the server is gone${this.#trouble}`)),
+      onclose: () =>
+        void (this.ended ??= new McpError("LOST", `${transport.fault ?? "the server is gone"}${this.#trouble}`)),
     });
   }
 
@@ -161,7 +164,7 @@ class Wire {
 
   async connect(limits: Limits): Promise<void> {
     await this.#client.connect(this.#transport, limits).catch((error: unknown) => {
-      throw new McpError("CONNECT_FAILED", `${oneLine(error)}${this.#trouble}`);
+      throw new McpError("CONNECT_FAILED", this.#transport.fault ?? `${oneLine(error)}${this.#trouble}`);
     });
     this.pid = this.#transport.pid ?? undefined;
   }
@@ -172,6 +175,8 @@ class Wire {
     const result = await this.#client
       .request({ method, params }, this.#types.ResultSchema, limits)
       .catch((error: unknown) => this.#fail(error, `${name}: `));
+    const none = result[NO_RESULT];
+    if (typeof none === "string") throw new McpError("LOST", `${name}: the server's answer has no result: ${none}`);
     if (!nestsBeyond(result, MOST_LEVELS)) return result;
     throw new McpError("LOST", `${name}: the server's answer has more than ${MOST_LEVELS} levels`);
   }
@@ -309,7 +314,7 @@ async function transportTo(server: McpServer, maxMessageBytes: number): Promise<
     );
     const env = { ...getDefaultEnvironment(), ...server.env };
     if (globalThis.process.platform !== "win32")
-      return new ServerProcess(server, env, maxMessageBytes, await import("@modelcontextprotocol/sdk/shared/stdio.js"));
+      return new ServerProcess(server, env, maxMessageBytes, await import("@modelcontextprotocol/sdk/types.js"));
     const { command, args = [], cwd } = server;
     return new StdioClientTransport({
       command,

@@ -108,6 +108,7 @@ function fromJson(text: string): ToolCall {
   if (typeof name !== "string") return fail('a tool call needs a "name", a text');
   // Some models write the arguments as a text that holds JSON, as the OpenAI API sends them.
   let args: unknown = given;
+  exact(name, typeof given === "string" ? given : text);
   if (typeof given === "string") {
     try {
       args = JSON.parse(given);
@@ -127,7 +128,8 @@ function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
   const name = /^\S+/.exec(text)?.[0] ?? fail("the action is empty; name a tool");
   const { inputSchema } = toolNamed(name, tools);
   const { properties, required } = partsOf(inputSchema);
-  const args: Record<string, unknown> = {};
+  // Without a prototype, so that an argument may be called __proto__.
+  const args = Object.create(null) as Record<string, unknown>;
   const free = [...required, ...Object.keys(properties).filter((word) => !required.includes(word))];
   const put = (key: string, value: string, isQuoted: boolean): void => {
     const known = Object.keys(properties);
@@ -159,7 +161,7 @@ function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
       put(next, key === undefined ? value : whole, quoted !== undefined);
     }
   }
-  return { name, arguments: args };
+  return { name, arguments: { ...args } };
 }
 
 /** What an argument may be: types of JSON Schema, undefined for any, and its values, if they are listed. */
@@ -218,7 +220,10 @@ function typed(where: string, value: string, { types, values }: Admitted, isQuot
   if (isText && (isQuoted || (others.length === 1 && others[0] === "string"))) return value;
   if (types?.has("number") || types?.has("integer")) {
     const number = value.trim() === "" ? NaN : Number(value);
-    if (Number.isFinite(number)) return number;
+    if (Number.isFinite(number)) {
+      exact(where, value);
+      return number;
+    }
     if (types.size === 1) return fail(`${where} must be a number, got ${showValue(value)}`);
   }
   if (types?.has("string")) return value;
@@ -231,7 +236,20 @@ function typed(where: string, value: string, { types, values }: Admitted, isQuot
       ? value
       : fail(`${where} must be ${[...types].map(said).join(" or ")}, got ${showValue(value)}`);
   }
+  exact(where, value);
   return shallow(where, read);
+}
+
+/**
+ * Integers beyond 2⁵³ would be sent as others: another record would be read or deleted.
+ * @throws if the text has one outside of quotes
+ */
+function exact(where: string, text: string): void {
+  for (const [part] of text.matchAll(/"(?:[^"\\]|\\[^])*"|[+-]?\d[\d.eE+-]*/g)) {
+    const isInteger = /^[+-]?\d+$/.test(part) && !Number.isSafeInteger(Number(part));
+    if (isInteger && String(Number(part)) !== part)
+      fail(`${where}: the number ${part} has more digits than can be sent; if a text is allowed, put it in quotes`);
+  }
 }
 
 /** @throws if an argument has more levels than can be sent */

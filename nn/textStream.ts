@@ -35,6 +35,10 @@ export class TextStream {
   #leading: number[] | undefined = [];
   /** Tokens that stand for bytes, in a row that may go on. */
   #bytes: number[] = [];
+  /** The end of the text of that row as it is so far, to look for stop strings; undefined: its bytes are no text. */
+  #row: string | undefined = "";
+  readonly #longest: number;
+  #rowDecoder: TextDecoder | undefined;
   #held = "";
   #stopped: string | undefined;
   #ended = false;
@@ -46,6 +50,7 @@ export class TextStream {
     this.#tokenizer = tokenizer;
     this.#options = rest;
     this.#stop = stop;
+    this.#longest = Math.max(0, ...stop.map((one) => one.length));
     if (continues) this.#leading = undefined;
     const names = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
     const ids = names.flatMap((name) => tokenizer.tokenToId?.(name) ?? []);
@@ -62,18 +67,49 @@ export class TextStream {
     check(!this.#ended, () => "TextStream.push: the stream has ended");
     if (this.#stopped !== undefined) return "";
     let text = "";
-    for (let i = 0; i < ids.length; i++) text += this.#decode(ids[i]!);
-    return this.#release(text, false);
+    for (let i = 0; i < ids.length && this.#stopped === undefined; i++) {
+      const more = this.#decode(ids[i]!);
+      text += this.#release(more === "" && this.#endsInStop(ids[i]!) ? this.#pending() : more, false);
+    }
+    return text;
   }
 
   /** Ends the stream. @returns what was held back; an unfinished character as U+FFFD */
   end(): string {
     if (this.#ended || this.#stopped !== undefined) return "";
     this.#ended = true;
-    const text = this.#leading
+    return this.#release(this.#pending(), true);
+  }
+
+  /** The text of the tokens that are held back. */
+  #pending(): string {
+    return this.#leading
       ? this.#tokenizer.decode(this.#leading, this.#options)
       : this.#flush() + this.#decoder.decode();
-    return this.#release(text, true);
+  }
+
+  /**
+   * Whether a token that is held back completes a stop string. A row of bytes may yet become U+FFFD by a byte that
+   * follows, so it is not given out; but a model that writes line ends in bytes for ever has to be stopped.
+   */
+  #endsInStop(id: number): boolean {
+    if (this.#longest === 0 || this.#row === undefined) return false;
+    this.#rowDecoder ??= new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
+    let more: string;
+    try {
+      more = this.#rowDecoder.decode(this.#tokenizer.decodeBytes([id], this.#options), { stream: true });
+    } catch {
+      this.#row = undefined;
+      return false;
+    }
+    if (more === "") return false;
+    // Of the text before only what a stop string may begin with.
+    this.#row = (this.#row + more).slice(1 - this.#longest - more.length);
+    const seen = this.#held + this.#row;
+    if (!this.#stop.some((one) => seen.includes(one))) return false;
+    // At the start of a text a space may be left out.
+    const whole = this.#leading ? this.#tokenizer.decode(this.#leading, this.#options) : seen;
+    return this.#stop.some((one) => whole.includes(one));
   }
 
   /** What the token adds to the text. */
@@ -86,6 +122,7 @@ export class TextStream {
       if (bytes.every((byte) => byte === 0x20)) return "";
       const ids = this.#leading;
       this.#leading = undefined;
+      this.#beginRow();
       // The text without its last token: what is complete of that is seen below.
       const shown = this.#tokenizer.decode(ids, this.#options);
       const whole = this.#byteTokens.size > 0 ? shown : this.#decoder.decode(bytes, { stream: true });
@@ -104,8 +141,14 @@ export class TextStream {
     return this.#flush() + this.#decoder.decode(bytes, { stream: true });
   }
 
+  #beginRow(): void {
+    this.#row = "";
+    this.#rowDecoder = undefined;
+  }
+
   /** The text of the row of bytes, which is complete. */
   #flush(): string {
+    this.#beginRow();
     if (this.#bytes.length === 0) return "";
     const bytes = this.#tokenizer.decodeBytes(this.#bytes);
     this.#bytes = [];

@@ -55,13 +55,16 @@ function joinNegativeNumbers(
   return joined;
 }
 
-/** Opens the run folder that a flag names; of a comparison that of an agent, and a line says of which. */
-export function openGiven(flag: string, path: string): RunFolder {
+/**
+ * Opens the run folder that a flag names; of a comparison that of an agent, and a line says of which.
+ * @param shown what named it, in messages
+ */
+export function openGiven(flag: string, path: string, shown = `--${flag}`): RunFolder {
   try {
     return openRun(agentFolder(flag, path, (line) => console.error(visible(line))));
   } catch (error) {
     if (error instanceof UsageError) throw error;
-    throw new UsageError(`--${flag}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new UsageError(`${shown}: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

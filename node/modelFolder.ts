@@ -29,7 +29,7 @@ import {
   type WeightStorage,
 } from "../nn/index.ts";
 import type { EpisodeFormat } from "../rl/index.ts";
-import { checkSize, hasWeights, loadPretrained, parseJson, readText, weightFiles } from "./pretrained.ts";
+import { checkSize, hasWeights, loadPretrained, parseJson, readText, sizeOfFile, weightFiles } from "./pretrained.ts";
 
 /** A folder that was opened. */
 export interface ModelFolder {
@@ -123,7 +123,10 @@ const startOf = (tokenizer: Tokenizer): string | undefined =>
   nameOf(tokenizer, tokenizer.encode("", { addSpecialTokens: true })[0]);
 
 async function openLlama2c(path: string, weights: string, tokens: string): Promise<ModelFolder> {
-  const bytes = async (name: string): Promise<Uint8Array> => new Uint8Array(await readFile(join(path, name)));
+  const bytes = async (name: string): Promise<Uint8Array> => {
+    sizeOfFile(join(path, name));
+    return new Uint8Array(await readFile(join(path, name)));
+  };
   const config = llama2cConfig(await bytes(weights));
   const tokenizer = tokenizerFromLlama2c(await bytes(tokens), config.vocabSize);
   return {
@@ -269,6 +272,7 @@ export function withAdapter(model: Model, path: string, flag = "--adapter"): Pro
     check(missing === undefined, () => `there is no ${missing}`);
     const [config, weights] = files as [string, string];
     checkSize(config);
+    sizeOfFile(weights);
     return loraFromFiles(model, readFileSync(config, "utf8"), new Uint8Array(readFileSync(weights)));
   });
 }

@@ -111,6 +111,7 @@ export function weightFiles(folder: string): string[] {
 export async function withWeights<T>(folder: string, use: (source: WeightSource) => T | Promise<T>): Promise<T> {
   const files: FileHandle[] = [];
   const opened = async (name: string): Promise<ByteReader> => {
+    if (existsSync(join(folder, name))) sizeOfFile(join(folder, name));
     const file = await open(join(folder, name)).catch((error: Error) => fail(`loadPretrained: ${error.message}`));
     files.push(file);
     return { size: (await file.stat()).size, read: (begin, into) => fill(file, name, begin, into) };
@@ -199,14 +200,21 @@ async function appear(folder: string, name: string, write: (draft: string) => Pr
   await rename(draft, join(folder, name));
 }
 
-/** @throws WorldgradError if it cannot be read */
+/** Refuses what is no file: a pipe would be waited for and a device read for ever. @returns its size */
+export function sizeOfFile(path: string): number {
+  const found = statSync(path);
+  check(found.isFile(), () => `loadPretrained: ${path} is no regular file`);
+  return found.size;
+}
+
 /** Refuses a text much longer than those of published models before it is read: as JSON it takes ten times as much. */
 export function checkSize(path: string): void {
   const most = (MOST_MEGABYTES[basename(path)] ?? 4) * 2 ** 20;
-  const { size } = statSync(path);
+  const size = sizeOfFile(path);
   check(size <= most, () => `loadPretrained: ${path} has ${size} bytes, at most ${most} are read`);
 }
 
+/** @throws WorldgradError if it cannot be read */
 export async function readText(path: string): Promise<string> {
   check(existsSync(path), () => `loadPretrained: there is no ${path}`);
   checkSize(path);

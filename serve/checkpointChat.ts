@@ -4,10 +4,11 @@
  * sampled, even if the template would render its text differently.
  */
 import type { ChatTemplate } from "../chat/index.ts";
+import { parseExactly } from "../chat/json.ts";
 import { check, fail } from "../engine/errors.ts";
 import { append, emptyStream, type Role, type TokenStream } from "../rl/episode/stream.ts";
-import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
-import { callsWrittenBy } from "./toolCalls.ts";
+import type { ChatFormat, ChatMessage } from "./chat.ts";
+import { callsWrittenBy, type NoForm } from "./toolCalls.ts";
 
 /** Options of `checkpointChat`. */
 export interface CheckpointChatOptions {
@@ -17,10 +18,12 @@ export interface CheckpointChatOptions {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-const NO_TOOLS = {
+const NO_TOOLS: Readonly<Record<NoForm, string>> = {
   none: "this model's chat template writes none",
+  unsaid:
+    "this model's chat template writes tools, but no calls, and tells the model no form of them that is supported",
   other: "this model's chat template writes calls of tools in a form that is not supported",
-} as const;
+};
 
 /** The placeholder for an answer. */
 const ANSWER = "qANSWERq";
@@ -44,7 +47,9 @@ export function checkpointChat(
   const written = callsWrittenBy(template);
   return {
     stopIds: endIds,
-    ...(written === "none" || written === "other" ? { noTools: NO_TOOLS[written] } : { toolForm: written }),
+    ...(written === "none" || written === "unsaid" || written === "other"
+      ? { noTools: NO_TOOLS[written] }
+      : { toolForm: written }),
     begin(messages, tools, news) {
       const stream = emptyStream();
       const options = { addGenerationPrompt: true, variables, ...(tools ? { tools } : {}) };
@@ -122,7 +127,7 @@ function asRendered({ tool_calls: calls, ...message }: ChatMessage): Readonly<Re
   const tool_calls = calls.map(({ id, type, function: { name, arguments: json } }) => ({
     id,
     type,
-    function: { name, arguments: objectIn(json) },
+    function: { name, arguments: parseExactly(json) },
   }));
   return { ...message, tool_calls } as never;
 }

@@ -80,10 +80,10 @@ async function main(): Promise<number> {
   for (const flag of ["adapter", "storage", "max-context"])
     if (values[flag] !== undefined && modelPath === undefined)
       throw new UsageError(`--${flag} is about the model of --model-path`);
-  const count = (flag: string, fallback: number, least: number): number =>
-    wholeNumber(flag, values[flag] ?? String(fallback), least);
+  const count = (flag: string, fallback: number, least: number, most?: number): number =>
+    wholeNumber(flag, values[flag] ?? String(fallback), least, most);
   const [port, rows, seed, watch] = [
-    count("port", 8000, 0),
+    count("port", 8000, 0, 65_535),
     count("rows", 8, 1),
     count("seed", 0, 0),
     count("watch", 0, 0),

@@ -12,7 +12,7 @@
 import { check } from "../engine/errors.ts";
 import { append, emptyStream, type StopReason, type TokenStream, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
-import type { ChatFormat, ChatMessage } from "./chat.ts";
+import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
 import type { ServedToken } from "./engine.ts";
 import { HttpError } from "./http.ts";
 
@@ -266,7 +266,11 @@ const isSame = (a: ChatMessage, b: ChatMessage): boolean =>
   a.role === b.role &&
   a.content === b.content &&
   a.tool_call_id === b.tool_call_id &&
-  JSON.stringify(a.tool_calls ?? []) === JSON.stringify(b.tool_calls ?? []);
+  JSON.stringify(plainCalls(a)) === JSON.stringify(plainCalls(b));
+
+/** The calls of a message. Their arguments are in the model's words; a client may write them anew from what it read. */
+const plainCalls = ({ tool_calls = [] }: ChatMessage): unknown =>
+  tool_calls.map(({ id, function: { name, arguments: json } }) => [id, name, objectIn(json)]);
 
 function rawPrompt(ids: readonly number[]): TokenStream {
   const stream = emptyStream();

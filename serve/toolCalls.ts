@@ -60,16 +60,28 @@ const PLAIN = {
   mistral: { mark: "[TOOL_CALLS]", separators: /[\s[\],]/ },
 } as const;
 
-/** The form in which a template writes calls; undefined if it writes neither tools nor calls, or in another form. */
+/** Why the calls of a template cannot be read. */
+export type NoForm = "none" | "unsaid" | "other";
+
+/** What a template without past calls tells the model to write: a call between tags, with words for its parts. */
+const TOLD =
+  /<tool_call>\s*\{+(?=[^]{0,100}?["']name["']\s*:)(?=[^]{0,100}?["']arguments["']\s*:)[^]{0,200}?\}+\s*<\/tool_call>/;
+
+/** The form in which a model writes calls, by its template; undefined if it has no tools, or another form. */
 export function toolFormOf(chat: Renderer): ToolForm | undefined {
   const form = callsWrittenBy(chat);
-  return form === "none" || form === "other" ? undefined : form;
+  return form === "none" || form === "unsaid" || form === "other" ? undefined : form;
 }
 
-/** As `toolFormOf`; says whether the template writes no tools or calls ("none"), or in a form that is not read here. */
-export function callsWrittenBy(chat: Renderer): ToolForm | "none" | "other" {
-  const call = { type: "function", id: "call00000", function: { name: "qNAMEq", arguments: { qKEYq: 1 } } };
-  const tool = { type: "function", function: { name: "qTOOLq", description: "", parameters: { type: "object" } } };
+/**
+ * As `toolFormOf`; else whether the template writes no tools ("none"), tools without a form of their calls ("unsaid"),
+ * or calls in a form that is not read here ("other"). A template that leaves out past calls, as SmolLM3's does, may
+ * tell the model with the tools how to write one.
+ */
+export function callsWrittenBy(chat: Renderer): ToolForm | NoForm {
+  const call = { type: "function", id: "qIDq00000", function: { name: "qNAMEq", arguments: { qKEYq: 1 } } };
+  const parameters = { type: "object", properties: { qKEYq: { type: "number", description: "" } }, required: [] };
+  const tool = { type: "function", function: { name: "qTOOLq", description: "", parameters } };
   const text = (messages: Parameters<Renderer["renderText"]>[0]): string => {
     try {
       return chat.renderText(messages, { tools: [tool] });
@@ -78,10 +90,13 @@ export function callsWrittenBy(chat: Renderer): ToolForm | "none" | "other" {
     }
   };
   const user = { role: "user", content: "q" };
-  if (!text([user]).includes("qTOOLq")) return "none";
+  const told = text([user]);
+  if (!told.includes("qTOOLq")) return "none";
   const written = text([user, { role: "assistant", content: "", tool_calls: [call] }]);
   const at = written.indexOf("qNAMEq");
-  if (at < 0) return "none";
+  // A template may refuse such calls, or know one by its id, in which the clients of its makers put the name.
+  if (at < 0 && (written === "" || written.includes("qIDq"))) return "other";
+  if (at < 0) return TOLD.test(told) ? "hermes" : "unsaid";
   if (written.lastIndexOf(OPEN, at) >= 0 && written.indexOf(CLOSE, at) >= 0)
     return /"arguments"\s*:\s*\{\s*"qKEYq"/.test(written) ? "hermes" : "other";
   if (/\[TOOL_CALLS\]\s*\[\s*\{[^]*"arguments"\s*:\s*\{\s*"qKEYq"/.test(written)) return "mistral";
@@ -210,6 +225,28 @@ function callOf(json: string, among?: readonly string[] | true): ToolCall["funct
   }
   if (!isFields(value) || typeof value["name"] !== "string") return undefined;
   const { name, arguments: given = value["parameters"] } = value;
+  const field = value["arguments"] === undefined ? "parameters" : "arguments";
   if (among !== undefined && (given === undefined || (among !== true && !among.includes(name)))) return undefined;
-  return isFields(given ?? {}) ? { name, arguments: JSON.stringify(given ?? {}) } : undefined;
+  if (!isFields(given ?? {})) return undefined;
+  // In the model's own words: numbers have digits that JSON.parse does not keep.
+  return { name, arguments: isFields(given) ? sourceOf(json, field) : "{}" };
+}
+
+/** The text of an object's field in its valid JSON; of several with its name the last counts, as for JSON.parse. */
+function sourceOf(json: string, field: string): string {
+  let [depth, key, start, source] = [0, "", -1, ""];
+  for (let at = 0; at < json.length; at++) {
+    const sign = json[at]!;
+    if (sign === '"') {
+      const end = closingQuote(json, at) + 1;
+      if (depth === 1 && start < 0) key = JSON.parse(json.slice(at, end)) as string;
+      at = end - 1;
+    } else if (sign === ":" && depth === 1) start = at + 1;
+    else if (sign === "{" || sign === "[") depth++;
+    const isEnd = (sign === "}" || sign === "]") && --depth === 0;
+    if (!isEnd && !(sign === "," && depth === 1)) continue;
+    if (key === field) source = json.slice(start, at).trim();
+    start = -1;
+  }
+  return source;
 }

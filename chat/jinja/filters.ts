@@ -19,6 +19,7 @@ import {
   jsonOf,
   Missing,
   numberOf,
+  plainOf,
   sizeOf,
   Stream,
   textOf,
@@ -38,14 +39,25 @@ export interface Runtime {
 type Filter = (value: Value, args: Arguments, runtime: Runtime) => Value;
 type Test = (value: Value, args: readonly Value[], budget: Budget) => boolean;
 
+/** Filters that read a safe text themselves, and those after which it is still one. All others take it for a text. */
+const READ_SAFE = new Set(["d", "default", "format", "safe"]);
+const STAY_SAFE = new Set(["capitalize", "indent", "lower", "reverse", "string", "trim", "upper"]);
+
 /** A filter by its name. @throws if it is not known */
 export function filterNamed(name: string): Filter {
-  return Object.hasOwn(FILTERS, name) ? FILTERS[name]! : fail(`the filter ${name} is not known here`);
+  const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name]! : fail(`the filter ${name} is not known here`);
+  if (READ_SAFE.has(name)) return filter;
+  return (value, args, runtime) => {
+    const result = filter(plainOf(value), args, runtime);
+    const staysSafe = value instanceof Written && STAY_SAFE.has(name) && typeof result === "string";
+    return staysSafe ? new Written(result) : result;
+  };
 }
 
 /** A test by its name. @throws if it is not known */
 export function testNamed(name: string): Test {
-  return Object.hasOwn(TESTS, name) ? TESTS[name]! : fail(`the test ${name} is not known here`);
+  const test = Object.hasOwn(TESTS, name) ? TESTS[name]! : fail(`the test ${name} is not known here`);
+  return (value, args, budget) => test(plainOf(value), args, budget);
 }
 
 const whole = (value: Value): number => {
@@ -155,7 +167,9 @@ const FILTERS: Readonly<Record<string, Filter>> = {
     return number === undefined ? otherwise : new Float(number);
   },
   format: (value, [positional, named], { budget }) =>
-    named.size > 0 ? fail("format with names") : percented(textOf(value, budget), new Tuple(positional), budget),
+    named.size > 0
+      ? fail("format with names")
+      : percented(value instanceof Written ? value : textOf(value, budget), new Tuple(positional), budget),
   indent: (value, args, { budget }) => {
     const [width = 4, first = false, blank = false] = byName(["width", "first", "blank"], args);
     const lines = linesOf(`${textOf(value, budget)}\n`);
@@ -321,7 +335,7 @@ const TESTS: Readonly<Record<string, Test>> = {
   greaterthan: greater,
   gt: greater,
   in: (value, [container = null], budget) => contains(container, value, budget),
-  integer: (value) => typeof value === "number",
+  integer: (value) => typeof value === "number" || typeof value === "bigint",
   iterable: (value) => hasLength(value) || value instanceof Stream,
   le: atMost,
   lessthan: less,
@@ -331,7 +345,7 @@ const TESTS: Readonly<Record<string, Test>> = {
   mapping: (value) => value instanceof Map,
   ne: unequal,
   none: (value) => value === null,
-  number: (value) => numberOf(value) !== undefined,
+  number: (value) => typeof value === "bigint" || numberOf(value) !== undefined,
   odd: (value) => Math.abs(whole(value) % 2) === 1,
   sameas: (a, [b = null]) => a === b,
   sequence: (value) => hasLength(value),

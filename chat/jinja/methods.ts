@@ -9,9 +9,9 @@ import {
   Callable,
   described,
   type Dict,
+  escapedText,
   itemsOf,
   keyOf,
-  Missing,
   numberOf,
   reprOf,
   sizeOf,
@@ -20,6 +20,7 @@ import {
   typeOf,
   type Value,
   View,
+  Written,
 } from "./values.ts";
 
 /** What a method is called with: its object, its arguments by number, and the budget. */
@@ -211,11 +212,26 @@ const DICT: Readonly<Record<string, Method<Dict>>> = {
 };
 const OTHER_DICT = new Set("clear fromkeys pop popitem setdefault update".split(" "));
 
+/** Methods of a safe text whose result is one, and those whose result is none. Others put a text into it. */
+const STAY_SAFE = new Set("capitalize lower lstrip removeprefix removesuffix rstrip strip title upper".split(" "));
+const OF_SAFE = /^(?:is[a-z]+|count|r?find|r?index|startswith|endswith)$/;
+
+/** A method of a safe text, as in markupsafe 3: that of its text. */
+function safeMethod(self: Written, name: string, budget: Budget): Value | undefined {
+  const method = methodOf(self.text, name, TEXT, OTHER_TEXT, budget);
+  if (method === undefined || OF_SAFE.test(name)) return method;
+  return new Callable(name, (args, named) => {
+    if (!STAY_SAFE.has(name)) fail(`${name} of a safe text, which is not known here`);
+    return new Written((method as Callable).call(args, named) as string);
+  });
+}
+
 /** What Python's `getattr` finds: a method, or an attribute of an object. */
 export function attributeOf(value: Value, name: string, budget: Budget): Value | undefined {
   if (value instanceof Attributes) return value.get(name);
   if (value instanceof Callable && name === "name") return value.name;
   if (typeof value === "string") return methodOf(value, name, TEXT, OTHER_TEXT, budget);
+  if (value instanceof Written) return safeMethod(value, name, budget);
   if (Array.isArray(value)) return methodOf(value, name, LIST, OTHER_LIST, budget);
   return value instanceof Map ? methodOf(value, name, DICT, OTHER_DICT, budget) : undefined;
 }
@@ -252,20 +268,23 @@ function formatted(self: string, args: readonly Value[], named: ReadonlyMap<stri
   });
 }
 
-/** Python's `text % values`, with `%s`, `%r`, `%d` and `%%`. */
-export function percented(self: string, values: Value, budget: Budget): string {
+/** Python's `text % values`, with `%s`, `%r`, `%d` and `%%`. What is put into a safe text is escaped. */
+export function percented(self: string | Written, values: Value, budget: Budget): string | Written {
   const args = values instanceof Tuple ? [...values.items] : [values];
-  const result = self.replace(/%([srd%]?)/g, (_, letter: string) => {
+  const isSafe = self instanceof Written;
+  const made = (text: string): string => (isSafe ? escapedText(text, budget) : budget.made(text));
+  const result = (isSafe ? self.text : self).replace(/%([srd%]?)/g, (_, letter: string) => {
     if (letter === "%") return "%";
-    const value = args.shift() ?? fail("not enough values for a format");
-    if (letter === "s") return budget.made(textOf(value, budget));
-    if (letter === "r") return reprOf(value, budget);
+    if (args.length === 0) fail("not enough values for a format");
+    const value = args.shift()!;
+    if (letter === "s") return isSafe && value instanceof Written ? value.text : made(textOf(value, budget));
+    if (letter === "r") return made(reprOf(value, budget));
+    if (letter === "d" && typeof value === "bigint") return String(value);
     const number = letter === "d" ? numberOf(value) : undefined;
     return number === undefined ? fail(`a format of ${described(value)} with %${letter}`) : String(Math.trunc(number));
   });
-  return args.length === 0 || (values instanceof Map && !(values instanceof Missing))
-    ? result
-    : fail("too many values for a format");
+  if (args.length > 0 && !(values instanceof Map)) fail("too many values for a format");
+  return isSafe ? new Written(result) : result;
 }
 
 /** Arguments of a filter by number or name. @throws if there is one that it does not have */

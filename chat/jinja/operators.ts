@@ -8,6 +8,7 @@ import {
   contains,
   described,
   type Dict,
+  escapedText,
   Float,
   integer,
   itemsOf,
@@ -17,6 +18,7 @@ import {
   sizeOf,
   Tuple,
   type Value,
+  Written,
 } from "./values.ts";
 
 /** Numbers of a `range`, as in Jinja's sandbox. */
@@ -24,11 +26,14 @@ const LONGEST_RANGE = 100_000;
 
 /** The result of `+`, `-`, `*`, `/`, `//`, `%` and `**`. */
 export function operate(sign: string, left: Value, right: Value, budget: Budget): Value {
+  if (typeof left === "bigint" || (typeof right === "bigint" && sign !== "%"))
+    return fail(`${sign} with an integer of more than 53 bits`);
   const [a, b] = [numberOf(left), numberOf(right)];
   if (a !== undefined && b !== undefined) {
     return arithmetic(sign, a, b, left instanceof Float || right instanceof Float);
   }
   if (sign === "+" && typeof left === "string" && typeof right === "string") return budget.made(left + right);
+  if (left instanceof Written || right instanceof Written) return operateSafe(sign, left, right, budget);
   if (sign === "+" && Array.isArray(left) && Array.isArray(right)) {
     budget.step(left.length + right.length);
     return [...left, ...right];
@@ -52,6 +57,19 @@ export function operate(sign: string, left: Value, right: Value, budget: Budget)
   return fail(`${described(left)} ${sign} ${described(right)}, which Python refuses`);
 }
 
+/** As `operate` with a safe text, of which the result is one: a text beside it is escaped. */
+function operateSafe(sign: string, left: Value, right: Value, budget: Budget): Value {
+  const isText = (value: Value): value is string | Written => typeof value === "string" || value instanceof Written;
+  if (sign === "+" && isText(left) && isText(right))
+    return new Written(budget.made(escapedText(left, budget) + escapedText(right, budget)));
+  if (sign === "*" && (typeof left === "number" || typeof right === "number")) {
+    const [of, times] = left instanceof Written ? [left.text, right] : [(right as Written).text, left];
+    return new Written(operate(sign, of, times, budget) as string);
+  }
+  if (sign === "%" && isText(left)) return percented(left, right, budget);
+  return fail(`${described(left)} ${sign} ${described(right)}, which Python refuses`);
+}
+
 /** Whether a comparison holds. */
 export function holds(sign: string, left: Value, right: Value, budget: Budget): boolean {
   if (sign === "in") return contains(right, left, budget);
@@ -65,6 +83,7 @@ export function holds(sign: string, left: Value, right: Value, budget: Budget): 
 
 /** `value[start:stop:step]`; None stands for a bound that is left out. */
 export function slice(value: Value, bounds: readonly Value[], budget: Budget): Value {
+  if (value instanceof Written) return new Written(slice(value.text, bounds, budget) as string);
   const isList = Array.isArray(value) || value instanceof Tuple || value instanceof Range;
   if (!isList && typeof value !== "string") return fail(`a slice of ${described(value)}`);
   budget.step(Array.isArray(value) ? value.length >> 2 : typeof value === "string" ? value.length : sizeOf(value));

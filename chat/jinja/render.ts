@@ -23,6 +23,7 @@ import {
   keyOf,
   Missing,
   numberOf,
+  plainOf,
   sizeOf,
   textOf,
   Tuple,
@@ -30,6 +31,7 @@ import {
   type Value,
   valueFrom,
   View,
+  Written,
 } from "./values.ts";
 
 /** A template that was read, and can be rendered. */
@@ -452,11 +454,16 @@ class Run implements Runtime {
     return value.get(keyOf(key)) ?? (value.has(keyOf(key)) ? null : undefined);
   }
 
-  item(value: Value, key: Value): Value {
+  item(value: Value, given: Value): Value {
+    const key = plainOf(given);
     if (value instanceof Missing) return fail(`${value.what} is undefined, an item of it is asked for`);
     const found = this.#inDict(value, key);
     if (found !== undefined) return found;
     const index = typeof key === "boolean" ? Number(key) : key;
+    if (value instanceof Written && typeof index === "number") {
+      const one = this.item(value.text, index);
+      return typeof one === "string" ? new Written(one) : one;
+    }
     if (typeof index === "number" && hasLength(value) && !(value instanceof Map) && !(value instanceof View)) {
       if (typeof value === "string") this.budget.reading(value);
       const at = index < 0 ? index + sizeOf(value) : index;

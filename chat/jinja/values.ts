@@ -1,6 +1,7 @@
 /**
  * Values of a running template, which are Python's: what they are as texts, when they are true, which are equal.
- * Integers are numbers; lists are arrays; dicts are maps. What JavaScript has no type for has a class here.
+ * Integers are numbers, beyond 2⁵³ bigints, which are written and compared only; lists are arrays; dicts are maps. What
+ * JavaScript has no type for has a class here.
  */
 import { fail } from "../../engine/errors.ts";
 import type { Budget } from "./budget.ts";
@@ -9,6 +10,7 @@ import { compareTexts, lengthOf, HIDDEN_NAMES, quoted } from "./text.ts";
 export type Value =
   | string
   | number
+  | bigint
   | boolean
   | null
   | Missing
@@ -85,7 +87,7 @@ export class View {
   }
 }
 
-/** A text that the filter `safe` has been at. It can only be written: Jinja would escape what is added to it. */
+/** A text that the filter `safe` has been at, markupsafe's `Markup`: what is added to it is escaped. */
 export class Written {
   readonly text: string;
   constructor(text: string) {
@@ -123,7 +125,7 @@ export class Callable {
 /** The name of a value's type in Python. */
 export function typeOf(value: Value): string {
   if (typeof value === "string") return "str";
-  if (typeof value === "number") return "int";
+  if (typeof value === "number" || typeof value === "bigint") return "int";
   if (typeof value === "boolean") return "bool";
   if (value === null) return "None";
   if (Array.isArray(value)) return "list";
@@ -137,11 +139,20 @@ export function typeOf(value: Value): string {
   return value instanceof Range ? "range" : value instanceof View ? `dict_${value.kind}` : "safe text";
 }
 
+/** An integer as JavaScript writes it, without an exponent; else a float. */
+const numberFrom = (value: number): Value =>
+  Number.isSafeInteger(value)
+    ? value + 0
+    : Number.isInteger(value) && Math.abs(value) < 1e21
+      ? BigInt(String(value))
+      : new Float(value);
+
 /** A JSON value, or another of JavaScript, as a value. */
 export function valueFrom(value: unknown): Value {
   if (value === undefined) return new Missing("a variable");
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
-  if (typeof value === "number") return Number.isSafeInteger(value) ? value + 0 : new Float(value);
+  if (typeof value === "number") return numberFrom(value);
+  if (typeof value === "bigint" || value instanceof Float) return value;
   if (Array.isArray(value)) return value.map(valueFrom);
   if (typeof value === "object") {
     return new Map(Object.entries(value).flatMap(([k, v]) => (v === undefined ? [] : [[k, valueFrom(v)] as const])));
@@ -191,6 +202,7 @@ export function sizeOf(value: Value): number {
 /** What iterating over a value gives, one by one. */
 export function* itemsOf(value: Value): Generator<Value, undefined> {
   if (typeof value === "string" || Array.isArray(value)) yield* value;
+  else if (value instanceof Written) yield* value.text;
   else if (value instanceof Tuple) yield* value.items;
   else if (value instanceof Map) yield* value.keys();
   else if (value instanceof View) yield* value.items();
@@ -202,9 +214,27 @@ export function* itemsOf(value: Value): Generator<Value, undefined> {
   return undefined;
 }
 
+/** Safe text as text, which it is where nothing is added to it; other values as they are. */
+export const plainOf = (value: Value): Value => (value instanceof Written ? value.text : value);
+
+/** A text as markupsafe's `escape` writes it; safe text as it is. */
+export function escapedText(value: string | Written, budget: Budget): string {
+  if (value instanceof Written) return value.text;
+  budget.letters(5 * value.length);
+  return value.replace(/[&<>"']/g, (sign) => ESCAPES[sign]!);
+}
+const ESCAPES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&#34;",
+  "'": "&#39;",
+};
+
 /** Python's `==`. */
-export function areEqual(a: Value, b: Value, budget: Budget): boolean {
+export function areEqual(left: Value, right: Value, budget: Budget): boolean {
   budget.step();
+  const [a, b] = [plainOf(left), plainOf(right)];
   if (typeof a === "string" && typeof b === "string") {
     if (a.length === b.length) budget.reading(a);
     return a === b;
@@ -217,7 +247,7 @@ export function areEqual(a: Value, b: Value, budget: Budget): boolean {
   if (a instanceof Map && b instanceof Map) {
     return a.size === b.size && [...a].every(([key, value]) => b.has(key) && areEqual(value, b.get(key)!, budget));
   }
-  const isOpaque = [Range, View, Written].some((type) => a instanceof type || b instanceof type);
+  const isOpaque = [Range, View].some((type) => a instanceof type || b instanceof type);
   return isOpaque && typeOf(a) === typeOf(b) ? fail(`two of ${typeOf(a)} are not compared here`) : a === b;
 }
 
@@ -225,15 +255,18 @@ const areItemsEqual = (a: readonly Value[], b: readonly Value[], budget: Budget)
   a.length === b.length && a.every((item, i) => areEqual(item, b[i]!, budget));
 
 /** Negative, 0 or positive as Python orders two values. @throws if it does not */
-export function compare(a: Value, b: Value, budget: Budget): number {
+export function compare(one: Value, other: Value, budget: Budget): number {
   budget.step();
-  const [x, y] = [numberOf(a), numberOf(b)];
-  if (x !== undefined && y !== undefined) return x - y;
+  const [a, b] = [plainOf(one), plainOf(other)];
+  const [x, y] = [a, b].map((each) => (typeof each === "bigint" ? each : numberOf(each)));
+  if (x !== undefined && y !== undefined) return x < y ? -1 : x > y ? 1 : 0;
   if (typeof a === "string" && typeof b === "string") {
     budget.reading(a.length < b.length ? a : b);
     return compareTexts(a, b);
   }
-  const [left, right] = [a, b].map((one) => (one instanceof Tuple ? one.items : Array.isArray(one) ? one : undefined));
+  const [left, right] = [a, b].map((each) =>
+    each instanceof Tuple ? each.items : Array.isArray(each) ? each : undefined,
+  );
   if (left === undefined || right === undefined || typeOf(a) !== typeOf(b)) {
     return fail(`${described(a)} and ${described(b)} have no order`);
   }
@@ -247,7 +280,8 @@ export const described = (value: Value): string =>
   value instanceof Missing ? `${value.what} is undefined` : typeOf(value);
 
 /** Python's `in`. */
-export function contains(container: Value, item: Value, budget: Budget): boolean {
+export function contains(given: Value, sought: Value, budget: Budget): boolean {
+  const [container, item] = [plainOf(given), plainOf(sought)];
   if (typeof container === "string") {
     if (typeof item !== "string") return fail(`a text cannot contain ${described(item)}`);
     budget.searching(container, item);
@@ -259,7 +293,8 @@ export function contains(container: Value, item: Value, budget: Budget): boolean
 }
 
 /** A key of a dict. */
-export function keyOf(value: Value): Key {
+export function keyOf(given: Value): Key {
+  const value = plainOf(given);
   if (typeof value === "string" || typeof value === "number" || value === null) return value;
   return value instanceof Missing ? Number.NaN : fail(`${typeOf(value)} as the key of a dict`);
 }
@@ -277,9 +312,10 @@ export function reprOf(value: Value, budget: Budget): string {
   const all = (items: readonly Value[]): string => items.map((item) => reprOf(item, budget)).join(", ");
   let text: string;
   if (typeof value === "string") text = quoted(value);
+  else if (value instanceof Written) text = `Markup(${quoted(value.text)})`;
   else if (typeof value === "boolean") text = value ? "True" : "False";
   else if (value === null) text = "None";
-  else if (typeof value === "number") text = String(value);
+  else if (typeof value === "number" || typeof value === "bigint") text = String(value);
   else if (value instanceof Float) text = floatText(value.value);
   else if (Array.isArray(value)) text = `[${all(value)}]`;
   else if (value instanceof Tuple) text = `(${all(value.items)}${value.items.length === 1 ? "," : ""})`;
@@ -312,8 +348,9 @@ export interface JsonOptions {
 }
 
 /** Python's `json.dumps`. */
-export function jsonOf(value: Value, options: JsonOptions, budget: Budget, outer = "\n"): string {
+export function jsonOf(given: Value, options: JsonOptions, budget: Budget, outer = "\n"): string {
   budget.step();
+  const value = plainOf(given);
   const { indent, separators, sortKeys } = options;
   const inner = indent === undefined ? "" : budget.made(outer + indent);
   const list = (open: string, parts: readonly string[], close: string): string =>
@@ -323,7 +360,7 @@ export function jsonOf(value: Value, options: JsonOptions, budget: Budget, outer
   const texts = (items: readonly Value[]): string[] => items.map((item) => jsonOf(item, options, budget, inner));
   if (typeof value === "string") return budget.made(jsonText(value, options));
   if (value === null) return "null";
-  if (typeof value === "boolean" || typeof value === "number") return String(value);
+  if (typeof value === "boolean" || typeof value === "number" || typeof value === "bigint") return String(value);
   if (value instanceof Float) {
     const text = floatText(value.value);
     return { nan: "NaN", inf: "Infinity", "-inf": "-Infinity" }[text] ?? text;

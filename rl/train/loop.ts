@@ -26,6 +26,7 @@ import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, 
 import { checkPlugins } from "../tasks/plugin.ts";
 import { RewardWatch } from "../tasks/scoring.ts";
 import { checkMemories, checkOptimizer, checkReference } from "./checks.ts";
+import { beginWatch } from "./watch.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
 import { headTraining } from "./loss.ts";
@@ -273,6 +274,7 @@ export function checkRl(options: RlOptions): void {
 export async function* trainFrom(options: RlOptions, source: EpisodeSource): AsyncGenerator<StepReport, void, void> {
   const { steps, startStep = 0 } = options;
   checkMemories(options.objective, options.optimizer, startStep === 0);
+  if (startStep === 0) beginWatch(options.optimizer);
   const watch = options.reward ? new RewardWatch(options) : undefined;
   const watched: EpisodeSource = {
     async play(step) {

@@ -48,6 +48,11 @@ export function mixedMembers(episodes: readonly Trajectory[]): readonly [Traject
 /** The watches of runs. A run is known by its optimiser: whoever calls `trainStep` may make its options anew. */
 const watches = new WeakMap<AdamW<Tree>, RunWatch>();
 
+/** To be called when a run begins: what an earlier one with the same optimiser has met is not its own. */
+export function beginWatch(optimizer: AdamW<Tree>): void {
+  watches.set(optimizer, new RunWatch());
+}
+
 /** The watch of the run that this optimiser belongs to. */
 export function watchOf(optimizer: AdamW<Tree>): RunWatch {
   const watch = watches.get(optimizer) ?? new RunWatch();

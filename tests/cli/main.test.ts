@@ -12,7 +12,7 @@ import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 import { METHODS } from "../../rl/methods/choice.ts";
 import { SELF_PLAY_NAMES } from "../../rl/selfplay/options.ts";
-import { type Job, startIn } from "../support/mainJob.ts";
+import { type Job, startFromSourceIn, startIn } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -74,3 +74,11 @@ test.each([
   },
   30_000,
 );
+
+test("serve and doctor refuse what cannot be before they load anything, and name no flag that is not", async () => {
+  const serve = startFromSourceIn(folder, "serve/main.ts", ["--model-path", "nowhere", "--port", "99999"]);
+  const doctor = startFromSourceIn(folder, "tools/doctor/main.ts", ["nowhere"]);
+  expect([await serve.done, await doctor.done]).toEqual([2, 2]);
+  expect(serve.seen()).toContain('--port: expected an integer from 0 to 65535, got "99999"');
+  expect(doctor.seen()).toContain("worldgrad: doctor: openRun: no folder nowhere");
+});

@@ -69,6 +69,61 @@ describe("an answer", () => {
   });
 });
 
+describe("an answer of a slightly wrong form", () => {
+  const answering = async (line: string): Promise<unknown> =>
+    (await session()).call({ name: "line", arguments: { line } }, { timeout });
+  const content = [{ type: "text", text: "x" }];
+  const RESULT = `"result":{"content":${JSON.stringify(content)}`;
+
+  it.each([
+    `{"jsonrpc":"2.0","id":ID,${RESULT},"_meta":null}}`,
+    `{"jsonrpc":"2.0","id":ID,${RESULT},"_meta":{"progressToken":null}}}`,
+    `{"jsonrpc":"2.0","id":ID,${RESULT}},"error":null}`,
+    `{"id":ID,${RESULT}}}`,
+    `  {"jsonrpc":"2.0","id":ID,"more":1,${RESULT}}}`,
+  ])("%s is an answer", async (line) => {
+    expect(await answering(line)).toEqual({ content });
+  });
+
+  it.each([
+    ['"error":{"code":-5}', "REFUSED", 'mcp: line: MCP error -5: {"code":-5}'],
+    ['"error":{"code":"GONE","message":"no"}', "REFUSED", 'mcp: line: MCP error -32603: "GONE": no'],
+    ['"error":"boom"', "REFUSED", "mcp: line: MCP error -32603: boom"],
+    ['"result":null,"error":{"code":1,"message":"no"}', "REFUSED", "mcp: line: MCP error 1: no"],
+    ['"result":null', "LOST", "mcp: line: the server's answer has no result: null"],
+    ['"result":["a"]', "LOST", 'mcp: line: the server\'s answer has no result: ["a"]'],
+    ['"result":"a"', "LOST", 'mcp: line: the server\'s answer has no result: "a"'],
+  ])("%s is an error in a line, at once", async (parts, code, message) => {
+    const error = await problem(answering(`{"jsonrpc":"2.0","id":ID,${parts}}`));
+    expect([error.code, error.message]).toEqual([code, message]);
+  });
+});
+
+describe("a server that writes without end", () => {
+  it.each([
+    ["lines", "yes", "over 10000000 bytes that are no message"],
+    ["broken objects", "yes '{'", "over 10000000 bytes that are no message"],
+    ["no line", "cat /dev/zero", "a message over 10000000 bytes"],
+  ])("%s: ends before its time-out, and holds nobody up", async (_, program_, message) => {
+    let [last, worst] = [performance.now(), 0];
+    const ticks = setInterval(() => {
+      worst = Math.max(worst, performance.now() - last);
+      last = performance.now();
+    }, 10);
+    const opening = openSession({ command: "sh", args: ["-c", program_] }, { timeout }, 10_000_000);
+    expect((await problem(opening)).message).toBe(`mcp: no session with sh: the server wrote ${message}`);
+    clearInterval(ticks);
+    expect(worst).toBeLessThan(3000);
+  });
+
+  it("logs between its messages are no matter", async () => {
+    const made = await session("", timeout, 5000);
+    for (let i = 0; i < 10; i++)
+      await made.call({ name: "line", arguments: { line: `${"log\n".repeat(20)}{"id":ID,"result":{}}` } }, { timeout });
+    expect(made.isEnded).toBe(false);
+  });
+});
+
 describe("a list of tools", () => {
   const names = (made: McpSession): string[] => made.tools.map(({ name }) => name);
 

@@ -66,6 +66,10 @@ describe("a tool call", () => {
     ["read 007", { path: "007" }],
     ["read path='a b' head=3", { path: "a b", head: 3 }],
     ['read "a \\"b\\" c" 5 deep=true', { path: 'a "b" c', head: 5, deep: true }],
+    // Digits that are sent as they are, or as a text.
+    ["get-sum a=9007199254740991 b=10000000000000000", { a: 9007199254740991, b: 1e16 }],
+    ["read 1234567890123456789", { path: "1234567890123456789" }],
+    ['{"name":"now","arguments":{"a":"1234567890123456789","b":1.5e300}}', { a: "1234567890123456789", b: 1.5e300 }],
     // A value that only looks as if it had a name.
     ["read x=1", { path: "x=1" }],
     ['read p names=["a","b"]', { path: "p", names: ["a", "b"] }],
@@ -113,6 +117,17 @@ describe("a tool call", () => {
     ['{"tool":"now"}', 'a tool call needs a "name", a text'],
     ['{"name":"now","arguments":[1]}', 'now: "arguments" must be an object'],
     ['{"name":"now","arguments":"{"}', "now: the arguments are no valid JSON"],
+    // Another number would be sent: another record read, or deleted.
+    [
+      "get-sum a=1234567890123456789 b=1",
+      "get-sum: a: the number 1234567890123456789 has more digits than can be sent",
+    ],
+    ["read p names=[1,12345678901234567]", "read: names: the number 12345678901234567 has more digits than"],
+    ['{"name":"now","arguments":{"a":-1234567890123456789}}', "now: the number -1234567890123456789 has more digits"],
+    [
+      '{"name":"now","arguments":"{\\"a\\":1234567890123456789}"}',
+      "now: the number 1234567890123456789 has more digits",
+    ],
     // What `JSON.stringify` cannot send would otherwise end the episode.
     [
       `{"name":"now","arguments":{"a":${"[".repeat(7000)}${"]".repeat(7000)}}}`,
@@ -121,6 +136,12 @@ describe("a tool call", () => {
     [`read p names=${"[".repeat(7000)}${"]".repeat(7000)}`, "read: names has more than 1000 levels"],
   ])("%s is refused", (text, message) => {
     expect(() => parseToolCall(text, TOOLS)).toThrow(message);
+  });
+
+  it("may have an argument called __proto__", () => {
+    const inputSchema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') as object;
+    const tool = { name: "odd", description: "", inputSchema } as McpTool;
+    expect(JSON.stringify(parseToolCall("odd __proto__=x", [tool]).arguments)).toBe('{"__proto__":"x"}');
   });
 
   it("of a tool whose schema refers to itself without end is read in no time", () => {

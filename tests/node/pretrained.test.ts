@@ -2,7 +2,16 @@
  * Folders of models: shards, generation config, tokenizer files that are kept; what is damaged or not supported is
  * refused before any weight is read. How much memory loading takes: pretrained.long.test.ts.
  */
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -111,6 +120,15 @@ describe("packed weights", () => {
 });
 
 describe("texts that are too long", () => {
+  it.each(["config.json", "model.safetensors", "tokenizer.json"])("%s that is a device is not read", async (name) => {
+    const folder = join(mkdtempSync(join(work, "odd-")), "model");
+    cpSync(join(families, "..", "llama_tiny"), folder, { recursive: true });
+    rmSync(join(folder, name), { force: true });
+    symlinkSync("/dev/zero", join(folder, name));
+    const loading = name === "tokenizer.json" ? loadTokenizer(folder) : loadPretrained(folder, device);
+    await expect(loading).rejects.toThrow(`loadPretrained: ${join(folder, name)} is no regular file`);
+  });
+
   it("are refused by their size, before they are parsed", async () => {
     const folder = join(work, "long");
     cpSync(join(families, "llama_sharded"), folder, { recursive: true });

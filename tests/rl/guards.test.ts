@@ -253,6 +253,23 @@ describe("an environment that fails in every episode", () => {
     expect(said).toHaveLength(1);
   });
 
+  it("belongs to its run: the next with the same optimiser begins anew, one that goes on counts on", async () => {
+    const env = toySpec(() => {
+      throw new Error("down");
+    });
+    const said: string[] = [];
+    const shared = toyRlOptions(endingModel(device), { env, rollout: WHOLE, warn: (text) => void said.push(text) });
+    const train = (steps: number, startStep?: number) =>
+      reportsOf(trainRl({ ...shared, steps, ...(startStep === undefined ? {} : { startStep }) }));
+    for (let i = 1; i <= 4; i++) {
+      await train(1);
+      expect(said).toHaveLength(i);
+    }
+    await train(2, 1);
+    expect(said).toHaveLength(4);
+    await expect(train(3, 2)).rejects.toThrow("every episode of 3 steps in a row failed");
+  });
+
   it("is told on the console unless somebody else listens", async () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const env = toySpec(() => {

@@ -80,6 +80,39 @@ describe("completions of a tokenizer with bytes", () => {
     });
   });
 
+  // vLLM and transformers look for stop strings after each token, too.
+  it.each([
+    ["\n", [idOf("▁Hello"), ...bytesOf("\n"), idOf("▁world")], " Hello"],
+    ["o\n", [idOf("▁Hello"), ...bytesOf("\n"), idOf("▁world")], " Hell"],
+    ["\n\n", [...bytesOf("a\n\n"), idOf("▁world")], "a"],
+    ["婬", [idOf("▁Hello"), ...bytesOf("㐂婬"), idOf("▁world")], " Hello㐂"],
+  ])("the stop string %j in bytes ends the answer with its last byte", async (stop, ids, text) => {
+    const client = await saying([{ behind: 4, ids: [...ids, 2] }]);
+    for (const max_tokens of [20, ids.length - 1]) {
+      const body = { ...ASK, stop: [stop], max_tokens, return_token_ids: true } as typeof ASK;
+      const choice = (await client.completions.create(body)).choices[0]!;
+      expect(choice).toMatchObject({ text, finish_reason: "stop", stop_reason: stop, token_ids: ids.slice(0, -1) });
+      expect((await streamed(client, { stop: [stop], max_tokens })).text).toBe(text);
+    }
+  });
+
+  it("a row of bytes that never ends is stopped; one that is no text has no line ends", () => {
+    const row = (continues: boolean, stop: string[], ids: readonly number[]): [number, string, string | undefined] => {
+      const text = new GrowingText(tokenizer, { stop, skipSpecials: true, continues });
+      const count = ids.findIndex((id) => text.push(id)) + 1;
+      text.end();
+      return [count, text.text, text.stoppedBy];
+    };
+    const ends = bytesOf("\n".repeat(500));
+    expect(row(false, ["\n"], ends)).toEqual([1, "", "\n"]);
+    expect(row(true, ["END", "\n\n\n"], [idOf("▁Hello"), ...ends])).toEqual([4, " Hello", "\n\n\n"]);
+    expect(row(true, ["END"], ends)).toEqual([0, "\n".repeat(500), undefined]);
+    expect(row(true, ["\n"], [...bytesOf("é").slice(0, 1), ...ends])).toEqual([0, "\ufffd".repeat(501), undefined]);
+    // The space at a text's start is left out, and is then in no stop string.
+    expect(row(false, [" \n"], [idOf("▁"), ...bytesOf("\n"), idOf("▁end")])).toEqual([0, "\n end", undefined]);
+    expect(row(true, [" \n"], [idOf("▁"), ...bytesOf("\n"), idOf("▁end")])).toEqual([2, "", " \n"]);
+  });
+
   it("the tokens of a text are its pieces, spaces included; bytes are named as OpenAI does", async () => {
     const client = await saying([{ behind: 4, ids: [...SAID.slice(0, 2), ...SAID.slice(3), 2] }]);
     const { tokens } = (await client.completions.create({ ...ASK, logprobs: 0 })).choices[0]!.logprobs!;

@@ -127,9 +127,11 @@ describe.each([
     expect(idsOf(one.choices[0])).toEqual(first);
     expect([message.content ?? "", reason]).toEqual([content, "tool_calls"]);
     const call = message.tool_calls![0] as OpenAI.ChatCompletionMessageFunctionToolCall;
-    expect(call.function).toEqual({ name: "search", arguments: '{"q":"fox"}' });
+    expect(call.function).toEqual({ name: "search", arguments: '{"q":  "fox"}' });
     // The call as the template would write it has other tokens (one space, not two): they are not rendered again.
-    const again = [QUESTION, message, { ...result, tool_call_id: call.id }];
+    // The client writes the arguments anew, as many do: it is the same call.
+    const asRead = { ...call, function: { ...call.function, arguments: '{"q": "\\u0066ox"}' } };
+    const again = [QUESTION, { ...message, tool_calls: [asRead] }, { ...result, tool_call_id: call.id }];
     const two = await client.chat.completions.create({ ...asked, messages: again });
     expect(two).toMatchObject({ prompt_token_ids: [...prompt, ...first, ...more] });
     expect(two.choices[0]).toMatchObject({ message: { content: "In the wood." }, finish_reason: "stop" });
@@ -182,7 +184,7 @@ describe.each([
     expect([text, reason, calls]).toEqual([
       form === "hermes" ? "Let me see.\n" : "",
       "tool_calls",
-      '0 search {"q":"fox"}',
+      '0 search {"q":  "fox"}',
     ]);
     // Where calls are not asked for, the same tokens are text.
     text = "";
@@ -256,6 +258,20 @@ describe("calls in a text", () => {
     ["hermes", `<think><tool_call>${CALL}</tool_call>`, `<think><tool_call>${CALL}</tool_call>`, []],
     ["hermes", `a <tool_call> b</think><tool_call>${CALL}`, "a <tool_call> b</think>", [F], { isThought: true }],
     ["hermes", `use <tool_call>: <tool_call>${CALL}</tool_call>`, "use <tool_call>: ", [F]],
+    // Numbers keep their digits; of two fields of a name the last counts; fields within others are none.
+    [
+      "hermes",
+      '<tool_call>{"arguments":{"x":2}, "name": "f", "arguments" : { "x": 1234567890123456789, "y": 1.0 } }',
+      "",
+      [["f", '{ "x": 1234567890123456789, "y": 1.0 }']],
+    ],
+    [
+      "llama3",
+      '{"name": "f", "of": {"parameters": 1, "a": [",}"]}, "parameters": {"parameters": 12345678901234567890}}',
+      "",
+      [["f", '{"parameters": 12345678901234567890}']],
+    ],
+    ["mistral", '[{"name": "f", "arguments": null, "parameters": {"x": 1}}]', "", [["f", "{}"]]],
     // A broken call beside a good one.
     [
       "hermes",
@@ -269,7 +285,7 @@ describe("calls in a text", () => {
       'a <tool_call>{"name": </tool_call> b ',
       [F],
     ],
-    ["llama3", ' <|python_tag|>{"name": "f", "parameters": {"x": "a; {b"}}', "", [["f", '{"x":"a; {b"}']]],
+    ["llama3", ' <|python_tag|>{"name": "f", "parameters": {"x": "a; {b"}}', "", [["f", '{"x": "a; {b"}']]],
     [
       "llama3",
       '{"name":"f","parameters":{}}; {"name":"g","parameters":{}}',
@@ -352,5 +368,39 @@ describe("calls in a text", () => {
     expect(await written("llama3", MISTRAL_TOOLS.replace("[TOOL_CALLS]", "CALLS"))).toBe("other");
     const other = checkpointChat(await templateOf("llama3", MISTRAL_TOOLS.replace("[TOOL_CALLS]", "CALLS")));
     expect(other.noTools).toContain("in a form that is not supported");
+  });
+
+  it("numbers of past calls are written as Python writes them", async () => {
+    const chat = checkpointChat(await templateOf("qwen"));
+    const template = await templateOf("qwen");
+    const json =
+      '{"id": 1234567890123456789, "x": 1.0, "big": 10000000000000000, "e": 1e3, "t": "1.0 \\"2\\"", "n": [-3]}';
+    const call = { id: "c", type: "function", function: { name: "f", arguments: json } } as const;
+    const { ids } = chat.begin([
+      { role: "user", content: "q" },
+      { role: "assistant", content: "", tool_calls: [call] },
+      { role: "tool", content: "r", tool_call_id: "c" },
+    ]);
+    expect(template.tokenizer.decode(ids)).toContain(json.replace("1e3", "1000.0"));
+  });
+
+  it("a template that writes tools and no past calls tells the form, or that is what is said", async () => {
+    const smol = readFileSync(new URL("../fixtures/chat/public/smollm3.jinja", import.meta.url), "utf8");
+    expect(checkpointChat(await templateOf("chatml", smol)).toolForm).toBe("hermes");
+    // As Nous's Hermes says it; as LFM2 and Granite 3, of which the model alone knows the form.
+    const plain = `{%- if tools %}{{- tools | tojson }}{{- TOLD }}{% endif %}{%- for m in messages %}
+      {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}`;
+    const telling = (told: string): string => plain.replace("TOLD", JSON.stringify(told));
+    const form = async (source: string): Promise<string> => callsWrittenBy(await templateOf("chatml", source));
+    const hermes = "<tool_call>\n{'arguments': <args-dict>, 'name': <function-name>}\n</tool_call>";
+    expect(await form(telling(hermes))).toBe("hermes");
+    expect(await form(telling("<tool_call>\n<function=example>\n</tool_call>"))).toBe("unsaid");
+    const unsaid = checkpointChat(await templateOf("chatml", telling("")));
+    expect(unsaid.toolForm).toBe(undefined);
+    expect(unsaid.noTools).toContain("writes tools, but no calls");
+    // Kimi K2's writes a call by its id; others refuse calls like ours.
+    const kimi = plain.replace("m.content", "(m.tool_calls[0].id if m.tool_calls else m.content)");
+    expect(await form(kimi.replace("TOLD", "''"))).toBe("other");
+    expect(await form(telling("").replace("m.content", "m.content + (m.tool_calls or '')"))).toBe("other");
   });
 });

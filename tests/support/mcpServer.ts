@@ -13,7 +13,7 @@ interface Request {
     readonly protocolVersion?: string;
     readonly cursor?: string;
     readonly name?: string;
-    readonly arguments?: { readonly code?: number };
+    readonly arguments?: { readonly code?: number; readonly line?: string };
   };
 }
 
@@ -74,6 +74,8 @@ function answer({ id, params: { name, arguments: args } }: Request): unknown {
       return undefined;
     case "structured":
       return done({ content: [{ type: "text", text: "here" }], structuredContent: { a: `${"a".repeat(40)}!` } });
+    case "line":
+      return process.stdout.write(`${(args?.line ?? "").replace("ID", String(id))}\n`);
     case "wrong":
       return done({ content: "a text" });
     case "deep":

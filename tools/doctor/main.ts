@@ -41,7 +41,7 @@ async function main(): Promise<number> {
   if (path === undefined || paths.length > 1) {
     throw new UsageError(`doctor: expected one run folder, as in npm run doctor -- runs/NAME, got ${paths.length}`);
   }
-  const folder = openGiven("doctor", path);
+  const folder = openGiven("doctor", path, "doctor");
   const run = read();
   const diagnosis = diagnose(run);
   if (values["json"]) process.stdout.write(`${JSON.stringify({ run: folder.path, ...diagnosis }, null, 2)}\n`);
