@@ -5,6 +5,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { chatTemplate } from "../../chat/index.ts";
+import { parseExactly } from "../../chat/json.ts";
 import { tokensOf } from "../../chat/jinja/lexer.ts";
 import { strftime } from "../../chat/strftime.ts";
 import { WorldgradError } from "../../engine/errors.ts";
@@ -46,7 +47,7 @@ function orRefused(read: () => unknown): void {
   try {
     read();
   } catch (error) {
-    expect(error).toBeInstanceOf(WorldgradError);
+    if (!(error instanceof SyntaxError)) expect(error).toBeInstanceOf(WorldgradError);
   }
 }
 
@@ -91,6 +92,9 @@ const EXPRESSIONS = [
 type Reader = (text: string) => unknown;
 const READERS: readonly (readonly [name: string, reader: () => Promise<Reader>])[] = [
   ["strftime", () => Promise.resolve((text: string) => strftime(new Date(2026, 10, 26), text))],
+  ["parseExactly", () => Promise.resolve((text: string) => parseExactly(text))],
+  ["parseExactly, in quotes", () => Promise.resolve((text: string) => parseExactly(JSON.stringify(text)))],
+  ["parseExactly, as digits", () => Promise.resolve((text: string) => parseExactly("7".repeat(text.length)))],
   ...HEADS.map((head) => {
     return [
       `tokensOf, behind ${JSON.stringify(head)}`,

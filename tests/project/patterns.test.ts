@@ -17,6 +17,7 @@ const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEM
   "chat/jinja/filters.ts": TEMPLATES,
   "chat/jinja/lexer.ts": TEMPLATES,
   "chat/jinja/methods.ts": TEMPLATES,
+  "chat/json.ts": TEMPLATES,
   "chat/strftime.ts": TEMPLATES,
   "environments/actions.ts": WORLDS,
   "environments/calculator/expression.ts": WORLDS,

@@ -81,7 +81,7 @@ function guard(
     return buffer;
   };
   const innerOf = (buffer: Buffer): Buffer => (buffer as GuardedBuffer).inner;
-  /** The same program with temporaries of ours behind its operands. */
+  /** The program with temporaries of ours behind its operands. */
   const prepare = <K>(
     program: Program<K>,
     operands: readonly Buffer[],

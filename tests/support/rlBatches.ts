@@ -137,7 +137,7 @@ export const weighStep = (
 ): TokenRow[] =>
   weigh(objective, trajectories, advantagesOf(objective, trajectories, step, statistics), step, statistics);
 
-/** The same of a step with these options, its statistics scored. */
+/** The rows of a step with these options, its statistics scored. */
 export async function scoredStep(
   options: StepOptions,
   trajectories: readonly Trajectory[],
