@@ -102,7 +102,7 @@ function timeOf(reader: Reader, texts: readonly string[]): number {
   return median(rounds.slice(1)); // the first one compiles
 }
 
-/** The same of Python's library by kind, if Python has it: text by text, and all as one. */
+/** Times of Python's library by kind, if Python has it: text by text, and all as one. */
 function pythonTimes(): Readonly<Record<string, readonly number[]>> | string {
   try {
     const printed = execFileSync(PYTHON, [here("peers/tokenizers_bench.py"), FILE, String(ROUNDS)], {

@@ -20,7 +20,7 @@ export interface Executable<P> {
    */
   reference(inputs: readonly Elements[], outputs: readonly Elements[], call: Call<P>): void;
   /**
-   * The same as problems that there are kernels for (`kernels/specs.ts`): one, or several that are solved in order.
+   * The op as problems that there are kernels for (`kernels/specs.ts`): one, or several that are solved in order.
    * Each executor makes its own kernels from them.
    */
   kernel(call: Call<P>): Problem | readonly Problem[];

@@ -31,7 +31,7 @@ export interface PointwiseParams {
 
 /** What may stand beside a formula. */
 export interface PointwiseOptions {
-  /** The same function in plain `Math`, written independently; without it the expression itself is evaluated in f64. */
+  /** The function in plain `Math`, written independently; without it the expression itself is evaluated in f64. */
   readonly reference?: (...x: number[]) => number | readonly number[];
   readonly samples?: (rng: Rng) => Sample<PointwiseParams>[];
   readonly linear?: boolean;

@@ -12,7 +12,7 @@ import { Tensor } from "./tensor.ts";
 import { mapTree, treeFromLeaves, treeLeaves, type Tree, type TreeNode } from "./tree.ts";
 import { isFloat, showType } from "./types.ts";
 
-/** The same values as a constant: no gradient flows through (sg(·) in the papers). Shares memory (see `assign`). */
+/** The values as a constant: no gradient flows through (sg(·) in the papers). Shares memory (see `assign`). */
 export function stopGradient(x: Tensor): Tensor {
   checkTensor("stopGradient", x);
   return handle(x);

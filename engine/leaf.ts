@@ -8,7 +8,7 @@ export function handle(x: Tensor): Tensor {
 }
 
 /**
- * The same values as a variable to differentiate by. Inside an outer recording `x`, if it has a history, is its
+ * A variable to differentiate by, with the values of `x`. Inside an outer recording `x`, if it has a history, is its
  * history; otherwise nobody will walk further back than here.
  */
 export function leaf(x: Tensor, path = ""): Tensor {

@@ -13,7 +13,7 @@ import { fail } from "./errors.ts";
 export interface TreeNode {
   /** Its tensors; not another `TreeNode` itself, but it may contain some. */
   readonly tensors: Readonly<Record<string, Tree | undefined>>;
-  /** The same object around other tensors. @param tensors of the structure of `tensors` */
+  /** A copy of the object around other tensors. @param tensors of the structure of `tensors` */
   withTensors(tensors: Readonly<Record<string, Tree | undefined>>): TreeNode;
 }
 
@@ -27,7 +27,7 @@ export type Visit<T> = (leaf: Tensor, path: string) => T;
 
 const join = (path: string, key: string): string => (path === "" ? key : `${path}.${key}`);
 
-/** The same structure with every tensor replaced. */
+/** A copy of the tree in which `visit` has replaced every tensor. */
 export function mapTree<T extends Tree>(tree: T, visit: Visit<Tensor>, path = ""): T {
   if (tree instanceof Tensor) return visit(tree, path) as T & Tensor;
   if (Array.isArray(tree))

@@ -35,7 +35,7 @@ const TABLE = options("faults", FAULTS);
  */
 export type FaultOptions = OptionsOf<typeof TABLE>;
 
-/** The same environment, which takes `FaultOptions`, too. Without them its episodes stay as they are. */
+/** The environment with `FaultOptions` among its options. Without them its episodes stay as they are. */
 export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOptions & FaultOptions> {
   const own = (env: Environment): Environment => (env instanceof Faulty ? env.world : env);
   const all = { ...(spec.options ?? COMMON_OPTIONS), ...FAULTS };

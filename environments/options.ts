@@ -70,7 +70,7 @@ export const SHAPED = {
 /** What `make` of an environment takes that declares the options `F`: all may be left out that have a default. */
 export type OptionsWith<F extends OptionFields> = EnvironmentOptions & Given<F>;
 
-/** The same options as the functions of a game see them: checked, with the defaults of those that were not given. */
+/** Options as the functions of a game see them: checked, with the defaults of those that were not given. */
 export type SettledOptions<F extends OptionFields> = Settled<typeof COMMON_OPTIONS> & Settled<F>;
 
 /**

@@ -124,7 +124,7 @@ export function setWith(set: readonly string[], settings: Arm["settings"]): stri
   return [...others, ...own.map(([key, value]) => `${key}=${value ?? ""}`)];
 }
 
-/** The same arm with further settings, which replace its own. */
+/** The arm with further settings, which replace its own. */
 export function withSettings(arm: Arm, settings: Arm["settings"]): Arm {
   for (const key of Object.keys(settings)) checkKey(arm.label, key);
   return { ...arm, settings: { ...arm.settings, ...settings } };

@@ -11,9 +11,9 @@ export interface HeldOutScore extends Evaluation {
    * −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play.
    */
   readonly worldLoss: number;
-  /** The same on the half that is random play. */
+  /** World-model loss on the half that is random play. */
   readonly worldLossRandom: number;
-  /** The same on the episodes that were just played. */
+  /** World-model loss on the episodes that were just played. */
   readonly worldLossOnPolicy: number;
   /** `worldLossOnPolicy` minus the entropy of the answers themselves, if the environment reports it. */
   readonly worldLossExcess?: number;

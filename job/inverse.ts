@@ -93,7 +93,7 @@ async function labelsFor(
   }
 }
 
-/** The same labels in shuffled order. */
+/** The labels in shuffled order. */
 function dealtOut(labels: readonly (readonly string[])[], rng: Rng): string[][] {
   const all = rng.shuffle(labels.flat());
   let at = 0;

@@ -22,7 +22,7 @@ const labelled = (episode: Trajectory, labels: readonly number[]): Marked => ({
   marks: turnEnds(episode).flatMap((token, k) => (Number.isNaN(labels[k]) ? [] : [{ token, target: labels[k]! }])),
 });
 
-/** The same lessons, with all their targets dealt out anew. */
+/** The lessons with all their targets dealt out anew. */
 function shuffled(lessons: readonly Marked[], rng: Rng): Marked[] {
   const dealt = rng.shuffle(lessons.flatMap(({ marks }) => marks.map(({ target }) => target)));
   return lessons.map(({ episode, marks }) => ({

@@ -128,7 +128,7 @@ function checkRecipe(name: string, recipe: Recipe, options: StartOptions): void 
     );
 }
 
-/** The same for earlier episodes that the recipe replays, which the user has not asked for. */
+/** Refuses a loss that cannot learn from the earlier episodes that the recipe replays. */
 function checkReplay(name: string, recipe: Recipe, options: StartOptions): void {
   const { loss = recipe.method, advantage, replay, importanceCorrection } = options;
   if (replay !== undefined || importanceCorrection !== undefined || advantage === "vtrace") return;
@@ -139,7 +139,7 @@ function checkReplay(name: string, recipe: Recipe, options: StartOptions): void 
     );
 }
 
-/** The same for a critic of outcomes, which no flag of the user's has named. */
+/** Refuses what does not go with the critic of outcomes that the recipe brings along. */
 function checkCritic(name: string, { method = "", workers, reward, set = [] }: StartOptions): void {
   const other = method.split("+").find((part) => Object.hasOwn(TOKEN_WEIGHTS, part));
   if (other !== undefined)

@@ -101,9 +101,9 @@ export interface Score {
   readonly meanTurns?: number;
   /** The world-model loss on fixed episodes: the mean of −log p over observation tokens, in nats. */
   readonly worldLoss?: number;
-  /** The same on the fixed episodes that are random play. */
+  /** World-model loss on the fixed episodes that are random play. */
   readonly worldLossRandom?: number;
-  /** The same on the episodes of this evaluation. */
+  /** World-model loss on the episodes of this evaluation. */
   readonly worldLossOnPolicy?: number;
   /** `worldLossOnPolicy` minus the entropy of the answers themselves. */
   readonly worldLossExcess?: number;

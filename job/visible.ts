@@ -17,5 +17,5 @@ export function visible(text: string): string {
   });
 }
 
-/** The same on one line: for names and cells of tables. */
+/** `visible`, on one line: for names and cells of tables. */
 export const visibleLine = (text: string): string => visible(text).replaceAll("\n", "␊");

@@ -204,7 +204,7 @@ export class Expr {
     const above = where(this.ge(a), this, where(this.ne(this), this, a));
     return where(above.le(b), above, where(above.ne(above), above, b));
   }
-  /** The same value as a constant: its derivative is 0. */
+  /** The value as a constant: its derivative is 0. */
   stopGradient(): Expr {
     return unary("detach", this);
   }

@@ -15,7 +15,7 @@ export const printable = (text: string): string => text.replace(/[^\P{C}]/gu, " 
 
 /** Counts between two steps. */
 export const NOTHING = { rejected_messages: 0, duplicate_episodes: 0, reissued_episodes: 0, stored_episodes: 0 };
-/** The same as metrics. */
+/** Counts as metrics. */
 export const prefixed = (counts: typeof NOTHING): Record<string, number> =>
   Object.fromEntries(Object.entries(counts).map(([name, count]) => [`async/${name}`, count]));
 

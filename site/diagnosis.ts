@@ -33,7 +33,7 @@ export class Diagnoses {
   }
 }
 
-/** The same with steps as the page counts them: those of RL, the first being 1. */
+/** The run with steps as the page counts them: those of RL, the first being 1. */
 function countedAsOnPage({ config, metrics, transcripts }: RunLog, warmSteps: number): RunLog {
   const counted = <T extends { readonly phase: string; readonly step: number }>(line: T): T => ({
     ...line,

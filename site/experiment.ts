@@ -34,7 +34,7 @@ const GRAD_EVERY = 16;
 /** @throws UsageError with one line that says what was expected and what came */
 export const experimentOf = (address: URLSearchParams): PageExperiment => experimentOfWords(wordsOf(address));
 
-/** The same from words. @throws UsageError with one line */
+/** The experiment of these words. @throws UsageError with one line */
 export function experimentOfWords(words: ExperimentWords): PageExperiment {
   const { shared, agents } = words;
   for (const key of Object.keys(shared)) checkShared(key);

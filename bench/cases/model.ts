@@ -152,7 +152,7 @@ export function llamaParameterCount({ C, H, kvHeads, F, L, V }: GrpoTask): numbe
   return V * C + L * (attention + 3 * C * F + 2 * C) + C;
 }
 
-/** The same GRPO job in worldgrad and in TRL, as a whole: playing and learning. */
+/** One GRPO job in worldgrad and in TRL, as a whole: playing and learning. */
 function grpo(name: string, sizes: Omit<GrpoTask, "op">): Case {
   const task: GrpoTask = { op: "grpo", ...sizes };
   const tokens = task.groups * task.groupSize * (task.prompt + task.completion);

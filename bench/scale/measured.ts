@@ -26,7 +26,7 @@ export interface MeasuredRun {
   readonly steps: readonly (readonly [seconds: number, tokens: number])[];
 }
 
-/** The same job with environments that answer at once, or late. */
+/** The job with environments that answer at once, or late. */
 export interface Setting {
   readonly name: string;
   /** Seconds that each answer takes. */

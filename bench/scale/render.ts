@@ -202,7 +202,7 @@ const markdownTable = ({ title, head, rows }: Table): string => {
   return [`**${title}**`, "", row(head), row(rule), ...rows.map((cells) => row(cells.map(text)))].join("\n");
 };
 
-/** The same tables for a terminal, and for docs/scale.md. */
+/** The tables for a terminal, and for docs/scale.md. */
 export function markdown(page: ScalePage): string {
   const tables = [measuredTable(page), transferTable(page.measured), ...page.results.map(simulatedTable)];
   const said = page.results.map((result) => `- ${result.name}: ${verdict(result)}`);

@@ -58,7 +58,7 @@ export interface Simulated {
     readonly arrived: number;
     /** Seconds from ticket to arrival, summed over groups, those that are still under way included. */
     readonly sojourn: number;
-    /** The same by the clock: the integral of the number of groups that are under way. */
+    /** `sojourn` by the clock: the integral of the number of groups that are under way. */
     readonly area: number;
     /** Seconds of episodes, and seconds for which places were taken. */
     readonly episodes: number;

@@ -71,7 +71,7 @@ function curvesTable(job: Job, runs: readonly RunRecord[]): string {
   return table(["reward in training", ...bounds.slice(1).map((to, i) => `steps ${bounds[i]! + 1}–${to}`)], rows);
 }
 
-/** The same held-out tasks with the same random numbers, arm by arm, of the first seed. */
+/** Held-out tasks of the first seed, arm by arm, with one set of random numbers. */
 function samplesOf(job: Job, runs: readonly RunRecord[], count: number): string {
   const seed = Math.min(...runs.map((run) => run.seed));
   const own = armsOf(job, runs).flatMap((arm) => runs.filter((run) => run.arm === arm && run.seed === seed));

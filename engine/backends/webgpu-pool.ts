@@ -110,7 +110,7 @@ export class BufferPool {
     const capacity = Math.min(end, whole.capacity) - offset;
     const root = whole.whole ?? whole;
     const start = whole.offset + offset;
-    // The same part gets the same number again, so that its bind groups are found.
+    // A part gets its number again when it is asked for again, so that its bind groups are found.
     const id = `${start} ${capacity}`;
     let number = root.partNumbers.get(id);
     if (number === undefined) root.partNumbers.set(id, (number = this.#made++));

@@ -130,7 +130,7 @@ function sample(
   };
 }
 
-/** The same by `attention` over copies of the rows. */
+/** `cacheAttention` written as `attention` over copies of the rows. */
 function unfused([q, k, v, rows, positions]: readonly Tensor[], { scale, window }: CacheAttentionParams): Tensor[] {
   const [tokens, heads, headDim] = q!.shape as [number, number, number];
   // Zeros where there is no row; [N, S, Hkv, D], as a sequence has it.

@@ -354,7 +354,7 @@ export const castOp: OpDef<CastParams> = {
 };
 
 /**
- * The same numbers as another element type. Floats become integers by dropping what follows the point; integers above
+ * Converts the elements to another type. Floats become integers by dropping what follows the point; integers above
  * 2^24 are rounded in f32. Gradients pass between float types and not through integers. To the type that x has, the
  * result shares memory with `x` (see `assign`).
  */

@@ -77,7 +77,7 @@ export const reshapeOp: OpDef<ShapeParams> = {
 };
 
 /**
- * The same elements under another shape; one size may be −1 and is worked out. Shares memory with `x`, as another
+ * Gives the elements another shape; one size may be −1 and is worked out. Shares memory with `x`, as another
  * tensor even where the shape stays: to dispose of one leaves the other, to `assign` to one changes both.
  */
 export function reshape(x: Tensor, shape: Shape): Tensor {

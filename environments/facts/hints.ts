@@ -68,8 +68,8 @@ export type Drawn<Kind extends string> = Readonly<
 >;
 
 /**
- * The same words about things drawn at random; only how many are listed is true. What one fact says is what the next is
- * about, where that is so in truth: else the second would tell what the first did not.
+ * Hints in the usual words about things drawn at random; only how many are listed is true. What one fact says is what
+ * the next is about, where that is so in truth: else the second would tell what the first did not.
  */
 function liesAbout<Kind extends string>(
   facts: readonly Fact<Kind>[],

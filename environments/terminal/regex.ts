@@ -190,7 +190,7 @@ class Parser {
 
 type Range = readonly [low: string, high: string];
 
-/** The same characters in ranges that do not overlap, in order. */
+/** The characters in ranges that do not overlap, in order. */
 function mergedRanges(ranges: readonly Range[]): Range[] {
   const merged: Range[] = [];
   for (const [low, high] of ranges.toSorted(([a], [b]) => (a < b ? -1 : 1))) {

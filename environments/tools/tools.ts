@@ -50,6 +50,6 @@ export function refusal({ name, parameters }: Call): string | undefined {
   return wrong === undefined ? undefined : `${wrong} must be ${types[wrong]!.expected}`;
 }
 
-/** The same for calls with the same parameters in any order. */
+/** A key of the call: calls that differ in the order of their parameters only have one key. */
 export const keyOf = ({ name, parameters }: Call): string =>
   write({ name, parameters: Object.fromEntries(Object.entries(parameters).toSorted(([a], [b]) => (a < b ? -1 : 1))) });

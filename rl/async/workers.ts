@@ -136,7 +136,7 @@ export function wireMessages(): (message: ToWorker) => ToWorker {
   };
 }
 
-/** The same numbers, in shared memory if that exists. */
+/** A copy of the numbers in shared memory, if that exists. */
 export function inSharedMemory<T extends Float32Array | Float64Array | Int32Array>(numbers: T): T {
   if (typeof SharedArrayBuffer === "undefined") return numbers;
   const type = numbers.constructor as new (memory: SharedArrayBuffer) => T;

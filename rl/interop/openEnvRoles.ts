@@ -134,7 +134,7 @@ export function worldModelObjective(config?: WorldModelConfig): WorldObjective {
   return { ...objective, weights: (trajectories, step) => objective.weights(trajectories.map(withWarnings), step) };
 }
 
-/** The same episode with all observation tokens as targets, including warnings. */
+/** The episode with all observation tokens as targets, including warnings. */
 const withWarnings = (trajectory: Trajectory): Trajectory => ({
   ...trajectory,
   stream: { ...trajectory.stream, targets: trajectory.stream.roles.map((role) => role === "observation") },

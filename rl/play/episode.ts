@@ -44,7 +44,7 @@ export interface EpisodeRequest {
    */
   readonly forced?: (turn: number, task: string, env: Environment) => string | readonly number[] | undefined;
   /**
-   * The same as `forced`, as plain data and in order, if that is possible: a function cannot be sent to another thread.
+   * Given actions as plain data, in order, in the place of `forced`: a function cannot be sent to another thread.
    */
   readonly given?: readonly GivenActions[];
 }

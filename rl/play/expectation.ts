@@ -52,7 +52,7 @@ export async function expectedAnswers(
   return answers;
 }
 
-/** The same as tokens, at most as many as the real answer has: the k-th stands for the real answer's k-th. */
+/** Expected answers as tokens, at most as many as the real answer has: the k-th stands for the real one's k-th. */
 export async function expectedTokens(
   model: Model,
   template: Template,

@@ -186,7 +186,7 @@ export interface PluginEntry<
   make(settings: Given<F>, context: PluginContext): EpisodePlugin;
 }
 
-/** The same entry, with the type of its options. */
+/** Declares an entry: returns it with the types of its name, flag and options. */
 export const pluginEntry = <const N extends string, const G extends PluginFlag, F extends OptionTable["fields"]>(
   entry: PluginEntry<N, G, F>,
 ): PluginEntry<N, G, F> => entry;

@@ -67,7 +67,7 @@ export interface Episode {
   readonly answer: Word;
   readonly second: readonly Word[];
   readonly reward: number;
-  /** The same as the library's losses read it; log-probabilities are filled in where it is sampled. */
+  /** The episode as the library's losses read it; log-probabilities are filled in where it is sampled. */
   readonly trajectory: Trajectory;
 }
 

@@ -26,7 +26,7 @@ export interface Point {
   readonly turns: number;
   /** World-model loss: −log p per token of what the environment answers in fixed held-out episodes, in nats. */
   readonly worldLoss: number;
-  /** The same in the random play among these episodes, and in the episodes that the cell itself played. */
+  /** World-model loss in the random play among these, and in the episodes that the cell itself played. */
   readonly worldLossRandom: number;
   readonly worldLossOnPolicy: number;
   /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */

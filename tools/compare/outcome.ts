@@ -12,7 +12,7 @@ export interface CurvePoint {
   readonly success: number;
   /** World-model loss: −log p per token of the answers in fixed held-out episodes, in nats; null if not finite. */
   readonly worldLoss: number | null;
-  /** The same in the agent's own held-out episodes; null also if no answer came in them. */
+  /** World-model loss in the agent's own held-out episodes; null also if no answer came in them. */
   readonly worldLossOnPolicy: number | null;
   /** `worldLossOnPolicy` minus the entropy of the answers; null where the environment does not know it. */
   readonly worldLossExcess: number | null;

@@ -49,7 +49,7 @@ export async function bundleScript(source: string): Promise<PageAssets> {
   return withHashes({ script, style });
 }
 
-/** The same with its names in a content policy. */
+/** Script and style with the hashes by which a content policy names them. */
 export const withHashes = (source: Pick<PageAssets, "script" | "style">): PageAssets => ({
   ...source,
   scriptHash: sourceHash(source.script),

@@ -69,7 +69,7 @@ export const countSeries = (label: string): uPlot.Series => ({
 
 type Frame = ReturnType<typeof lineFrame>;
 
-/** The same with a horizontal axis on which each doubling takes as much room. */
+/** The frame with a horizontal axis on which each doubling takes as much room. */
 export const doublings = (frame: Frame): Frame => ({
   ...frame,
   scales: { ...frame.scales, x: { ...frame.scales!["x"], distr: 3, log: 2 } },
@@ -84,5 +84,5 @@ export const doublings = (frame: Frame): Frame => ({
   ],
 });
 
-/** The same with a logarithmic vertical axis. */
+/** The frame with a logarithmic vertical axis. */
 export const powers = (frame: Frame): Frame => ({ ...frame, scales: { ...frame.scales, y: { distr: 3 } } });

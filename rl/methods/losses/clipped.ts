@@ -47,7 +47,7 @@ export const PPO_CLIP = options("ppoClip", {
  */
 export type PpoClipOptions = OptionsOf<typeof PPO_CLIP>;
 
-/** The same options with verl's default for c. */
+/** Options of `ppoClip` with verl's default for c. */
 const DUAL_CLIP = options("dual_clip", {
   ...PPO_CLIP.fields,
   dualClip: number(3, "c: where A < 0 the loss is at most −cA", { above: 1 }),

@@ -62,7 +62,7 @@ export const DPO = options("dpo", {
  */
 export type DpoOptions = OptionsOf<typeof DPO>;
 
-/** The same options without `loss`, for the losses whose name already says which one is used. */
+/** Options of `dpo` without `loss`, for the losses whose name already says which one is used. */
 const { loss: _, ...NAMED } = DPO.fields;
 const DPO_IPO = options("dpo_ipo", NAMED);
 const DPO_HINGE = options("dpo_hinge", NAMED);

@@ -169,7 +169,7 @@ function dppo(name: "dppo_tv" | "dppo_kl", loss: Pointwise<Tensor>, given?: Dppo
  * arXiv 2602.04879).
  */
 export const dppoTv = (given?: DppoOptions): PolicyLoss => dppo("dppo_tv", dppoTvLoss, given);
-/** The same with the binary KL of μ and π as the distance. */
+/** DPPO with the binary KL of μ and π as the distance. */
 export const dppoKl = (given?: DppoOptions): PolicyLoss => dppo("dppo_kl", dppoKlLoss, given);
 
 const primeLoss: Pointwise<Tensor> = fuse("primeRl", (lp, old, advantage, mask, threshold, klTau, symmetric) => {

@@ -19,7 +19,7 @@ import { isAgentToken, rolloutRows, type Trajectory } from "../../episode/stream
 /** λ at an optimiser step (from 0). */
 export type LambdaSchedule = (step: number) => number;
 
-/** The same λ at every step. */
+/** λ is `value` at every step. */
 export const constantLambda =
   (value: number): LambdaSchedule =>
   (): number =>
