@@ -91,11 +91,11 @@ test("a run with a critic, a reference and a KL controller resumes to the last b
   };
   const files = last(whole.path);
   expect(Object.keys(files)).toEqual(
-    expect.arrayContaining(["critic.safetensors", "kl.json", "reference.safetensors"]),
+    expect.arrayContaining(["head-value.safetensors", "kl.json", "reference.safetensors"]),
   );
   expect(last(stopped.path)).toEqual(files);
   // The critic learnt, the reference did not.
-  const critic = readSafetensors(Buffer.from(files["critic.safetensors"]!, "base64"));
+  const critic = readSafetensors(Buffer.from(files["head-value.safetensors"]!, "base64"));
   for (const name of ["head.weight", "m.weight", "v.weight"]) {
     expect(
       critic.get(name)!.data.some((x) => x !== 0),

@@ -51,7 +51,7 @@ const DAMAGE: Readonly<Record<string, Damage>> = {
   "a bit at a quarter": flipped(0.25),
   "a bit in the middle": flipped(0.5),
   "a bit at three quarters": flipped(0.75),
-  "a bit near the end": flipped(0.97),
+  "a bit near the end": flipped(0.99),
   "cut in half": (bytes) => bytes.subarray(0, bytes.length >> 1),
   emptied: () => Buffer.alloc(0),
   gone: () => null,
