@@ -2,6 +2,7 @@
  * What the loop is given for the data settings of a run. Plug-ins with a memory are made once for a run and saved with
  * its checkpoints.
  */
+import { showValue } from "../engine/options.ts";
 import { ENVIRONMENTS } from "../environments/index.ts";
 import { SelfPlayBuffer } from "../rl/selfplay/options.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
@@ -10,6 +11,7 @@ import type { Memory } from "../rl/worker/index.ts";
 import type { DataSettings } from "./data.ts";
 import { PLUGINS } from "./plugins.ts";
 import type { Preset } from "./preset.ts";
+import { isRecord } from "./records.ts";
 import { type ScheduleData, scheduleOf } from "./schedules.ts";
 import { Scripts } from "./scripts.ts";
 import type { Settings } from "./shownSettings.ts";
@@ -55,6 +57,8 @@ function pluginOf(entry: PluginEntry, settings: Settings[string], context: Plugi
     const names = Object.keys(ENVIRONMENTS).filter((name) => needs.has(ENVIRONMENTS[name]!));
     throw new UsageError(`--${flag.name}: ${context.env.name} ${needs.lack}; those that do: ${names.join(", ")}`);
   }
+  if (!isRecord(settings))
+    throw new UsageError(`data.${entry.name}: expected an object of options, got ${showValue(settings)}`);
   const values = Object.entries(settings).map(([option, value]): [string, unknown] => {
     const isSchedule = options[option]?.kind === "schedule";
     return [option, isSchedule ? scheduleOf(value as ScheduleData) : value];

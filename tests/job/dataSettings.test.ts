@@ -4,6 +4,8 @@
  * other parts.
  */
 import { describe, expect, test } from "vitest";
+import { showValue } from "../../engine/options.ts";
+import { presetOf } from "../../job/presets.ts";
 import { UsageError } from "../../job/usage.ts";
 import { dataFor } from "../../job/dataOptions.ts";
 import type { Preset } from "../../job/preset.ts";
@@ -150,4 +152,10 @@ describe("data", () => {
     expect(() => presetOfFlags(...flags)).toThrow(UsageError);
     expect(() => presetOfFlags(...flags)).toThrow(message);
   });
+});
+
+test.each([null, 3, "x", []])("a config.json with %j in the place of a plug-in's options is refused", (replay) => {
+  const preset = presetOfFlags("--quick", "--env", "gridworld", "--method", "grpo");
+  const folder = { path: "run", config: { preset: { ...preset, data: { replay } } } };
+  expect(() => presetOf(folder)).toThrow(`data.replay: expected an object of options, got ${showValue(replay)}`);
 });
