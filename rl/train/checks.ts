@@ -6,6 +6,8 @@ import { check } from "../../engine/errors.ts";
 import { type Tree, treeEntries, treeLeaves } from "../../engine/index.ts";
 import { type AdamW, type Model, trainableOf } from "../../nn/index.ts";
 import type { Objective } from "../methods/objective.ts";
+import { type Heads, headTraining } from "./loss.ts";
+import type { TrainedHead } from "./update.ts";
 
 /** Whose memory the leaves are: two trees of equal shapes may be two models. */
 const memoryOf = (tree: Tree): Set<unknown> => new Set(treeLeaves(tree).map(({ storage }) => storage));
@@ -40,6 +42,17 @@ export function checkReference(model: Model, reference: Model | undefined): void
   );
   const [own, other] = [model.config.vocabSize, reference.config.vocabSize];
   check(own === other, () => `reference: it has ${other} tokens in its vocabulary, the model has ${own}`);
+}
+
+/** @throws if a term of the objective has a head, and the learner has none for it: the term would not be trained */
+export function checkHeadsOf(objective: Objective, heads: Heads<TrainedHead> = {}): void {
+  const headless = Object.keys(headTraining(objective)).find((term) => !Object.hasOwn(heads, term));
+  check(
+    headless === undefined,
+    () =>
+      `objective: the term "${headless}" needs a head and its optimiser: ` +
+      `heads: { ${headless}: { head: initValueHead(model.config, device), optimizer } }`,
+  );
 }
 
 /** By which optimiser, that is in which run, a part of an objective has learnt something. */

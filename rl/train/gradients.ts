@@ -185,10 +185,7 @@ function partsOf(rows: readonly TokenRow[], objective: Objective): Record<string
     ...Object.fromEntries(
       terms.map((term): [string, [TokenRow[], LossParts]] => [
         term.name,
-        [
-          only((row) => ({ mask: row.mask, weights: weightsOf(row, [term.name]) })),
-          { policyLoss: NO_POLICY, terms: [term] },
-        ],
+        [rows.map((row) => termPart(row, term.name)), { policyLoss: NO_POLICY, terms: [term] }],
       ]),
     ),
   };
@@ -198,6 +195,14 @@ function partsOf(rows: readonly TokenRow[], objective: Objective): Record<string
 function policyPart(row: TokenRow): TokenRow {
   const none = new Float64Array(row.mask.length);
   return { ...row, wWorld: none, wKl: none, wEntropy: none, wValue: none, weights: {} };
+}
+
+/** What a further term alone makes of it. The term may read any column; a row without its weight is left out. */
+function termPart(row: TokenRow, name: string): TokenRow {
+  const none = new Float64Array(row.mask.length);
+  const weight = row.weights[name] ?? none;
+  const mask = weight.some((w) => w !== 0) ? row.mask : none;
+  return { ...policyPart(row), mask, wPolicy: none, weights: { [name]: weight } };
 }
 
 /** The objective's weights of −lp, less those of the agent's own tokens, which are imitated. */

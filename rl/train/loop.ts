@@ -25,11 +25,10 @@ import { checkVocabulary, rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPlugins } from "../tasks/plugin.ts";
 import { RewardWatch } from "../tasks/scoring.ts";
-import { checkMemories, checkOptimizer, checkReference } from "./checks.ts";
+import { checkHeadsOf, checkMemories, checkOptimizer, checkReference } from "./checks.ts";
 import { beginWatch } from "./watch.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
-import { headTraining } from "./loss.ts";
 import { lossIn, type StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
 import { checkEnv, checkHeads, checkModel, checkTrainer } from "./trainerChecks.ts";
@@ -249,17 +248,11 @@ export function checkRl(options: RlOptions): void {
   checkEnv("trainRl", options.env);
   if (options.reference !== undefined) checkModel("trainRl", "reference", options.reference);
   if (options.heads !== undefined) checkHeads("trainRl", options.heads);
-  const { objective, iterations = 1, reference = trainableOf(options.model).base, heads = {} } = options;
+  const { objective, iterations = 1, reference = trainableOf(options.model).base } = options;
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   checkPlugins(options.plugins ?? [], options);
-  const headless = Object.keys(headTraining(objective)).find((term) => !Object.hasOwn(heads, term));
-  check(
-    headless === undefined,
-    () =>
-      `trainRl: the term "${headless}" needs a head and its optimiser: ` +
-      `heads: { ${headless}: { head: initValueHead(model.config, device), optimizer } }`,
-  );
+  checkHeadsOf(objective, options.heads);
   checkCount("trainRl", "iterations", iterations);
   checkOffPolicy(objective, options);
   checkGradEvery(options);

@@ -118,9 +118,10 @@ export function lossOf(
   const tokens = lossTokens(batch, device, { logProbs, entropy }, exactly);
   const terms: Record<string, Tensor> = {};
   for (const { name, weight: weightOf, tokenLoss, head } of termsOf(objective)) {
-    const weight = weightOf(batch.columns) ?? NONE;
+    const weight = weightOf(batch.columns);
+    if (weight === undefined || (head && heads[name] === undefined)) continue;
     const isAlways = name === "policy" || name === "world";
-    if (head ? heads[name] === undefined : !isAlways && weight.every((w) => w === 0)) continue;
+    if (!isAlways && weight.every((w) => w === 0)) continue;
     const own = Object.create(tokens, {
       weighted: lazily(() => tensor(weight.map(isNonZero), { device, dtype: device.float })),
       predictions: lazily(() => {
@@ -142,7 +143,6 @@ export function lossOf(
   return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), terms }];
 }
 
-const NONE = new Float64Array(0);
 const isNonZero = (x: number): number => Number(x !== 0);
 
 /** A property whose value is computed when it is first asked for. */

@@ -28,7 +28,7 @@ import { checkOffPolicy, type Objective } from "../methods/objective.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { checkPlugins } from "../tasks/plugin.ts";
 import { advantagesOf } from "./advantages.ts";
-import { checkOptimizer, checkReference } from "./checks.ts";
+import { checkHeadsOf, checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
 import { gradientMetrics, type GradientOptions } from "./gradients.ts";
 import { type Heads, headsFor, headTraining, lossOf, type LossParts, type Trained } from "./loss.ts";
@@ -105,6 +105,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   checkOffPolicy(options.objective, options);
   checkPlugins(plugins, options);
   checkReference(model, options.reference);
+  checkHeadsOf(options.objective, heads);
   const given = plugins.reduce((objective, plugin) => plugin.objective?.(objective) ?? objective, options.objective);
   // VAPO's value pre-training: in the first `critic.pretrain` steps only the critic's value head is trained.
   const isHeadOnly = isValuePretraining(given, step);

@@ -12,6 +12,7 @@ import type { Objective } from "../../rl/methods/objective.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { returnPrediction } from "../../rl/methods/returnPrediction.ts";
 import type { LossTerm } from "../../rl/methods/terms.ts";
+import type { EpisodePlugin } from "../../rl/tasks/plugin.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { lossOf, type Trained } from "../../rl/train/loss.ts";
 import { trainRl } from "../../rl/train/loop.ts";
@@ -144,6 +145,21 @@ describe("return prediction", () => {
     expect(rows.every(({ weights }) => weights["return_prediction"]!.every((w) => w === 0))).toBe(true);
   });
 
+  it("goes with imitated episodes, which have no weights of it, in micro-batches of their own", async () => {
+    const model = endingModel(device);
+    const imitating: EpisodePlugin = {
+      name: "imitating",
+      extend: ({ own }) => ({ imitated: { episodes: own.slice(0, 2), weight: 0.5 }, metrics: {} }),
+    };
+    const options = fullRlOptions(model, { ...plain, terms: [returnPrediction()] }, { plugins: [imitating] });
+    const heads = { return_prediction: headOf(model) };
+    const run = (maxBatchTokens: number) =>
+      reportsOf(trainRl({ ...options, heads, maxBatchTokens, gradShares: true, gradEvery: 1, steps: 1 }));
+    const [report] = await run(1); // each episode is a micro-batch
+    expect(Object.values(report!.metrics).every(Number.isFinite)).toBe(true);
+    expect(report!.metrics["return_prediction_loss"]).toBeGreaterThan(0);
+  });
+
   it("is an add-on by name", () => {
     const { terms } = objectiveOf({
       method: "dapo+echo+return_prediction",
@@ -178,6 +194,33 @@ describe("a term of one's own", () => {
     const { last_loss: last, loss, policy_loss: policy } = report.metrics;
     expect(last).toBeCloseTo(expected, 10);
     expect(loss).toBeCloseTo(policy! + expected, 10);
+  });
+
+  it("has a share of the gradient that is of it alone, whatever columns it reads; none without a weight", async () => {
+    const reading: LossTerm = {
+      ...lastToken,
+      name: "reading",
+      weigh: ({ aggregated }) => ({ weight: aggregated }),
+      tokenLoss: ({ logProbs, advantages }) => mul(mul(advantages, logProbs), -1), // REINFORCE, and so the policy's
+    };
+    const silent: LossTerm = {
+      ...lastToken,
+      name: "silent",
+      weigh: ({ trajectories }) => ({ weight: trajectories.map(({ stream }) => new Float64Array(stream.ids.length)) }),
+      tokenLoss: ({ logProbs }) => logProbs,
+    };
+    const own: Objective = { ...plain, terms: [reading, silent] };
+    const options = { ...fullRlOptions(tiny(), own), objective: own, gradShares: true, gradEvery: 1 };
+    const { metrics } = await trainOn(options, randomBatch(1), 0);
+    expect(metrics["grad_share/reading"]).toBeCloseTo(0.5, 10);
+    expect(metrics["grad_share/policy"]).toBeCloseTo(0.5, 10);
+    expect("grad_share/silent" in metrics).toBe(false);
+  });
+
+  it("is refused by a single step without its head, too", async () => {
+    const own = { ...plain, terms: [{ ...lastToken, head: {} }] };
+    const { heads: _, ...options } = fullRlOptions(tiny(), own);
+    await expect(trainOn(options, randomBatch(1), 0)).rejects.toThrow('the term "last" needs a head and its optimiser');
   });
 
   it("is refused under a name that is taken, without its head, or with a column that nobody made", async () => {
