@@ -69,7 +69,8 @@ export class TextStream {
     let text = "";
     for (let i = 0; i < ids.length && this.#stopped === undefined; i++) {
       const more = this.#decode(ids[i]!);
-      text += this.#release(more === "" && this.#endsInStop(ids[i]!) ? this.#pending() : more, false);
+      if (more !== "") text += this.#release(more, false);
+      else if (this.#endsInStop(ids[i]!)) text += this.#release(this.#pending(), false);
     }
     return text;
   }
@@ -90,10 +91,11 @@ export class TextStream {
 
   /**
    * Whether a token that is held back completes a stop string. A row of bytes may yet become U+FFFD by a byte that
-   * follows, so it is not given out; but a model that writes line ends in bytes for ever has to be stopped.
+   * follows, so it is not given out; but a model that writes line ends in bytes for ever has to be stopped. Where no
+   * tokens stand for bytes, half a character is all that is held back, and no stop string ends in one.
    */
   #endsInStop(id: number): boolean {
-    if (this.#longest === 0 || this.#row === undefined) return false;
+    if (this.#longest === 0 || this.#byteTokens.size === 0 || this.#row === undefined) return false;
     this.#rowDecoder ??= new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
     let more: string;
     try {
