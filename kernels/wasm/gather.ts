@@ -7,7 +7,7 @@ import type { Program, WasmKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";
 import type { GatherSpec, ScatterAddSpec, ScatterAlongSpec, TakeAlongSpec, WriteRowsSpec } from "../specs.ts";
 import { F32, i32s, I32x4, kernelModule, load } from "./assembler.ts";
-import type { FunctionBuilder, I32 } from "./assembler.ts";
+import type { FunctionBuilder, I32, ParamVars } from "./assembler.ts";
 import { copyWords, fillWords } from "./copy.ts";
 
 /** Columns per unit of the kernels whose units own columns. */
@@ -81,33 +81,50 @@ function inBlocks(
   return { temps: [4 * elements], steps };
 }
 
-/** See `ScatterAddSpec`. Buffers: g, ids → y. A unit is a group of columns of one outer index. */
-export function scatterAdd({ outer, rows, count, inner }: ScatterAddSpec): Program<WasmKernel> {
+/** Place of a unit: the address of its columns in y, where the n-th id's stand in g, and how many there are. */
+interface Place {
+  readonly y: I32;
+  readonly at: I32;
+  readonly width: I32;
+}
+
+/**
+ * Buffers: g, ids → y. A unit is a group of columns of one outer index: 0 in all rows, to which `add` adds id by id.
+ * @param cost of a column of an id
+ */
+function scatter(
+  key: string,
+  { outer, rows, count, inner }: ScatterAddSpec,
+  cost: number,
+  add: (f: FunctionBuilder, p: ParamVars<typeof SCATTER_PARAMS>, n: I32, place: Place) => void,
+): Program<WasmKernel> {
   const groups = Math.ceil(inner / COLUMNS);
   return inBlocks(outer * rows * inner, count, (from, until) => ({
-    key: "scatterAdd",
+    key,
     module: () =>
-      kernelModule(SCATTER_PARAMS, (f, { x: g, ...p }) => {
+      kernelModule(SCATTER_PARAMS, (f, p) => {
         f.for(p.begin, p.end, 1, (unit) => {
           const outer = f.let(unit.divU(p.groups));
           const first = f.let(unit.sub(outer.mul(p.groups)).mul(COLUMNS));
           const width = f.let(p.inner.sub(first).min(COLUMNS));
           const y = f.let(p.y.at(outer.mul(p.rows).mul(p.inner).add(first)));
           f.for(0, p.rows, 1, (row) => fillWords(f, f.let(y.at(row.mul(p.inner))), I32x4.of(0), width));
-          const from = f.let(g.at(outer.mul(p.count).mul(p.inner).add(first)));
-          f.for(p.from, p.until, 1, (n) => {
-            const id = f.let(load.i32(p.ids.at(n)));
-            f.if(id.ltU(p.rows), () =>
-              addWords(f, f.let(y.at(id.mul(p.inner))), f.let(from.at(n.mul(p.inner))), width),
-            );
-          });
+          const start = f.let(outer.mul(p.count).mul(p.inner).add(first));
+          f.for(p.from, p.until, 1, (n) => add(f, p, n, { y, at: f.let(start.add(n.mul(p.inner))), width }));
         });
       }),
     scalars: [rows, count, inner, groups, from, until],
     units: outer * groups,
-    costPerUnit: 2 * (rows + until - from) * Math.min(inner, COLUMNS),
+    costPerUnit: cost * (rows + until - from) * Math.min(inner, COLUMNS),
   }));
 }
+
+/** See `ScatterAddSpec`. Buffers: g, ids → y. */
+export const scatterAdd = (spec: ScatterAddSpec): Program<WasmKernel> =>
+  scatter("scatterAdd", spec, 2, (f, p, n, { y, at, width }) => {
+    const id = f.let(load.i32(p.ids.at(n)));
+    f.if(id.ltU(p.rows), () => addWords(f, f.let(y.at(id.mul(p.inner))), f.let(p.x.at(at)), width));
+  });
 
 /** to[i] += from[i] for `count` floats. */
 function addWords(f: FunctionBuilder, to: I32, from: I32, count: I32): void {
@@ -142,37 +159,17 @@ export function takeAlong({ outer, rows, count, inner }: TakeAlongSpec): Program
   );
 }
 
-/** See `ScatterAlongSpec`. Buffers: g, ids → y. A unit is a group of columns of one outer index. */
-export function scatterAlong({ outer, rows, count, inner }: ScatterAlongSpec): Program<WasmKernel> {
-  const groups = Math.ceil(inner / COLUMNS);
-  return inBlocks(outer * rows * inner, count, (from, until) => ({
-    key: "scatterAlong",
-    module: () =>
-      kernelModule(SCATTER_PARAMS, (f, { x: g, ...p }) => {
-        f.for(p.begin, p.end, 1, (unit) => {
-          const outer = f.let(unit.divU(p.groups));
-          const first = f.let(unit.sub(outer.mul(p.groups)).mul(COLUMNS));
-          const width = f.let(p.inner.sub(first).min(COLUMNS));
-          const y = f.let(p.y.at(outer.mul(p.rows).mul(p.inner).add(first)));
-          f.for(0, p.rows, 1, (row) => fillWords(f, f.let(y.at(row.mul(p.inner))), I32x4.of(0), width));
-          const from = f.let(outer.mul(p.count).mul(p.inner).add(first));
-          f.for(p.from, p.until, 1, (n) => {
-            const base = f.let(from.add(n.mul(p.inner)));
-            f.for(0, width, 1, (i) => {
-              const id = f.let(load.i32(p.ids.at(base.add(i))));
-              f.if(id.ltU(p.rows), () => {
-                const to = f.let(y.at(id.mul(p.inner).add(i)));
-                f.store(to, load.f32(to).add(load.f32(g.at(base.add(i)))));
-              });
-            });
-          });
-        });
-      }),
-    scalars: [rows, count, inner, groups, from, until],
-    units: outer * groups,
-    costPerUnit: 8 * (rows + until - from) * Math.min(inner, COLUMNS),
-  }));
-}
+/** See `ScatterAlongSpec`. Buffers: g, ids → y. */
+export const scatterAlong = (spec: ScatterAlongSpec): Program<WasmKernel> =>
+  scatter("scatterAlong", spec, 8, (f, p, _n, { y, at, width }) => {
+    f.for(0, width, 1, (i) => {
+      const id = f.let(load.i32(p.ids.at(at.add(i))));
+      f.if(id.ltU(p.rows), () => {
+        const to = f.let(y.at(id.mul(p.inner).add(i)));
+        f.store(to, load.f32(to).add(load.f32(p.x.at(at.add(i)))));
+      });
+    });
+  });
 
 /** See `WriteRowsSpec`. Buffers: src, ids, dest. A unit is one row of src; ids are distinct, so units do not meet. */
 export function writeRows({ rows, count, inner }: WriteRowsSpec): Program<WasmKernel> {
