@@ -3,7 +3,7 @@
  * `config.json`; dataOptions.ts makes of them what the loop is given.
  */
 import { nearest } from "../engine/options.ts";
-import type { PluginEntry } from "../rl/tasks/plugin.ts";
+import type { PluginEntry } from "../rl/tasks/entry.ts";
 import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
 import { UsageError } from "./usage.ts";
 import { camel, PLUGINS, type PluginSettings, showFlag } from "./plugins.ts";

@@ -9,7 +9,7 @@ import { PREFERENCE } from "../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
 import { type MethodChoice, METHODS, splitNames } from "../rl/methods/choice.ts";
 import { ALL_PARTS } from "../rl/methods/presets.ts";
-import type { RolloutFilter } from "../rl/methods/filter.ts";
+import type { RolloutFilterOptions } from "../rl/methods/filter.ts";
 import { type AdaptiveEntropyOptions, POLICY_LOSSES } from "../rl/methods/losses/index.ts";
 import type { KlChoice } from "../rl/methods/losses/kl.ts";
 import { entryByName } from "../rl/methods/names.ts";
@@ -141,7 +141,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   if (expertsOnly !== undefined)
     throw new UsageError(`--set rl.expertsOnly is about --method sft; ${method} has no demonstrations`);
   const entropy = entropySettings(set, base.entropy);
-  const rolloutFilter = (set["rolloutFilter"] ?? base.rolloutFilter) as RolloutFilter | undefined;
+  const rolloutFilter = (set["rolloutFilter"] ?? base.rolloutFilter) as RolloutFilterOptions | undefined;
   const reward = rewardSettings(flags, set, used[0]!);
   const { outcomeCritic } = set;
   if (outcomeCritic && !used.includes("outcome_critic"))

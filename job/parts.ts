@@ -21,7 +21,7 @@ import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
 import { PROCESS_FORMS, STEP_LABELS } from "../rl/rewards/process.ts";
 import { SELF_PLAY } from "../rl/selfplay/options.ts";
 import { TRUNCATED } from "../rl/tasks/truncated.ts";
-import { SFT_ROWS } from "../rl/train/supervised.ts";
+import { SFT_ROWS } from "../rl/methods/sft.ts";
 import { PLUGINS } from "./plugins.ts";
 
 /** Options by name. */

@@ -12,7 +12,8 @@
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { modelFromTensors } from "./checkpoint.ts";
-import { configToHuggingFace, type ModelConfig, modelConfig } from "./config.ts";
+import { configToHuggingFace } from "./config/huggingface.ts";
+import { type ModelConfig, modelConfig } from "./config.ts";
 import type { SafeTensor } from "./safetensors.ts";
 import { type Tokenizer, tokenizerFromJSON } from "./tokenizer.ts";
 import { scoredBpeJson, type ScoredToken } from "./tokenizers/scoredBpe.ts";

@@ -19,7 +19,7 @@ import { headValues, type Model, trainableOf, type ValueHead } from "../../nn/in
 import { COLUMN_NAMES, type ColumnName, type Columns } from "../methods/columns.ts";
 import { klPenalty } from "../methods/losses/kl.ts";
 import { logRatio } from "../methods/losses/policyLoss.ts";
-import { crossEntropyLoss } from "../methods/losses/supervised.ts";
+import { crossEntropyLoss } from "../methods/losses/crossEntropy.ts";
 import { clippedValueLoss } from "../methods/losses/value.ts";
 import { CRITIC, extraTermsOf, type Objective } from "../methods/objective.ts";
 import type { HeadTraining, TermTokens } from "../methods/terms.ts";

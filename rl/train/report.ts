@@ -7,7 +7,6 @@ import { mean, moments } from "../episode/groups.ts";
 import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { TokenRow } from "../methods/columns.ts";
-import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
 import { betaOf, type Objective, worldsOf } from "../methods/objective.ts";
 import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { StepAdvantages } from "./advantages.ts";
@@ -59,9 +58,7 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
   const rows = facts.rows.slice(0, trajectories.length);
   const trained = (): Metrics => ({
     ...updateMetrics(facts.rows, objective, passes, advantages, ratios),
-    ...(objective.importanceCorrection && statistics.logProbs
-      ? offPolicyMetrics(trajectories, statistics.logProbs)
-      : {}),
+    ...objective.importanceCorrection?.metrics?.(trajectories, statistics),
     ...(statistics.values ? criticMetrics(rows, statistics.values) : {}),
     ...facts.gradients,
     learning_rate: facts.learningRate,
