@@ -28,7 +28,8 @@ export { LORA, type LoraOptions, type LoraSettings } from "./loraOptions.ts";
 export { loraFromFiles, loraToFiles } from "./loraFiles.ts";
 
 // Text in, text out
-export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
+export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, trainBpe } from "./tokenizer.ts";
+export { tokenizerFromJSON } from "./tokenizers/json.ts";
 export type { AddedToken, DecodeOptions, EncodedPart, EncodeOptions, Range, Tokenizer } from "./tokenizer.ts";
 export type { TrainBpeOptions } from "./tokenizer.ts";
 export { TextStream, type TextStreamOptions } from "./textStream.ts";

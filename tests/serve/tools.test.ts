@@ -8,7 +8,7 @@ import OpenAI from "openai";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { chatTemplate, type ChatTemplate } from "../../chat/index.ts";
 import type { Device } from "../../engine/device.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
+import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
 import { readMessages } from "../../serve/chat.ts";
 import { type ChatFormat, checkpointChat, type PolicyServer, servePolicy } from "../../serve/index.ts";
 import {
