@@ -119,6 +119,23 @@ describe("packed weights", () => {
   );
 });
 
+describe("what came instead of a file", () => {
+  const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  it.each([
+    ["config.json", "<!DOCTYPE html>\n<html></html>", "loadPretrained: config.json is a web page; download"],
+    ["tokenizer.json", pointer, "loadPretrained: tokenizer.json is a pointer of Git LFS (install git-lfs"],
+    ["model.safetensors", pointer, "safetensors: the file is a pointer of Git LFS (install git-lfs"],
+    ["model.safetensors", "Entry not found", 'safetensors: the file is a text that begins with "Entry not found"'],
+  ])("%s: %j", async (name, text, message) => {
+    const folder = join(mkdtempSync(join(work, "instead-")), "model");
+    cpSync(join(families, "..", "llama_tiny"), folder, { recursive: true });
+    writeFileSync(join(folder, name), text);
+    await expect(name === "tokenizer.json" ? loadTokenizer(folder) : loadPretrained(folder, device)).rejects.toThrow(
+      message,
+    );
+  });
+});
+
 describe("texts that are too long", () => {
   it.each(["config.json", "model.safetensors", "tokenizer.json"])("%s that is a device is not read", async (name) => {
     const folder = join(mkdtempSync(join(work, "odd-")), "model");
