@@ -2,6 +2,7 @@
  * Folders of models: shards, generation config, tokenizer files that are kept; what is damaged or not supported is
  * refused before any weight is read. How much memory loading takes: pretrained.long.test.ts.
  */
+import { spawnSync } from "node:child_process";
 import {
   cpSync,
   mkdtempSync,
@@ -144,6 +145,25 @@ describe("texts that are too long", () => {
     symlinkSync("/dev/zero", join(folder, name));
     const loading = name === "tokenizer.json" ? loadTokenizer(folder) : loadPretrained(folder, device);
     await expect(loading).rejects.toThrow(`loadPretrained: ${join(folder, name)} is no regular file`);
+  });
+
+  it.each([
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-00002-of-00002.safetensors",
+  ])("%s that is a pipe is not waited for", { timeout: 10_000 }, async (name) => {
+    const folder = join(mkdtempSync(join(work, "pipe-")), "model");
+    cpSync(join(families, "llama_sharded"), folder, { recursive: true });
+    rmSync(join(folder, name), { force: true });
+    expect(spawnSync("mkfifo", [join(folder, name)]).status).toBe(0);
+    const loading = name === "tokenizer.json" ? loadTokenizer(folder) : loadPretrained(folder, device);
+    // A reader that waits cannot be stopped otherwise: it sees the end of the pipe.
+    const end = setTimeout(() => spawnSync("sh", ["-c", ': > "$0"', join(folder, name)]), 5_000);
+    await expect(loading).rejects.toThrow(`loadPretrained: ${join(folder, name)} is no regular file`);
+    clearTimeout(end);
   });
 
   it("are refused by their size, before they are parsed", async () => {
