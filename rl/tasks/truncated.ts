@@ -55,8 +55,8 @@ export const TRUNCATED = options("trainRl", {
  *   critic and a greedy rollout remember ends that earned less. So the return is marked as a bound from above
  *   (`rewardIsBound`). Beside such a memory it is at most twice what the memory knows, which does not learn it
  *   (`boundBeside`). In such a step the metric `completions/clipped_ratio` is 1.
- * - Not covered: whitening praises some tokens of a batch whatever it earned, so PPO with one episode a step can learn to
- *   babble at any return. And VAPO's λ is 0 for short episodes: until its critic knows what an unfinished action is
+ * - Not covered: whitening praises some tokens of a batch whatever it earned, so PPO with one episode a step can learn
+ *   to babble at any return. And VAPO's λ is 0 for short episodes: until its critic knows what an unfinished action is
  *   worth, only the token that ends a turn is told what it costs.
  * - Where no return is negative it is 0, as in arXiv 2605.24517.
  *
