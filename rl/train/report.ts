@@ -88,9 +88,12 @@ export async function readPass(
 ): Promise<PassResult> {
   const [logProbs, entropy] = [unscored(rows), unscored(rows)];
   const terms: Record<string, number> = { policy: 0, world: 0 };
+  const predictions: Record<string, Float64Array[]> = {};
   for (const { batch, result } of parts) {
     await scatter(batch, result.logProbs, logProbs);
     await scatter(batch, result.entropy, entropy);
+    for (const [name, said] of Object.entries(result.predictions))
+      await scatter(batch, said, (predictions[name] ??= unscored(rows)));
     for (const [name, term] of Object.entries(result.terms)) {
       terms[name] = (terms[name] ?? 0) + (await term.item());
       term.dispose();
@@ -98,7 +101,7 @@ export async function readPass(
   }
   const gradNorm = await norm.item();
   norm.dispose();
-  return { terms, gradNorm, logProbs, entropy };
+  return { terms, gradNorm, logProbs, entropy, predictions };
 }
 
 /**
