@@ -56,8 +56,8 @@ export function logProbsOf(
 }
 
 /**
- * The likeliest tokens by name, and the drawn one if it is none of them, as OpenAI and vLLM answer. Several may have one
- * name, such as `A` and the byte `<0x41>`: it stands for the drawn token, else for the likeliest; the others are
+ * The likeliest tokens by name, and the drawn one if it is none of them, as OpenAI and vLLM answer. Several may have
+ * one name, such as `A` and the byte `<0x41>`: it stands for the drawn token, else for the likeliest; the others are
  * `token_id:65`, as vLLM writes ids.
  */
 function byName(tokenizer: Tokenizer, token: ServedToken): Readonly<Record<string, number>> {
