@@ -29,7 +29,6 @@ import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
 import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/loop.ts";
 import type { StepReport } from "../rl/train/report.ts";
-import type { DataSettings } from "./data.ts";
 import type { dataFor } from "./dataOptions.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { checkMeasured } from "./failures.ts";
@@ -37,7 +36,7 @@ import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut
 import type { PlayAhead } from "./helpers.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
 import { objectiveMemories } from "./memories.ts";
-import type { Preset } from "./preset.ts";
+import type { DataSettings, Preset } from "./preset.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, Scripts } from "./scripts.ts";
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
