@@ -35,7 +35,7 @@ import { TERMS, TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
 import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
 import { SELF_PLAY } from "../rl/selfplay/options.ts";
 import { TRUNCATED } from "../rl/tasks/truncated.ts";
-import { SFT_ROWS } from "../rl/train/supervised.ts";
+import { SFT_ROWS } from "../rl/methods/sft.ts";
 import { PLUGINS } from "./plugins.ts";
 import { ORM, OUTCOME_CRITIC_TRAINING, PRM, REWARD } from "./rewardOptions.ts";
 import type { Value } from "./layout.ts";

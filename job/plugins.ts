@@ -10,7 +10,7 @@ import { expertPrefixEntry } from "../rl/tasks/expertPrefix.ts";
 import { explorationEntry } from "../rl/tasks/exploration.ts";
 import { hindsightEntry } from "../rl/tasks/hindsight.ts";
 import { imitateExpertEntry } from "../rl/tasks/imitateExpert.ts";
-import type { PluginEntry } from "../rl/tasks/plugin.ts";
+import type { PluginEntry } from "../rl/tasks/entry.ts";
 import { predictionsEntry } from "../rl/tasks/predictions.ts";
 import { replayEntry } from "../rl/tasks/replay.ts";
 import type { ScheduleData } from "./schedules.ts";

@@ -17,7 +17,7 @@ import {
 } from "../environments/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
-import type { SftOptions } from "../rl/train/loop.ts";
+import type { SftOptions } from "../rl/methods/sft.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
 import type { Preset } from "./preset.ts";
 

@@ -1,5 +1,5 @@
 /**
- * Models and optimiser states as files: safetensors with Hugging Face names and a `config.json`, so that what PyTorch
+ * Models as files: safetensors with Hugging Face names and a `config.json`, so that what PyTorch
  * wrote loads unchanged and what we write opens in `transformers`. Bytes in, bytes out; where they are kept is the
  * caller's business.
  */
@@ -7,20 +7,18 @@ import type { Device } from "../engine/device.ts";
 import { check, fail } from "../engine/errors.ts";
 import type { MatrixForm, Weight } from "../engine/matrixForm.ts";
 import { tensor } from "../engine/ops/create.ts";
-import { outsideScopes, scope } from "../engine/scope.ts";
-import { assign } from "../engine/state.ts";
+import { outsideScopes } from "../engine/scope.ts";
 import { Tensor } from "../engine/tensor.ts";
-import { type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
-import { sameShape, type Shape, showShape } from "../engine/types.ts";
-import { configFromHuggingFace, configToHuggingFace, estimateParameters, type ModelConfig } from "./config.ts";
-import type { AdamW } from "./optimizer.ts";
+import { treeLeaves } from "../engine/tree.ts";
+import { estimateParameters, type ModelConfig } from "./config.ts";
+import { configFromHuggingFace, configToHuggingFace } from "./config/huggingface.ts";
+import { checkInfo, type Files, floats, namedTensor } from "./optimizerFiles.ts";
 import { type PackedFormat, packMatrix } from "./packedMatrix.ts";
 import type { MatrixBytes } from "./packing.ts";
 import { buildParams, freezeWeight, huggingFaceName, parameterShapes } from "./parameters.ts";
 import {
   BYTES,
   readSafetensors,
-  readSafetensorsHeader,
   type SafeDtype,
   type SafeTensor,
   type SafeTensorInfo,
@@ -35,8 +33,6 @@ export type WeightStorage = "f32" | PackedFormat;
 /** All forms of `WeightStorage`. */
 export const WEIGHT_STORAGES: readonly WeightStorage[] = ["f32", "bf16", "f16", "q8"];
 
-/** File contents by name. */
-export type Files = Readonly<Record<string, Uint8Array | string>>;
 /** The names of an adapter's files (loraFiles.ts). Here, so that looking for them does not load what reads them. */
 export const ADAPTER_FILES = { config: "adapter_config.json", weights: "adapter_model.safetensors" } as const;
 
@@ -299,80 +295,6 @@ function namedWeights({ config, params }: Model): NamedWeight[] {
     if (node instanceof Tensor || (node as MatrixForm).unpack !== undefined) return [path, node as Weight];
     return fail(`modelToFiles: "${path}" is neither a tensor nor packed; merge its adapter first (mergeLora)`);
   });
-}
-
-/** `optimizer.safetensors`: AdamW's moments as `m.<name>`, `v.<name>`, its step count in the metadata. */
-export async function optimizerToFiles(config: ModelConfig, optimizer: AdamW<Tree>): Promise<Files> {
-  const { step, m, v } = optimizer.state;
-  const prefixed = async (prefix: string, tree: Tree): Promise<[string, SafeTensorInput][]> =>
-    (await namedTensors(config, tree)).map(([name, x]) => [`${prefix}.${name}`, x]);
-  const tensors = [...(await prefixed("m", m)), ...(await prefixed("v", v))];
-  return { "optimizer.safetensors": writeSafetensors(tensors, { step: String(step) }) };
-}
-
-/**
- * Writes saved moments into a fresh optimiser of the same model.
- * @param step how many updates had been done; as saved in the file unless given
- * @throws as `modelFromTensors`, or if the file does not say its step; nothing is changed then
- */
-export function restoreOptimizer(
-  config: ModelConfig,
-  optimizer: AdamW<Tree>,
-  weights: Uint8Array,
-  step: number = savedStep(weights),
-): void {
-  const saved = readSafetensors(weights);
-  const { m, v } = optimizer.state;
-  scope(() => {
-    const updates: [moment: Tensor, value: Tensor][] = [];
-    for (const [prefix, tree] of Object.entries({ m, v })) {
-      for (const [path, moment] of treeEntries(tree)) {
-        const name = `${prefix}.${huggingFaceName(config, path)}`;
-        const found = saved.get(name) ?? fail(`checkpoint: tensor "${name}" is missing`);
-        saved.delete(name);
-        const { device, shape, dtype } = moment;
-        updates.push([moment, tensor(floats(name, found, shape), { device, shape, dtype })]);
-      }
-    }
-    for (const name of saved.keys()) fail(`checkpoint: tensor "${name}" is no moment of this model`);
-    optimizer.resume(step);
-    for (const [moment, value] of updates) assign(moment, value);
-  }, "restoreOptimizer");
-}
-
-function savedStep(weights: Uint8Array): number {
-  const step = readSafetensorsHeader(weights).metadata.get("step") ?? "missing";
-  check(/^\d+$/.test(step), () => `checkpoint: the optimiser's step in the metadata is ${step}, expected a number`);
-  return Number(step);
-}
-
-async function namedTensors(config: ModelConfig, tree: Tree): Promise<[string, SafeTensorInput][]> {
-  const named: [string, SafeTensorInput][] = [];
-  for (const [path, x] of treeEntries(tree)) named.push(await namedTensor(config, path, x));
-  return named;
-}
-
-async function namedTensor(config: ModelConfig, path: string, x: Tensor): Promise<[string, SafeTensorInput]> {
-  const data = await x.read();
-  const shape = [...x.shape];
-  const name = huggingFaceName(config, path);
-  if (data instanceof Int32Array) return fail(`checkpoint: "${path}" is an integer tensor`);
-  return [name, data instanceof Float64Array ? { dtype: "F64", shape, data } : { dtype: "F32", shape, data }];
-}
-
-const FLOATS: readonly SafeDtype[] = ["F32", "F16", "BF16", "F64"];
-
-function checkInfo({ name, dtype, shape }: TensorInfo, expected: Shape): void {
-  check(
-    sameShape(shape, expected),
-    () => `checkpoint: "${name}" has shape ${showShape(shape)}, expected ${showShape(expected)}`,
-  );
-  check(FLOATS.includes(dtype), () => `checkpoint: "${name}" has element type ${dtype}, expected a float`);
-}
-
-function floats(name: string, { dtype, data, shape }: SafeTensor, expected: Shape): Float32Array | Float64Array {
-  checkInfo({ name, dtype, shape }, expected);
-  return data as Float32Array | Float64Array;
 }
 
 function parseJson(file: string, text: string): unknown {

@@ -4,14 +4,8 @@
  */
 
 // The model
-export {
-  configFromHuggingFace,
-  configToHuggingFace,
-  estimateParameters,
-  longestText,
-  modelConfig,
-  validateConfig,
-} from "./config.ts";
+export { configFromHuggingFace, configToHuggingFace } from "./config/huggingface.ts";
+export { estimateParameters, longestText, modelConfig, validateConfig } from "./config.ts";
 export type { Family, ModelConfig, ModelOptions, RopeScaling } from "./config.ts";
 export { type Frequencies, ropeFrequencies } from "./rope.ts";
 export { countParameters, huggingFaceName, initParams, replaceWeights } from "./parameters.ts";
@@ -34,7 +28,8 @@ export { LORA, type LoraOptions, type LoraSettings } from "./loraOptions.ts";
 export { loraFromFiles, loraToFiles } from "./loraFiles.ts";
 
 // Text in, text out
-export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
+export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, trainBpe } from "./tokenizer.ts";
+export { tokenizerFromJSON } from "./tokenizers/json.ts";
 export type { AddedToken, DecodeOptions, EncodedPart, EncodeOptions, Range, Tokenizer } from "./tokenizer.ts";
 export type { TrainBpeOptions } from "./tokenizer.ts";
 export { TextStream, type TextStreamOptions } from "./textStream.ts";
@@ -47,19 +42,17 @@ export { KvCache } from "./cache.ts";
 // Files
 export {
   ADAPTER_FILES,
-  type Files,
   modelFromFiles,
   modelFromTensors,
   modelFromWeights,
   modelFiles,
   type ModelFilesOptions,
   modelToFiles,
-  optimizerToFiles,
-  restoreOptimizer,
   type WeightStorage,
   WEIGHT_STORAGES,
   type WeightDtype,
 } from "./checkpoint.ts";
+export { type Files, optimizerToFiles, restoreOptimizer } from "./optimizerFiles.ts";
 export { type ByteReader, openSafetensors, openShards, type WeightSource } from "./weightFiles.ts";
 export { llama2cConfig, modelFromLlama2c, tokenizerFromLlama2c } from "./llama2c.ts";
 export { type GenerationConfig, generationFromHuggingFace } from "./config/generation.ts";

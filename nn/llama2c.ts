@@ -12,9 +12,11 @@
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { modelFromTensors } from "./checkpoint.ts";
-import { configToHuggingFace, type ModelConfig, modelConfig } from "./config.ts";
+import { configToHuggingFace } from "./config/huggingface.ts";
+import { type ModelConfig, modelConfig } from "./config.ts";
 import type { SafeTensor } from "./safetensors.ts";
-import { type Tokenizer, tokenizerFromJSON } from "./tokenizer.ts";
+import type { Tokenizer } from "./tokenizer.ts";
+import { tokenizerFromJSON } from "./tokenizers/json.ts";
 import { scoredBpeJson, type ScoredToken } from "./tokenizers/scoredBpe.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import type { Model } from "./transformer.ts";

@@ -114,7 +114,10 @@ export function readSafetensorsHeader(bytes: Uint8Array, fileBytes: number = byt
 export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): number {
   const present = Math.min(bytes.length, fileBytes);
   check(present >= 8, () => `safetensors: the file has ${present} bytes, its header length alone takes 8`);
-  const accident = accidentOf(bytes.subarray(0, present));
+  const beginning = new TextDecoder().decode(bytes.subarray(0, Math.min(present, 64)));
+  // No header's length has eight printable bytes.
+  const text = /^[\t\n\r -~]{8}/.test(beginning) ? `a text that begins with ${showValue(beginning)}` : undefined;
+  const accident = accidentOf(beginning) ?? text;
   check(accident === undefined, () => `safetensors: the file is ${accident}; download the weights themselves`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
@@ -127,9 +130,9 @@ export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): numb
   return 8 + length;
 }
 
-/** What a file is by its beginning if it came instead of weights; no header's length begins as these do. */
-function accidentOf(bytes: Uint8Array): string | undefined {
-  const start = new TextDecoder().decode(bytes.subarray(0, 64)).trimStart().toLowerCase();
+/** What came instead of a model's file, by its beginning; no header's length and no JSON begins as these do. */
+export function accidentOf(beginning: string): string | undefined {
+  const start = beginning.trimStart().toLowerCase();
   if (start.startsWith("version") && (start.length < 9 || start.startsWith("version https://git-lfs"))) {
     return "a pointer of Git LFS (install git-lfs and run `git lfs pull`)";
   }

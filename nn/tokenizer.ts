@@ -1,25 +1,21 @@
 /**
- * Tokenizers: text ↔ token ids. Raw bytes, byte-pair encoding over UTF-8 bytes (Sennrich, Haddow, Birch 2016; on
- * bytes: Radford et al. 2019, "GPT-2"), and what `tokenizer.json` of published decoders describes besides: normalisers,
- * several ways to cut, SentencePiece's characters with bytes for the rest, added tokens, BOS.
+ * Tokenizers: text ↔ token ids. Raw bytes, and byte-pair encoding over UTF-8 bytes (Sennrich, Haddow, Birch 2016; on
+ * bytes: Radford et al. 2019, "GPT-2").
  *
- *     tokenizers/alphabet.ts   bytes as printable characters, and the pre-tokenisation patterns
+ *     tokenizers/alphabet.ts   bytes as printable characters, and the pattern that cuts text into pieces
  *     tokenizers/bpe.ts        the tokenizer: encode, decode, toJSON
  *     tokenizers/added.ts      finding added tokens such as `<think>` in a text
  *     tokenizers/train.ts      learning the merges from text
- *     tokenizers/json.ts       reading Hugging Face's tokenizer.json (which is also what toJSON writes)
- *     tokenizers/pipeline.ts   its normaliser, pre-tokeniser, post-processor and decoder as functions
- *     tokenizers/pattern.ts    its regular expressions as JavaScript's
  *     tokenizers/offsets.ts    where in a text the tokens stand
  *
- * Not here: WordPiece, Unigram; chat templates are in `worldgrad/chat`. Episodes are stored as ids: what a policy
- * sampled is never decoded and encoded again, since encode(decode(ids)) may be different ids for the same text.
+ * Not here: reading `tokenizer.json` (pretrained/tokenizers); WordPiece, Unigram; chat templates are in
+ * `worldgrad/chat`. Episodes are stored as ids: what a policy sampled is never decoded and encoded again, since
+ * encode(decode(ids)) may be different ids for the same text.
  */
 import { BpeTokenizer, specialTable } from "./tokenizers/bpe.ts";
 
 export { DEFAULT_PATTERN } from "./tokenizers/alphabet.ts";
 export type { AddedToken, Range } from "./tokenizers/added.ts";
-export { tokenizerFromJSON } from "./tokenizers/json.ts";
 export { encodeWithOffsets } from "./tokenizers/offsets.ts";
 export { trainBpe, type TrainBpeOptions } from "./tokenizers/train.ts";
 export type { DecodeOptions, EncodedPart, EncodeOptions, Tokenizer } from "./tokenizers/types.ts";

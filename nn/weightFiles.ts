@@ -43,7 +43,7 @@ export async function openSafetensors(file: ByteReader): Promise<WeightSource> {
     await file.read(begin, bytes);
     return bytes;
   };
-  const dataStart = safetensorsDataStart(await bytesOf(0, Math.min(8, file.size)), file.size);
+  const dataStart = safetensorsDataStart(await bytesOf(0, Math.min(64, file.size)), file.size);
   const { tensors } = readSafetensorsHeader(await bytesOf(0, dataStart), file.size);
   const read = async (info: SafeTensorInfo): Promise<SafeTensor> => {
     const { dtype, shape } = info;

@@ -22,6 +22,7 @@ import {
   type WeightDtype,
   type WeightSource,
 } from "../nn/index.ts";
+import { accidentOf } from "../nn/safetensors.ts";
 import { named } from "./disk.ts";
 
 const WEIGHTS = "model.safetensors";
@@ -226,6 +227,8 @@ export function parseJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
+    const accident = accidentOf(text.slice(0, 64));
+    check(accident === undefined, () => `loadPretrained: ${name} is ${accident}; download the file itself`);
     return fail(`loadPretrained: ${name} is not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

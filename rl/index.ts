@@ -130,17 +130,12 @@ export { klEstimatorByName, klPenalty, PREFERENCE_LOSSES, type PreferenceLoss } 
 export type { ClipCovOptions, DppoOptions, KlCovOptions, PrimeOptions } from "./methods/losses/index.ts";
 export {
   importanceCorrection,
-  type ImportanceCorrection,
   type ImportanceCorrectionOptions,
   type RejectionOptions,
 } from "./methods/importanceCorrection.ts";
-export {
-  actFocus,
-  type ActFocusOptions,
-  UNCERTAINTIES,
-  type TokenWeighting,
-  topEntropy,
-} from "./methods/tokenWeights.ts";
+export type { ImportanceCorrection } from "./methods/weighting.ts";
+export { actFocus, type ActFocusOptions, UNCERTAINTIES, topEntropy } from "./methods/tokenWeights.ts";
+export type { TokenWeighting } from "./methods/weighting.ts";
 
 // World models
 export {
@@ -193,8 +188,9 @@ export { filterRollouts, type FilterOptions } from "./methods/filter.ts";
 export { succeeded, type Success, successRate } from "./episode/outcomes.ts";
 
 // Training: steps and loops
-export { type PreferencePair, preferenceRows, type PreferenceRowOptions, sftRows } from "./train/supervised.ts";
-export { type SftRowOptions } from "./train/supervised.ts";
+export { type PreferencePair, preferenceRows, type PreferenceRowOptions } from "./methods/preference.ts";
+export { sftRows } from "./methods/sft.ts";
+export type { SftRowOptions } from "./methods/sft.ts";
 export { optimizerStep, type OptimizerStepOptions } from "./train/step.ts";
 export { type StepOptions, type TrainerOptions, trainStep } from "./train/step.ts";
 export { type EpisodeSource } from "./train/episodes.ts";
@@ -203,14 +199,9 @@ export { advantagesOf, type StepAdvantages } from "./train/advantages.ts";
 export { weigh } from "./train/weights.ts";
 export { type Heads } from "./train/loss.ts";
 export { type TrainedHead } from "./train/update.ts";
-export {
-  type PreferenceOptions,
-  type RlOptions,
-  type SftOptions,
-  trainPreference,
-  trainRl,
-  trainSft,
-} from "./train/loop.ts";
+export { type PreferenceOptions, trainPreference } from "./methods/preference.ts";
+export { type RlOptions, trainRl } from "./train/loop.ts";
+export { type SftOptions, trainSft } from "./methods/sft.ts";
 
 // Preferences: from searches in clones of an environment, and from judges
 export {

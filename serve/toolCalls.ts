@@ -6,9 +6,9 @@
  *     llama3    {"name": …, "parameters": {…}}; …                            Llama 3, perhaps behind <|python_tag|>
  *     mistral   [{"name": …, "arguments": {…}}, …]                           Mistral, perhaps behind [TOOL_CALLS]
  *
- * Anything that is not JSON of this form stays text, and so does whatever stands in a thought (`<think>…</think>`). The
- * last two forms have no mark that every answer carries, so there a call must also name a tool of the request and have
- * arguments: a JSON answer with a field `name` is none.
+ * Anything that is not JSON of this form stays text, and so does whatever stands in a thought (`<think>…</think>`). A
+ * tag in a string of a call belongs to the string. The last two forms have no mark that every answer carries, so there
+ * a call must also name a tool of the request and have arguments: a JSON answer with a field `name` is none.
  */
 import type { Renderer } from "../chat/index.ts";
 import { isFields } from "./http.ts";
@@ -127,13 +127,14 @@ function search(form: ToolForm, text: string, context: AnswerContext, isWhole: b
 function tagged(text: string, { isThought = false }: AnswerContext, isWhole: boolean): Search {
   const found: Found[] = [];
   let state: "text" | "thought" | "call" = isThought ? "thought" : "text";
-  let start = 0;
+  let [start, jsonEnd] = [0, 0];
   const close = (bodyEnd: number, end: number): void => {
     const call = callOf(text.slice(start + OPEN.length, bodyEnd));
     if (call) found.push({ start, end, call });
     state = "text";
   };
   for (const { 0: tag, index } of text.matchAll(/<\/?(?:think|tool_call)>/g)) {
+    if (index < jsonEnd) continue;
     if (state === "thought") {
       if (tag === "</think>") state = "text";
     } else if (state === "call" && tag === CLOSE) close(index, index + CLOSE.length);
@@ -141,6 +142,10 @@ function tagged(text: string, { isThought = false }: AnswerContext, isWhole: boo
       if (state === "call") close(index, index);
       state = "call";
       start = index;
+      jsonEnd = objectEnd(text, start + OPEN.length);
+      // A string that has not ended may hold the tags that follow. If it never ends, they are tags.
+      if (jsonEnd === Infinity && !isWhole) return { found, certain: start };
+      if (jsonEnd === Infinity || !callOf(text.slice(start + OPEN.length, jsonEnd))) jsonEnd = 0;
     } else if (state === "text" && tag === "<think>") state = "thought";
   }
   if (state !== "call")
@@ -158,12 +163,27 @@ function beginningOf(text: string, tags: readonly string[]): number {
   return longest;
 }
 
-/** Calls that are all of an answer behind its thought: JSON objects, nothing else beside them. */
+/** Calls that are all of an answer, or all that stands behind one of its thoughts. */
 function untagged(form: keyof typeof PLAIN, text: string, context: AnswerContext, isWhole: boolean): Search {
-  const none = { found: [], certain: text.length };
+  let start = context.isThought ? thoughtEnd(text, 0) : 0;
+  while (start >= 0) {
+    const calls = callsBehind(form, text, start, context, isWhole);
+    if (typeof calls !== "number") return calls;
+    const next = text.indexOf("<think>", calls);
+    start = next < 0 ? -1 : thoughtEnd(text, next);
+  }
+  return { found: [], certain: text.length };
+}
+
+/** Calls from a place on: JSON objects, nothing else beside them. A number: the place of something else. */
+function callsBehind(
+  form: keyof typeof PLAIN,
+  text: string,
+  start: number,
+  context: AnswerContext,
+  isWhole: boolean,
+): Search | number {
   const { mark, separators } = PLAIN[form];
-  const start = thoughtEnd(text, context.isThought ?? false);
-  if (start < 0) return none;
   let at = start + /^\s*/.exec(text.slice(start))![0].length;
   if (text.startsWith(mark, at)) at += mark.length;
   else if (!isWhole && mark.startsWith(text.slice(at))) return { found: [], certain: start };
@@ -171,11 +191,11 @@ function untagged(form: keyof typeof PLAIN, text: string, context: AnswerContext
   let isFirst = true;
   while (at < text.length) {
     if (separators.test(text[at]!)) at++;
-    else if (text[at] !== "{") return none;
+    else if (text[at] !== "{") return at;
     else {
       const end = objectEnd(text, at);
       // What is no object is text, or its end has not come.
-      if (end < 0) return { found, certain: isFirst ? start : at };
+      if (end < 0 || end === Infinity) return { found, certain: isFirst ? start : at };
       const call = callOf(text.slice(at, end), context.names ?? true);
       if (call) found.push({ start: isFirst ? start : at, end, call });
       isFirst = false;
@@ -185,25 +205,28 @@ function untagged(form: keyof typeof PLAIN, text: string, context: AnswerContext
   return { found, certain: isFirst ? start : text.length };
 }
 
-/** Where the text behind a thought begins; −1 within one. */
-function thoughtEnd(text: string, isThought: boolean): number {
-  if (!isThought && !/^\s*<think>/.test(text)) return 0;
-  const at = text.indexOf("</think>");
+/** Where the text behind a thought begins; −1: the thought has no end. */
+function thoughtEnd(text: string, from: number): number {
+  const at = text.indexOf("</think>", from);
   return at < 0 ? -1 : at + "</think>".length;
 }
 
-/** The end of the JSON object that begins at a place; −1: it has none. Braces in strings are text. */
+/**
+ * The end of the JSON object that begins at a place; Infinity: not in this text; −1: no JSON, because a tag or a
+ * backslash stands outside its strings. Braces and tags in strings are text.
+ */
 function objectEnd(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at++) {
     const sign = text[at]!;
     if (sign === '"') {
       at = closingQuote(text, at);
-      if (at < 0) return -1;
-    } else if (sign === "{") depth++;
+      if (at < 0) return Infinity;
+    } else if (sign === "<" || sign === "\\") return -1;
+    else if (sign === "{") depth++;
     else if (sign === "}" && --depth === 0) return at + 1;
   }
-  return -1;
+  return Infinity;
 }
 
 /** The place of the quote that ends a JSON string; −1: none does. */

@@ -15,7 +15,7 @@ import { PAW } from "../rl/methods/world/paw.ts";
 import { expectedTokens } from "../rl/play/expectation.ts";
 import { logitGradients, probabilities } from "./formulas/logits.ts";
 import { stepTerms, tokenNumbers, type TokenTerm } from "./formulas/step.ts";
-import type { LossForm } from "./formulas/terms.ts";
+import { type LossForm, TERMS } from "./formulas/terms.ts";
 import { weightForms, type WeightNote } from "./formulas/weights.ts";
 import type { LastStep } from "./lastStep.ts";
 import type { Answer, EpisodeToken, EpisodeView, LogitView, PlaceView, Question, StepView } from "./questions.ts";
@@ -47,7 +47,7 @@ function lossForm({ rl, sft }: Preset, objective: Objective): LossForm {
 
 /** The parts of a loss, as plain data. @param choice what the objective was made of */
 export function formOf(objective: Objective, choice: Pick<MethodChoice, "method" | "loss" | "options">): LossForm {
-  const { kl, critic } = objective;
+  const { kl, critic, terms = [] } = objective;
   const policy = lossOf(choice, ALL_PARTS);
   const isClipped = worldsOf(objective).some(({ name, tokenLoss }) => name === "paw" && tokenLoss !== undefined);
   const clip = isClipped ? PAW.read(choice.options?.["paw"]).rho : undefined;
@@ -58,6 +58,7 @@ export function formOf(objective: Objective, choice: Pick<MethodChoice, "method"
     ...(estimator ? { kl: { estimator, importance, ...(clamp ? { clamp } : {}) } } : {}),
     ...(clip === undefined ? {} : { worldClip: clip }),
     ...(critic ? { valueClip: CRITIC.read(critic).clip } : {}),
+    ...(terms.some(({ name }) => name === "return_prediction") ? { isReturnPredicted: true } : {}),
   };
 }
 
@@ -153,7 +154,7 @@ async function placeView(held: LastStep, preset: Preset, episode: number, token:
   const sum = (of: (term: TokenTerm) => boolean): number =>
     terms.filter(of).reduce((total, { gradient }) => total + gradient, 0);
   const ofEntropy = sum(({ name }) => name === "entropy");
-  const ofLogProb = sum(({ name }) => name !== "entropy" && name !== "value");
+  const ofLogProb = sum(({ name }) => TERMS[name].moves === "log p");
   const gradients = logitGradients(p, own, temperature, ofLogProb, ofEntropy);
   const likeliest = [...p.keys()].toSorted((a, b) => p[b]! - p[a]! || a - b).slice(0, LIKELIEST);
   const shown = likeliest.includes(own) ? likeliest : [...likeliest, own];

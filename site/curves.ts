@@ -70,8 +70,16 @@ const CHARTS: readonly (LineChartInfo & Choice)[] = [
 ];
 
 const ABOUT_SHARES = "How long the gradient of each term of the loss is, as a share of the sum of all these lengths.";
-/** The terms of a loss, as `grad_share/TERM` has them, in the order of their colours. */
-const TERMS = ["policy", "world", "kl", "entropy", "value", "imitation"] as const;
+/** The terms of a loss, as `grad_share/TERM` has them, in the order of their colours; others come behind them. */
+const TERMS: readonly string[] = ["policy", "world", "kl", "entropy", "value", "imitation"];
+const SHARE = "grad_share/";
+
+/** The terms whose shares some of these lines have. */
+export function sharedTerms(metrics: readonly MetricsRecord[]): readonly string[] {
+  const present = new Set(metrics.flatMap(Object.keys).filter((name) => name.startsWith(SHARE)));
+  const names = [...present].map((name) => name.slice(SHARE.length));
+  return [...TERMS.filter((name) => names.includes(name)), ...names.filter((name) => !TERMS.includes(name)).toSorted()];
+}
 
 /** The height of a drawing in pixels. */
 const HEIGHT = 170;
@@ -97,11 +105,9 @@ export class Curves {
   show(): void {
     CHARTS.forEach((choice, i) => this.#charts[i]!.show(this.#agents.map((agent) => lineOf(agent, choice))));
     // A term that one of them has is in the charts of all, so that it has one colour.
-    const names = TERMS.filter((term) =>
-      this.#agents.some(({ metrics }) => metrics.some((line) => `grad_share/${term}` in line)),
-    );
+    const names = sharedTerms(this.#agents.flatMap(({ metrics }) => metrics));
     this.#agents.forEach((agent, i) => {
-      const lines = names.map((term) => lineOf(agent, { phase: "rl", metric: `grad_share/${term}` }));
+      const lines = names.map((term) => lineOf(agent, { phase: "rl", metric: `${SHARE}${term}` }));
       this.#shares[i]!.show(lines, names);
     });
   }

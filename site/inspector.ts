@@ -169,6 +169,7 @@ function lossIn(metrics: Readonly<Record<string, number>>): string {
     ["world model", world],
     ["entropy", entropy],
     ["critic", value],
+    ["return prediction", metrics["return_prediction_loss"]],
   ];
   const terms = named.flatMap(([name, x]) => (x === undefined ? [] : [`${name} ${formatNumber(x)}`]));
   return `loss ${formatNumber(loss)} (${terms.join(", ")})`;

@@ -42,8 +42,9 @@ export function termsView(form: LossForm, view: EpisodeView, at: number): HTMLEl
 const writerOf = ({ role }: EpisodeToken): string =>
   role === "action" || role === "thought" ? `agent (${role})` : role === "observation" ? "world" : `task (${role})`;
 
-function termView(form: LossForm, term: TokenTerm, numbers: TokenNumbers, notes: readonly WeightNote[]): HTMLElement {
+function termView(form: LossForm, term: TokenTerm, ofToken: TokenNumbers, notes: readonly WeightNote[]): HTMLElement {
   const { name, weight, value, gradient, levels } = term;
+  const numbers = { ...ofToken, ...term.own };
   const { title, about, weight: symbol, moves, formula: make } = TERMS[name];
   const written = make(form)!;
   const note = notes.find((other) => other.name === name);
@@ -76,7 +77,7 @@ export function logitsView(place: PlaceView, terms: readonly TokenTerm[]): HTMLE
   const { logits, temperature, vocabulary, entropy } = place;
   const total = (of: (term: TokenTerm) => boolean): number => terms.filter(of).reduce((sum, t) => sum + t.gradient, 0);
   const ofEntropy = total(({ name }) => name === "entropy");
-  const ofLogProb = total(({ name }) => name !== "entropy" && name !== "value");
+  const ofLogProb = total(({ name }) => TERMS[name].moves === "log p");
   const likeliest = Math.max(...logits.map(({ p }) => p));
   const largest = Math.max(...logits.map(({ gradient }) => Math.abs(gradient)));
   const row = ({ text, isOwn, p, logit, gradient }: LogitView): HTMLElement => {

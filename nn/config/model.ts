@@ -7,7 +7,7 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
-import { type RopeScaling, validateRopeScaling } from "./rope.ts";
+import { type RopeScaling, validateRopeScaling } from "./ropeScaling.ts";
 
 /** Whose checkpoints and conventions a model follows. */
 export type Family = "llama" | "mistral" | "qwen2" | "qwen3" | "smollm3" | "gpt2";

@@ -1,106 +1,12 @@
 /**
- * Rotary positions beyond what a model was first trained for: the scalings that Transformers 5 knows by `rope_type`, in
- * both layouts of `config.json` (`rope_parameters` since 5, `rope_theta` with `rope_scaling` before). What they do to
- * the frequencies is in `nn/rope.ts`. Not here: LongRoPE, partial rotation, and a rotation of its own per kind of
- * layer, which none of our families has.
+ * Rotary positions in both layouts of `config.json`: `rope_parameters` since Transformers 5, `rope_theta` with
+ * `rope_scaling` before.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
+import { isRopeType, ROPE_FIELDS, type RopeScaling } from "./ropeScaling.ts";
 
 type Json = Record<string, unknown>;
-
-/**
- * How the frequencies θ^(−2i/D) of rotary positions are changed for longer texts, or that they depend on the length.
- */
-export type RopeScaling =
-  /** All frequencies divided by `factor` (position interpolation, Chen et al. 2023, arXiv 2306.15595). */
-  | { readonly type: "linear"; readonly factor: number }
-  /** A larger base for texts beyond `maxPositions`, larger with their length ("NTK-aware", dynamic). */
-  | { readonly type: "dynamic"; readonly factor: number }
-  /** Low frequencies divided, high ones kept, a blend between (Llama 3.1). */
-  | {
-      readonly type: "llama3";
-      readonly factor: number;
-      readonly lowFreqFactor: number;
-      readonly highFreqFactor: number;
-      readonly originalMaxPositions: number;
-    }
-  /** YaRN (Peng et al. 2023, arXiv 2309.00071); cosines and sines are multiplied by its attention factor. */
-  | {
-      readonly type: "yarn";
-      readonly factor: number;
-      readonly originalMaxPositions: number;
-      /** unless given: 0.1·ln(factor) + 1, or what `mscale` and `mscaleAllDim` say */
-      readonly attentionFactor?: number;
-      /** turns within the original length above which a frequency is kept; 32 unless given */
-      readonly betaFast?: number;
-      /** turns below which a frequency is divided; 1 unless given */
-      readonly betaSlow?: number;
-      readonly mscale?: number;
-      readonly mscaleAllDim?: number;
-      /** whether the border dimensions are rounded to integers; true unless given */
-      readonly truncate?: boolean;
-    };
-
-/** Our names and theirs; a `?` marks what may be missing. */
-const FIELDS: Readonly<Record<RopeScaling["type"], Readonly<Record<string, string>>>> = {
-  linear: { factor: "factor" },
-  dynamic: { factor: "factor" },
-  llama3: {
-    factor: "factor",
-    lowFreqFactor: "low_freq_factor",
-    highFreqFactor: "high_freq_factor",
-    originalMaxPositions: "original_max_position_embeddings",
-  },
-  yarn: {
-    factor: "factor",
-    originalMaxPositions: "original_max_position_embeddings",
-    attentionFactor: "attention_factor?",
-    betaFast: "beta_fast?",
-    betaSlow: "beta_slow?",
-    mscale: "mscale?",
-    mscaleAllDim: "mscale_all_dim?",
-    truncate: "truncate?",
-  },
-};
-const isType = (type: unknown): type is RopeScaling["type"] => typeof type === "string" && Object.hasOwn(FIELDS, type);
-
-/**
- * Checks a scaling.
- * @throws WorldgradError naming the field
- */
-export function validateRopeScaling(scaling: RopeScaling): void {
-  const given = scaling as unknown as Json;
-  const where = "config: ropeScaling";
-  check(typeof scaling === "object", () => `${where} is ${showValue(scaling)}, expected an object`);
-  check(
-    isType(scaling.type),
-    () => `${where}.type is ${showValue(scaling.type)}, expected ${Object.keys(FIELDS).join(", ")}`,
-  );
-  const fields = FIELDS[scaling.type];
-  const unknown = Object.keys(given).find((key) => key !== "type" && !Object.hasOwn(fields, key));
-  check(unknown === undefined, () => `${where}.${unknown} is no field of type ${scaling.type}`);
-  for (const [key, theirs] of Object.entries(fields)) {
-    const value = given[key];
-    if (value === undefined && theirs.endsWith("?")) continue;
-    if (key === "truncate") {
-      check(typeof value === "boolean", () => `${where}.truncate is ${showValue(value)}, expected true or false`);
-      continue;
-    }
-    const fits = typeof value === "number" && Number.isFinite(value) && value > 0;
-    check(fits, () => `${where}.${key} is ${showValue(value)}, expected a number > 0`);
-  }
-  check(scaling.factor >= 1, () => `${where}.factor is ${scaling.factor}, expected a number ≥ 1`);
-  if (scaling.type === "llama3") {
-    const { lowFreqFactor: low, highFreqFactor: high } = scaling;
-    check(low < high, () => `${where}.highFreqFactor is ${high}, expected more than lowFreqFactor, ${low}`);
-  }
-  if (scaling.type === "llama3" || scaling.type === "yarn") {
-    const { originalMaxPositions: original } = scaling;
-    const fits = Number.isSafeInteger(original);
-    check(fits, () => `${where}.originalMaxPositions is ${original}, expected an integer ≥ 1`);
-  }
-}
 
 /** The base of the rotary frequencies, and their scaling if there is one. */
 export interface Rope {
@@ -159,15 +65,17 @@ function readScaling(name: string, value: Json, json: Json): RopeScaling | undef
     () => `config.json: '${name}.partial_rotary_factor' is ${showValue(partial)}, which is not supported`,
   );
   for (const kind of [ropeType ?? type, older ?? type]) {
-    const supported = kind === "default" || isType(kind);
+    const supported = kind === "default" || isRopeType(kind);
     check(
       supported && kind === type,
       () =>
         `config.json: '${name}' has type ${showValue(kind)}` +
-        (supported ? ` and type ${showValue(type)}` : `; default, ${Object.keys(FIELDS).join(", ")} are supported`),
+        (supported
+          ? ` and type ${showValue(type)}`
+          : `; default, ${Object.keys(ROPE_FIELDS).join(", ")} are supported`),
     );
   }
-  const fields = type === "default" ? {} : FIELDS[type as RopeScaling["type"]];
+  const fields = type === "default" ? {} : ROPE_FIELDS[type as RopeScaling["type"]];
   const known = Object.values(fields).map((theirs) => theirs.replace("?", ""));
   // Neutral values of other types' fields change nothing, nor does the note of old YaRN files that there was a
   // training.
@@ -199,7 +107,7 @@ function implied(name: string, key: string, field: string, type: string, scaling
 export function writeRope({ ropeTheta, ropeScaling }: Rope): Json {
   const parameters: Json = { rope_type: ropeScaling?.type ?? "default", rope_theta: ropeTheta };
   if (ropeScaling === undefined) return { rope_theta: ropeTheta, rope_parameters: parameters };
-  for (const [key, theirs] of Object.entries(FIELDS[ropeScaling.type])) {
+  for (const [key, theirs] of Object.entries(ROPE_FIELDS[ropeScaling.type])) {
     const value = (ropeScaling as unknown as Json)[key];
     if (value !== undefined) parameters[theirs.replace("?", "")] = value;
   }

@@ -1,5 +1,5 @@
 /**
- * The alphabet of byte-level BPE and the patterns that cut text into pieces before merging. The alphabet (Radford et
+ * The alphabet of byte-level BPE and the pattern that cuts text into pieces before merging. The alphabet (Radford et
  * al. 2019) writes each byte as one printable character, so that tokens can be keys of a JSON file: bytes that print in
  * Latin-1 stand for themselves, the other 68 are U+0100 and up, in order; a space is "Ġ", a newline "Ċ".
  */
@@ -17,16 +17,6 @@ export const DEFAULT_PATTERN: string = [
   String.raw`\n`,
   String.raw`[\t\r\p{Z}]+(?![^\n\t\r\p{Z}])`,
   String.raw`[\t\r\p{Z}]+`,
-].join("|");
-
-/** GPT-2's pattern: what `"use_regex": true` means. */
-export const GPT2_PATTERN: string = [
-  "'(?:s|t|re|ve|m|ll|d)",
-  String.raw` ?\p{L}+`,
-  String.raw` ?\p{N}+`,
-  String.raw` ?[^\s\p{L}\p{N}]+`,
-  String.raw`\s+(?!\S)`,
-  String.raw`\s+`,
 ].join("|");
 
 /** byte → its character's code */

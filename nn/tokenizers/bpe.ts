@@ -4,13 +4,19 @@
  * heap over a linked list makes that O(n log n) for a piece of n bytes, so that a megabyte without a space is no trap;
  * pieces met before come from a cache.
  */
-import { check } from "../../engine/errors.ts";
+import { check, fail, reasonOf } from "../../engine/errors.ts";
 import { type AddedToken, AddedTokens, type Range } from "./added.ts";
 import { toAlphabet } from "./alphabet.ts";
 import { Merges } from "./merges.ts";
-import { compilePattern } from "./pattern.ts";
-import type { Normalizer } from "./pipeline.ts";
-import type { BpeTables, DecodeOptions, EncodedPart, EncodeOptions, ForeignParts, Tokenizer } from "./types.ts";
+import type {
+  Normalizer,
+  BpeTables,
+  DecodeOptions,
+  EncodedPart,
+  EncodeOptions,
+  ForeignParts,
+  Tokenizer,
+} from "./types.ts";
 
 /** Pairs of ids as one number, exact while ids stay below 2^24. */
 const ID_LIMIT = 2 ** 24;
@@ -38,6 +44,15 @@ export function specialTable(
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
   const added = names.map((content, i) => ({ id: tokens.length + i, content, ...flags }));
   return { tokens: [...tokens, ...names.map((name) => encoder.encode(name))], added };
+}
+
+/** The expression whose matches are pieces, flags g and u. @throws WorldgradError if it is malformed */
+export function piecesBy(pattern: string): RegExp {
+  try {
+    return new RegExp(pattern, "gu");
+  } catch (error) {
+    return fail(`tokenizer: the pattern cannot be used: ${reasonOf(error)}, in ${JSON.stringify(pattern)}`);
+  }
 }
 
 /** Cuts `text` at the matches of `pattern`; what lies between two matches is a piece too, so nothing is lost. */
@@ -115,7 +130,7 @@ export class BpeTokenizer implements Tokenizer {
       check(missing === -1, () => `tokenizer: byte ${missing} has no token`);
     }
     this.#merges = new Merges(merges, tokens.length);
-    this.#pattern = pattern === undefined ? undefined : compilePattern(pattern);
+    this.#pattern = pattern === undefined ? undefined : piecesBy(pattern);
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {

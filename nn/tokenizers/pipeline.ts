@@ -4,21 +4,20 @@
  * turns tokens back into text. Each is read into a function; a part that is not here is refused by its name.
  */
 import { check, fail } from "../../engine/errors.ts";
-import { fromAlphabet, GPT2_PATTERN } from "./alphabet.ts";
+import { fromAlphabet } from "./alphabet.ts";
 import { expectValue, flag, integer, type Json, list, object, text, unsupported } from "./fields.ts";
 import { compilePattern } from "./pattern.ts";
+import type { Normalizer, PreTokenizer } from "./types.ts";
 
-/** Pieces of a text before they are merged. */
-export type PreTokenizer = (pieces: readonly string[], isStart: boolean) => readonly string[];
-
-/** A normaliser. */
-export interface Normalizer {
-  readonly apply: (text: string) => string;
-  /** Unicode's form, if that (and white space that is written otherwise) is all that it changes. */
-  readonly form: "NFC" | "NFD" | "NFKC" | "NFKD" | "none" | "other";
-  /** Letters that it may make of one, Unicode's forms apart; see `expectGrowth`. */
-  readonly growth: number;
-}
+/** GPT-2's pattern: what `"use_regex": true` means. */
+export const GPT2_PATTERN: string = [
+  "'(?:s|t|re|ve|m|ll|d)",
+  String.raw` ?\p{L}+`,
+  String.raw` ?\p{N}+`,
+  String.raw` ?[^\s\p{L}\p{N}]+`,
+  String.raw`\s+(?!\S)`,
+  String.raw`\s+`,
+].join("|");
 
 /** A token's bytes and how many spaces at the start of a text are not part of it. */
 export interface TokenDecoder {

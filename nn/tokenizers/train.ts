@@ -6,9 +6,8 @@
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 import { DEFAULT_PATTERN, toAlphabet } from "./alphabet.ts";
-import { BpeTokenizer, pairKey, specialTable, splitPieces } from "./bpe.ts";
+import { BpeTokenizer, pairKey, piecesBy, specialTable, splitPieces } from "./bpe.ts";
 import { Heap } from "./heap.ts";
-import { compilePattern } from "./pattern.ts";
 
 /** Options of `trainBpe`. */
 export interface TrainBpeOptions {
@@ -67,7 +66,7 @@ export function trainBpe(texts: Iterable<string>, options: TrainBpeOptions): Bpe
   const tokens = [...base.tokens];
   const names = new Set([...tokens.slice(0, 256).map(toAlphabet), ...specials]);
   const merges: [number, number, number][] = [];
-  const pairs = new PairCounts(countPieces(texts, compilePattern(pattern)));
+  const pairs = new PairCounts(countPieces(texts, piecesBy(pattern)));
 
   while (tokens.length < vocabSize) {
     const best = pairs.takeBest();

@@ -1,6 +1,5 @@
 /** The interface of a tokenizer, and the data that defines one. */
 import type { AddedToken, Range } from "./added.ts";
-import type { Normalizer, PreTokenizer } from "./pipeline.ts";
 
 /** Options of `Tokenizer.encode`. */
 export interface EncodeOptions {
@@ -66,6 +65,18 @@ export interface Tokenizer {
    * Hugging Face's `tokenizer.json` as an object; `tokenizerFromJSON` reads it, and so does the `tokenizers` package.
    */
   toJSON(): Record<string, unknown>;
+}
+
+/** Pieces of a text before they are merged. */
+export type PreTokenizer = (pieces: readonly string[], isStart: boolean) => readonly string[];
+
+/** A normaliser. */
+export interface Normalizer {
+  readonly apply: (text: string) => string;
+  /** Unicode's form, if that (and white space that is written otherwise) is all that it changes. */
+  readonly form: "NFC" | "NFD" | "NFKC" | "NFKD" | "none" | "other";
+  /** Letters that it may make of one, Unicode's forms apart; see `expectGrowth`. */
+  readonly growth: number;
 }
 
 /** What defines a tokenizer. Ids index `tokens`. */

@@ -8,11 +8,13 @@
  * 3. Where `prlimit` exists (Linux), the kernel refuses the process any further descriptor, so no code in it can open a
  *    socket or a file. The kernel also bounds its memory, including memory outside of V8's heap, and its CPU time, and
  *    lets it write no file contents.
+ * 4. On POSIX a shell waits for the end of a pipe, and kills the process if this one dies. A program that sleeps takes
+ *    no CPU time, so that the limits of the kernel would never end it.
  *
  * The environment has the time zone only, and the process shares two pipes with its parent and nothing else. Not
  * prevented are reading the clock, leaks through the CPU, and exploits of V8 and the kernel. Without 3, only 2 blocks
- * the network, only the time limit bounds memory outside of V8's heap, and nothing ends an endless loop whose parent
- * was killed. All this is meant for code by a model in training. For hostile code, add a container or a virtual machine
+ * the network, and only the time limit bounds memory outside of V8's heap. Without 4, a program that loops or sleeps may
+ * outlive a parent that was killed. All this is meant for code by a model in training. For hostile code, add a container or a virtual machine
  * around it.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
@@ -21,6 +23,8 @@ import { readFile } from "node:fs/promises";
 import { parse } from "node:path";
 import { check } from "../../engine/errors.ts";
 
+/** Its input ends when this process dies; $0 is the program's process. */
+const WATCHER = 'read -r _; kill -s KILL "$0"';
 const PRLIMIT = ["/usr/bin/prlimit", "/bin/prlimit"];
 
 /** The flags of Node that remove permissions. `memoryMb` bounds V8's heap of old objects. */
@@ -43,12 +47,27 @@ export function sandboxFlags(memoryMb: number): string[] {
  * Starts Node on `source` without permissions, with the time zone as its only environment variable, and with two pipes.
  */
 export function startSandbox(source: string, memoryMb: number): ChildProcess {
-  return spawn(process.execPath, [...sandboxFlags(memoryMb), "-e", source], {
+  const child = spawn(process.execPath, [...sandboxFlags(memoryMb), "-e", source], {
     cwd: parse(process.execPath).root,
     env: { TZ: "UTC" },
     stdio: ["pipe", "pipe", "ignore"],
     windowsHide: true,
   });
+  if (process.platform !== "win32" && child.pid !== undefined) endWithThis(child);
+  return child;
+}
+
+/** Starts the shell that kills a child if this process dies. */
+function endWithThis(child: ChildProcess): void {
+  const watcher = spawn("/bin/sh", ["-c", WATCHER, String(child.pid)], {
+    detached: true, // Ctrl-C of a terminal does not reach it
+    cwd: "/",
+    env: {},
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  watcher.on("error", () => undefined); // without a shell the limits remain
+  watcher.stdin.on("error", () => undefined);
+  child.once("exit", () => watcher.kill("SIGKILL"));
 }
 
 /** Whether `limitProcess` works on this system. */

@@ -319,3 +319,7 @@ export function sampledCount({ stream }: Trajectory): number {
 export function policyMask({ stream, masked }: Trajectory): boolean[] {
   return stream.roles.map(isAgentToken).fill(false, 0, masked ? undefined : 1);
 }
+
+/** The number of tokens of these episodes. */
+export const tokensIn = (trajectories: readonly Trajectory[]): number =>
+  trajectories.reduce((n, { stream }) => n + stream.ids.length, 0);

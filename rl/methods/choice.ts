@@ -10,7 +10,7 @@ import { showValue } from "../../engine/options.ts";
 import { flag, inCode, number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
 import type { AdvantageEstimator } from "./advantages/estimator.ts";
 import { type Aggregation, aggregationByName } from "./aggregation.ts";
-import type { RolloutFilter } from "./filter.ts";
+import { rolloutFilter, type RolloutFilterOptions } from "./filter.ts";
 import { importanceCorrection, type ImportanceCorrectionOptions } from "./importanceCorrection.ts";
 import { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./losses/entropy.ts";
 import { AdaptiveKl, DecayingKl, KL_PENALTY, type KlChoice, klClampByName, klEstimatorByName } from "./losses/kl.ts";
@@ -18,7 +18,7 @@ import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { entryByName, type Table } from "./names.ts";
 import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
 import type { LossTerm } from "./terms.ts";
-import type { TokenWeighting } from "./tokenWeights.ts";
+import type { TokenWeighting } from "./weighting.ts";
 import type { WorldObjective } from "./world/echo.ts";
 
 /** A preset: the names of a method's parts. */
@@ -127,7 +127,7 @@ export const METHOD = options("method", {
   imitation: number(undefined, "μ, the weight of imitating successful rollouts; by default the preset's (VAPO: 0.1)", {
     min: 0,
   }),
-  rolloutFilter: inCode<RolloutFilter>("leaves out groups of little spread", "an object of options", isObject),
+  rolloutFilter: inCode<RolloutFilterOptions>("leaves out groups of little spread", "an object of options", isObject),
   critic: inCode<CriticOptions>(
     "options of the value loss, for a method with a critic",
     "an object of options",
@@ -181,7 +181,7 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
     () => `objectiveOf: expected an object such as { method: "grpo" }, got ${showValue(given)}`,
   );
   const choice = METHOD.read(given);
-  const { options = {}, maxLength, kl, entropy = 0, critic, rolloutFilter, maskTruncated, rewardFrom } = choice;
+  const { options = {}, maxLength, kl, entropy = 0, critic, maskTruncated, rewardFrom } = choice;
   const names = splitNames(choice.method, parts);
   const presets = names.filter((name) => Object.hasOwn(METHODS, name));
   check(
@@ -226,7 +226,7 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
     ...(kl ? { kl: klOf(kl) } : {}),
     ...(typeof entropy !== "number" ? { entropy: new AdaptiveEntropy(entropy) } : entropy === 0 ? {} : { entropy }),
     ...(imitation === 0 ? {} : { imitation }),
-    ...(rolloutFilter ? { rolloutFilter } : {}),
+    ...(choice.rolloutFilter ? { rolloutFilter: rolloutFilter(choice.rolloutFilter) } : {}),
     ...(choice.importanceCorrection ? { importanceCorrection: importanceCorrection(choice.importanceCorrection) } : {}),
     ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
     ...(maskTruncated ? { maskTruncated } : {}),

@@ -1,14 +1,15 @@
 /**
  * Which rollouts are learnt from. `filterRollouts` chooses demonstrations for rejection-sampling fine-tuning
  * (Yuan et al. 2023, arXiv 2308.01825; RAFT, arXiv 2304.06767): successful rollouts are imitated with `trainSft`,
- * failed ones are dropped. `rowsFilteredOut` is for a step of RL: it leaves groups whose rewards hardly differ out of
- * the policy term (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
+ * failed ones are dropped. `rolloutFilter` is for a step of RL: it leaves groups whose rewards hardly differ out of the
+ * policy term (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
  */
 import { check } from "../../engine/errors.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { groupBy, groupsOf, moments, taskOf } from "../episode/groups.ts";
 import { isAgentToken, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { type Success, succeeded } from "../episode/outcomes.ts";
+import type { RolloutFilter } from "./weighting.ts";
 
 /** The limit per task keeps easy tasks, which succeed often, from crowding out the others. */
 export const ROLLOUT_CHOICE = options("filterRollouts", {
@@ -75,20 +76,15 @@ export const ROLLOUT_FILTER = options("rolloutFilter", {
       "altogether (`linear`), or their softmax; by default `linear`",
   ),
 });
-export type RolloutFilter = OptionsOf<typeof ROLLOUT_FILTER>;
+/** Options of `rolloutFilter` (docs/methods.md, `rolloutFilter.…`). */
+export type RolloutFilterOptions = OptionsOf<typeof ROLLOUT_FILTER>;
 const TOLERANCE = 0.01;
-
-/** Throws if an option is out of range, or if `mode` is given for a strategy that has none. */
-export function checkRolloutFilter(filter: RolloutFilter): void {
-  const { strategy, mode } = ROLLOUT_FILTER.read(filter);
-  check(mode === undefined || strategy === "top_p", () => `rolloutFilter: mode is for top_p, not ${strategy}`);
-}
 
 /**
  * The places of the groups that are kept, largest deviation first; of equal deviations the first comes first.
  * @param deviations one for each group
  */
-export function groupsKept(deviations: readonly number[], filter: RolloutFilter): number[] {
+export function groupsKept(deviations: readonly number[], filter: RolloutFilterOptions): number[] {
   const { strategy, value = strategy === "top_k" ? 0.25 : 0.9, mode = "linear" } = ROLLOUT_FILTER.read(filter);
   const ranked = deviations
     .flatMap((deviation, place) => (deviation > 1e-10 ? [{ deviation, place }] : []))
@@ -110,13 +106,20 @@ export function groupsKept(deviations: readonly number[], filter: RolloutFilter)
   });
 }
 
-/** The rows of the groups that a filter does not keep. */
-export function rowsFilteredOut(trajectories: readonly Trajectory[], filter: RolloutFilter): Set<number> {
-  const groups = groupsOf(rolloutsOf(trajectories));
-  const deviations = groups.map((group) => {
-    const rewards = group.filter(({ scorable }) => scorable).map(({ reward }) => reward);
-    return rewards.length < 2 ? 0 : moments(rewards, 1).std;
-  });
-  const kept = new Set(groupsKept(deviations, filter));
-  return new Set(groups.flatMap((group, place) => (kept.has(place) ? [] : group.flatMap(({ rows }) => rows))));
+/** RAGEN's filter. @throws if an option is out of range, or if `mode` is given for a strategy that has none */
+export function rolloutFilter(given: RolloutFilterOptions = {}): RolloutFilter {
+  const { strategy, mode } = ROLLOUT_FILTER.read(given);
+  check(mode === undefined || strategy === "top_p", () => `rolloutFilter: mode is for top_p, not ${strategy}`);
+  return {
+    name: strategy,
+    rowsLeftOut(trajectories) {
+      const groups = groupsOf(rolloutsOf(trajectories));
+      const deviations = groups.map((group) => {
+        const rewards = group.filter(({ scorable }) => scorable).map(({ reward }) => reward);
+        return rewards.length < 2 ? 0 : moments(rewards, 1).std;
+      });
+      const kept = new Set(groupsKept(deviations, given));
+      return new Set(groups.flatMap((group, place) => (kept.has(place) ? [] : group.flatMap(({ rows }) => rows))));
+    },
+  };
 }

@@ -7,7 +7,8 @@
  */
 import { check } from "../../engine/errors.ts";
 import { flag, inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
-import { type PerToken, type TokenStatistic, statistic, type TokenStatistics } from "./tokenStatistics.ts";
+import { type PerToken, statistic } from "./tokenStatistics.ts";
+import type { ImportanceCorrection } from "./weighting.ts";
 import { type Rollout, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 
 /** All three estimators estimate KL(sampler ‖ learner), as in verl. In their formulas x = ln r. */
@@ -63,14 +64,6 @@ export const IMPORTANCE_CORRECTION = options("importanceCorrection", {
  * (docs/methods.md, `importanceCorrection.…`).
  */
 export type ImportanceCorrectionOptions = OptionsOf<typeof IMPORTANCE_CORRECTION>;
-
-/** A correction with its options read. */
-export interface ImportanceCorrection {
-  readonly name: string;
-  readonly needs: readonly TokenStatistic[];
-  /** A factor on each trained token's weight. */
-  weights(trajectories: readonly Trajectory[], statistics: TokenStatistics, advantages: PerToken): Float64Array[];
-}
 
 /** ln r of a rollout's tokens. */
 const logRatios = ({ tokens }: Rollout, logProbs: PerToken, trajectories: readonly Trajectory[]): number[] =>
@@ -132,6 +125,7 @@ export function importanceCorrection(given?: ImportanceCorrectionOptions): Impor
       });
       return columns;
     },
+    metrics: (trajectories, { logProbs }) => (logProbs ? offPolicyMetrics(trajectories, logProbs) : {}),
   };
 }
 

@@ -13,15 +13,13 @@ import { checkKeys, checkMethods, showValue } from "../../engine/options.ts";
 import { flag, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { AdvantageEstimator } from "./advantages/estimator.ts";
 import { type Aggregation, AGGREGATIONS } from "./aggregation.ts";
-import type { ImportanceCorrection } from "./importanceCorrection.ts";
-import { checkRolloutFilter, type RolloutFilter } from "./filter.ts";
 import type { WorldObjective } from "./world/echo.ts";
 import { checkTerms, type LossTerm } from "./terms.ts";
-import type { TokenWeighting } from "./tokenWeights.ts";
 import { AdaptiveEntropy } from "./losses/entropy.ts";
 import { type KlClamp, type KlController, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { checkRange, type TokenStatistic, TOKEN_STATISTICS } from "./tokenStatistics.ts";
+import type { ImportanceCorrection, RolloutFilter, TokenWeighting } from "./weighting.ts";
 
 /** A penalty β·KL(π ‖ reference) on the agent's tokens, as `Objective.kl` has it. It needs a reference model. */
 export interface KlOptions {
@@ -207,16 +205,7 @@ export function checkGroupSize(
 export function checkObjective(objective: Objective): void {
   checkKeys("objective", objective, OBJECTIVE_KEYS);
   checkParts(objective);
-  const {
-    advantage,
-    policyLoss,
-    kl,
-    critic,
-    importanceCorrection,
-    imitation = 0,
-    rolloutFilter,
-    rewardFrom = 0,
-  } = objective;
+  const { advantage, policyLoss, kl, critic, importanceCorrection, imitation = 0, rewardFrom = 0 } = objective;
   if (kl !== undefined) checkKl(kl, advantage);
   const needsValues = advantage.needs?.includes("values") ?? false;
   const estimator = `the advantage "${advantage.name}"`;
@@ -238,7 +227,6 @@ export function checkObjective(objective: Objective): void {
     Number.isInteger(rewardFrom) && rewardFrom >= 0,
     () => `objective: rewardFrom must be an integer ≥ 0, got ${rewardFrom}`,
   );
-  if (rolloutFilter) checkRolloutFilter(rolloutFilter);
   checkAnswers(objective);
   check(
     !policyLoss.name.startsWith("dpo"),
@@ -264,6 +252,8 @@ function checkParts({ advantage, aggregation, world, tokenWeights, importanceCor
     checkMethods(where, "tokenWeights", tokenWeights, "a token weighting, such as actFocus()", ["weights"]);
   if (importanceCorrection !== undefined)
     checkMethods(where, "importanceCorrection", importanceCorrection, "importanceCorrection(…)", ["weights"]);
+  if (rest.rolloutFilter !== undefined)
+    checkMethods(where, "rolloutFilter", rest.rolloutFilter, "rolloutFilter(…)", ["rowsLeftOut"]);
 }
 
 /** @throws if `loss` is none */

@@ -5,17 +5,10 @@ import { type MethodChoice, type MethodParts, METHODS, objectiveFrom } from "./c
 import { POLICY_LOSSES } from "./losses/index.ts";
 import { mergeTables, type Table } from "./names.ts";
 import type { Objective } from "./objective.ts";
-import {
-  ACT_FOCUS,
-  actFocus,
-  OUTCOME_CRITIC,
-  outcomeCritic,
-  TOP_ENTROPY,
-  type TokenWeighting,
-  topEntropy,
-} from "./tokenWeights.ts";
+import { ACT_FOCUS, actFocus, OUTCOME_CRITIC, outcomeCritic, TOP_ENTROPY, topEntropy } from "./tokenWeights.ts";
 import { RETURN_PREDICTION_TERM } from "./returnPrediction.ts";
 import type { LossTerm } from "./terms.ts";
+import type { TokenWeighting } from "./weighting.ts";
 import { ECHO_WORLD, type WorldObjective } from "./world/echo.ts";
 import { PAW_WORLD } from "./world/paw.ts";
 

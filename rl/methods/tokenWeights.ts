@@ -11,17 +11,8 @@
  */
 import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { type PerToken, type TokenStatistic, statistic, type TokenStatistics } from "./tokenStatistics.ts";
-import { rolloutsOf, type TokenPlace, type Trajectory } from "../episode/stream.ts";
-
-/** A weighting of the agent's tokens. */
-export interface TokenWeighting {
-  readonly name: string;
-  readonly needs: readonly TokenStatistic[];
-  /** True: the denominators count each token by its weight (Σw). False: the weights change the numerators only. */
-  readonly normalized: boolean;
-  /** Weights ≥ 0 per row and token. Only those of trained tokens are read. */
-  weights(trajectories: readonly Trajectory[], statistics: TokenStatistics): Float64Array[];
-}
+import { rolloutsOf, type TokenPlace } from "../episode/stream.ts";
+import type { TokenWeighting } from "./weighting.ts";
 
 const STATISTICS_OF = {
   /** −log Σ_v e^logit of the reference */

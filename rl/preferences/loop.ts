@@ -21,8 +21,8 @@ import { passingOf } from "../train/score.ts";
 import type { TrainerOptions } from "../train/step.ts";
 import { dpo, type PolicyLoss } from "../methods/losses/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
-import type { PreferencePair } from "../train/supervised.ts";
-import { trainPreference } from "../train/loop.ts";
+import type { PreferencePair } from "../methods/preference.ts";
+import { trainPreference } from "../methods/preference.ts";
 import { checkTrainer } from "../train/trainerChecks.ts";
 
 /**

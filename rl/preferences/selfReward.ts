@@ -23,7 +23,7 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/ind
 import type { EpisodeRequest } from "../play/episode.ts";
 import { ENSEMBLE, type EpisodeJudge, judgeEpisodes, judgeMetrics } from "./judges.ts";
 import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
-import type { PreferencePair } from "../train/supervised.ts";
+import type { PreferencePair } from "../methods/preference.ts";
 import {
   iteratePreferences,
   type IterationReport,

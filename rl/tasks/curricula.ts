@@ -2,7 +2,7 @@
 import { number, oneOf, REQUIRED } from "../../engine/optionTable.ts";
 import { Rng } from "../../engine/index.ts";
 import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "./curriculum.ts";
-import { pluginEntry } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "./pools.ts";
 
 const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");

@@ -10,7 +10,8 @@ import { groupBy, rowsWithoutSpread } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
-import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
+import type { EpisodePlugin } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 
 export const DYNAMIC_SAMPLING = options("dynamicSampling", {
   maxRefills: number(

@@ -15,7 +15,8 @@ import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import { type Success, succeeded, successRate } from "../episode/outcomes.ts";
 import { rowsByGroup } from "./dynamic.ts";
-import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
+import type { EpisodePlugin } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 
 export const EXPERT_PREFIX = options("expertPrefix", {
   maxPrefix: number(4, "largest number of actions that are given; 1, 2, … are tried in turn until one helps", {

@@ -9,7 +9,8 @@ import type { Environment } from "../../environments/index.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
 import { type Trajectory, turnCount } from "../episode/stream.ts";
-import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
+import type { EpisodePlugin } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 
 /** A temperature is above 0, because the episodes of a group would all be the same in greedy play. */
 export const TEMPERATURE = options("temperatureSchedule", {

@@ -22,7 +22,8 @@ import { succeeded } from "../episode/outcomes.ts";
 import { append, emptyStream, isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { turnsOf } from "../rewards/turns.ts";
-import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
+import type { EpisodePlugin } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 
 type Describe = NonNullable<EnvironmentSpec["achieved"]>;
 

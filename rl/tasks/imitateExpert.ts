@@ -15,7 +15,8 @@ import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { otherTask, withTask } from "./hindsight.ts";
-import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
+import type { EpisodePlugin } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 
 type Demonstrate = (template: Template, seed: number) => Promise<Trajectory>;
 

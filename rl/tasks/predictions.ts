@@ -17,7 +17,8 @@ import { type AnswerPlace, answerPlaces } from "../play/expectation.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { append, emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
-import { type EpisodePlugin, pluginEntry } from "./plugin.ts";
+import type { EpisodePlugin } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 
 export const PREDICTIONS = options("predictions", {
   perStep: number(16, "how many of a step's answers are predicted, drawn at random", { integer: true, min: 1 }),

@@ -18,7 +18,8 @@ import { succeeded } from "../episode/outcomes.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { checkOffPolicy, type Objective } from "../methods/objective.ts";
 import { rowsByGroup } from "./dynamic.ts";
-import { type EpisodePlugin, type Extension, pluginEntry, type StepSoFar } from "./plugin.ts";
+import type { EpisodePlugin, Extension, StepSoFar } from "./plugin.ts";
+import { pluginEntry } from "./entry.ts";
 
 const COUNT = { integer: true, min: 1 };
 

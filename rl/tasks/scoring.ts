@@ -13,15 +13,18 @@ import { number, options, type OptionsOf, type Settled } from "../../engine/opti
 import { hasFailed, type Trajectory } from "../episode/stream.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { answerWithin } from "../play/deadline.ts";
-import type { CompositeReward } from "../rewards/composite.ts";
 
 /**
  * What a `RewardFunction` says of an episode: its return, NaN if it cannot be scored, and the components of it; and if
  * it rewards single steps, those of all steps that the environment has answered.
  */
-export type EpisodeReward = Pick<CompositeReward, "reward" | "parts"> &
-  Partial<Pick<CompositeReward, "outcome"> & Pick<Trajectory, "stepRewards">> &
-  Pick<Trajectory, "tokenShares">;
+export interface EpisodeReward extends Partial<Pick<Trajectory, "stepRewards" | "tokenShares">> {
+  readonly reward: number;
+  /** The part of `reward` that says whether the task is solved; default: all of it. */
+  readonly outcome?: number;
+  /** Unweighted scores by name, for metrics. */
+  readonly parts: Readonly<Record<string, number>>;
+}
 
 /**
  * The return of an episode, at once or as a promise. The signal is aborted when the time is up and when the run is

@@ -2,7 +2,7 @@
 import { check } from "../../engine/errors.ts";
 import { fracWithoutSpread, withoutTruncated } from "../episode/groups.ts";
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.ts";
-import type { Advantages } from "../methods/advantages/index.ts";
+import type { Advantages } from "../methods/advantages/estimator.ts";
 import { klEstimate } from "../methods/losses/kl.ts";
 import { betaOf, checkObjective, type Objective } from "../methods/objective.ts";
 import { statistic, type TokenStatistics } from "../methods/tokenStatistics.ts";

@@ -9,7 +9,7 @@ import { withTruncatedReward } from "../tasks/truncated.ts";
 import type { PackOptions } from "./pack.ts";
 import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
-import type { MixturePart } from "./supervised.ts";
+import type { MixturePart } from "./imitation.ts";
 
 /** Where the episodes of a step come from. */
 export interface EpisodeSource {

@@ -19,7 +19,7 @@ import { headValues, type Model, trainableOf, type ValueHead } from "../../nn/in
 import { COLUMN_NAMES, type ColumnName, type Columns } from "../methods/columns.ts";
 import { klPenalty } from "../methods/losses/kl.ts";
 import { logRatio } from "../methods/losses/policyLoss.ts";
-import { crossEntropyLoss } from "../methods/losses/supervised.ts";
+import { crossEntropyLoss } from "../methods/losses/crossEntropy.ts";
 import { clippedValueLoss } from "../methods/losses/value.ts";
 import { CRITIC, extraTermsOf, type Objective } from "../methods/objective.ts";
 import type { HeadTraining, TermTokens } from "../methods/terms.ts";
@@ -91,6 +91,8 @@ export const headsFor = <H>(objective: LossParts, heads: Heads<H>): Heads<H> =>
 /** The terms of the loss by name, each a scalar, and what the forward pass gave per scored token, [N]. */
 export interface BatchLoss {
   readonly terms: Readonly<Record<string, Tensor>>;
+  /** What the heads of further terms said, by term. */
+  readonly predictions: Readonly<Record<string, Tensor>>;
   readonly logProbs: Tensor;
   readonly entropy: Tensor;
 }
@@ -117,6 +119,7 @@ export function lossOf(
   const exactly = ratios === "exact" ? { oldLogProbs: stopGradient(logProbs) } : {};
   const tokens = lossTokens(batch, device, { logProbs, entropy }, exactly);
   const terms: Record<string, Tensor> = {};
+  const predictions: Record<string, Tensor> = {};
   for (const { name, weight: weightOf, tokenLoss, head } of termsOf(objective)) {
     const weight = weightOf(batch.columns);
     if (weight === undefined || (head && heads[name] === undefined)) continue;
@@ -137,10 +140,11 @@ export function lossOf(
       },
     }) as Tokens;
     terms[name] = sum(mul(tensor(weight, { device, dtype: device.float }), tokenLoss(own)));
+    if (head && name !== "value") predictions[name] = stopGradient(own.predictions);
   }
   const [first, ...others] = Object.values(terms);
   const loss = others.reduce((total, term) => add(total, term), first!);
-  return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), terms }];
+  return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), terms, predictions }];
 }
 
 const isNonZero = (x: number): number => Number(x !== 0);

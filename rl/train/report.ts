@@ -7,7 +7,6 @@ import { mean, moments } from "../episode/groups.ts";
 import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { TokenRow } from "../methods/columns.ts";
-import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
 import { betaOf, type Objective, worldsOf } from "../methods/objective.ts";
 import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { StepAdvantages } from "./advantages.ts";
@@ -59,9 +58,7 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
   const rows = facts.rows.slice(0, trajectories.length);
   const trained = (): Metrics => ({
     ...updateMetrics(facts.rows, objective, passes, advantages, ratios),
-    ...(objective.importanceCorrection && statistics.logProbs
-      ? offPolicyMetrics(trajectories, statistics.logProbs)
-      : {}),
+    ...objective.importanceCorrection?.metrics?.(trajectories, statistics),
     ...(statistics.values ? criticMetrics(rows, statistics.values) : {}),
     ...facts.gradients,
     learning_rate: facts.learningRate,
@@ -88,9 +85,12 @@ export async function readPass(
 ): Promise<PassResult> {
   const [logProbs, entropy] = [unscored(rows), unscored(rows)];
   const terms: Record<string, number> = { policy: 0, world: 0 };
+  const predictions: Record<string, Float64Array[]> = {};
   for (const { batch, result } of parts) {
     await scatter(batch, result.logProbs, logProbs);
     await scatter(batch, result.entropy, entropy);
+    for (const [name, said] of Object.entries(result.predictions))
+      await scatter(batch, said, (predictions[name] ??= unscored(rows)));
     for (const [name, term] of Object.entries(result.terms)) {
       terms[name] = (terms[name] ?? 0) + (await term.item());
       term.dispose();
@@ -98,7 +98,7 @@ export async function readPass(
   }
   const gradNorm = await norm.item();
   norm.dispose();
-  return { terms, gradNorm, logProbs, entropy };
+  return { terms, gradNorm, logProbs, entropy, predictions };
 }
 
 /**

@@ -168,6 +168,8 @@ function once<T>(make: () => T): () => T {
 export interface Scores {
   readonly logProbs: PerToken;
   readonly entropy: PerToken;
+  /** What the heads of further terms of the loss said, by term; of a pass that trains. */
+  readonly predictions?: Readonly<Record<string, PerToken>>;
 }
 
 /**

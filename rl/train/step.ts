@@ -35,7 +35,7 @@ import { type Heads, headsFor, headTraining, lossOf, type LossParts, type Traine
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
 import { passingOf, type PassingOptions, type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
-import { mixedRows } from "./supervised.ts";
+import { mixedRows } from "./imitation.ts";
 import { gradientOf, type TrainedHead, update } from "./update.ts";
 import { headObjective, isValuePretraining, monteCarloReturns } from "./valuePretraining.ts";
 import { watchOf, type WatchOptions } from "./watch.ts";

@@ -56,3 +56,8 @@ export function checkEnv(where: string, env: EnvironmentSpec): void {
   const spec = isEpisode ? "the environment's spec and not what its make() returned" : "the spec of an environment";
   checkMethods(where, "env", env, `${spec}, an object with make()`, ["make"]);
 }
+
+/** @throws if an option that counts is no integer ≥ 1 */
+export function checkCount(where: string, name: string, value: number): void {
+  check(Number.isInteger(value) && value >= 1, () => `${where}: ${name} must be an integer ≥ 1, got ${value}`);
+}

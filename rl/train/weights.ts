@@ -8,7 +8,6 @@ import { succeeded } from "../episode/outcomes.ts";
 import { isAgentToken, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { aggregationWeights } from "../methods/aggregation.ts";
 import { type Columns, rowOf, type TermColumnsByName, type TokenRow, withColumns } from "../methods/columns.ts";
-import { rowsFilteredOut } from "../methods/filter.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
 import { betaOf, CRITIC, entropyOf, extraTermsOf, type Objective, worldsOf } from "../methods/objective.ts";
 import type { WeighedStep } from "../methods/terms.ts";
@@ -120,7 +119,7 @@ function rowsLeftOut(objective: Objective, trajectories: readonly Trajectory[]):
   const judged = maskTruncated ? withoutTruncated(trajectories) : trajectories;
   return new Set([
     ...(dropConstantGroups ? rowsWithoutSpread(judged, objective.advantage.readsParts) : []),
-    ...(rolloutFilter ? rowsFilteredOut(judged, rolloutFilter) : []),
+    ...(rolloutFilter?.rowsLeftOut(judged) ?? []),
     ...(maskTruncated ? truncatedRows(trajectories) : []),
   ]);
 }

@@ -14,10 +14,12 @@ export interface TokenTerm {
   readonly weight: number;
   /** The loss of the token, before its weight. */
   readonly value: number;
-  /** ∂L/∂log p; of the entropy bonus ∂L/∂H, of the critic's loss ∂L/∂v. */
+  /** ∂L/∂log p; of the entropy bonus ∂L/∂H, of the critic's loss and of return prediction ∂L/∂v. */
   readonly gradient: number;
   /** The formula's means and sums over the sequence. */
   readonly levels: readonly number[];
+  /** What it reads in the place of the token's numbers. */
+  readonly own: Partial<TokenNumbers>;
 }
 
 interface Place {
@@ -64,12 +66,20 @@ function addTerm(
   into: readonly TokenTerm[][][],
 ): void {
   const weights = places.map(({ row, t }) => TERMS[name].weightAt(report.rows[row]!, t));
+  const own = places.map(({ row, t }) => TERMS[name].own?.(report, row, t) ?? {});
   const { levels, tokens, gradients } = formula.over(
-    places.map((place) => tokenNumbers(report, place)),
+    places.map((place, i) => ({ ...tokenNumbers(report, place), ...own[i] })),
     weights,
   );
   places.forEach(({ row, t }, i) =>
-    into[row]![t]!.push({ name, weight: weights[i]!, value: tokens[i]!.value, gradient: gradients[i]!, levels }),
+    into[row]![t]!.push({
+      name,
+      weight: weights[i]!,
+      value: tokens[i]!.value,
+      gradient: gradients[i]!,
+      levels,
+      own: own[i]!,
+    }),
   );
 }
 

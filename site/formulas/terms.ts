@@ -2,14 +2,16 @@
  * The terms of the loss as formulas, one beside what each means:
  *
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + Σ wPaW·ℓ_PaW + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
+ *         + Σ wReturn·½(v − R)²
  *
  * as in rl/methods/objective.ts. What a token's term moves is its log-probability; of the entropy bonus it is the whole
- * distribution at its place, of the critic's loss the predicted value.
+ * distribution at its place, of the critic's loss and of return prediction the predicted value.
  */
 import { expr, type Expr, where } from "../../kernels/expr.ts";
 import type { KlClamp, KlEstimator } from "../../rl/methods/losses/kl.ts";
 import type { TokenRow } from "../../rl/methods/columns.ts";
-import { type Draft, Formula } from "./language.ts";
+import type { StepReport } from "../../rl/train/report.ts";
+import { type Draft, Formula, type TokenNumbers } from "./language.ts";
 import { POLICY_FORMULAS, policyFormula } from "./policy.ts";
 
 /** A penalty on moving away from the reference, as it stands in the loss. */
@@ -27,9 +29,20 @@ export interface LossForm {
   readonly worldClip?: number;
   /** ε of the critic's loss. */
   readonly valueClip?: number;
+  /** Whether returns are predicted. */
+  readonly isReturnPredicted?: boolean;
 }
 
-export const TERM_NAMES = ["policy", "world", "imitation", "paw", "kl", "entropy", "value"] as const;
+export const TERM_NAMES = [
+  "policy",
+  "world",
+  "imitation",
+  "paw",
+  "kl",
+  "entropy",
+  "value",
+  "return_prediction",
+] as const;
 export type TermName = (typeof TERM_NAMES)[number];
 
 interface Term {
@@ -40,6 +53,8 @@ interface Term {
   readonly weight: string;
   /** What its gradient is taken of. */
   readonly moves: "log p" | "H" | "v";
+  /** What it reads in the place of the token's numbers. */
+  readonly own?: (report: StepReport, row: number, t: number) => Partial<TokenNumbers>;
   /** undefined: the loss has no such term. */
   readonly formula: (form: LossForm) => Formula | undefined;
 }
@@ -146,5 +161,20 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
             const clipped = value.clamp(oldValue.sub(epsilon), oldValue.add(epsilon));
             return expr(0.5).mul(value.sub(target).square().max(clipped.sub(target).square()));
           }, "value"),
+  },
+  return_prediction: {
+    title: "return prediction",
+    about: () => "The error of a head that predicts what the episode will have earned; the advantages do not read it.",
+    weightAt: ({ weights }, t) => weights["return_prediction"]?.[t] ?? 0,
+    weight: "w_return",
+    moves: "v",
+    own: ({ rows, scores }, row, t) => ({
+      value: scores.predictions?.["return_prediction"]?.[row]![t] ?? NaN,
+      target: rows[row]!.more["return_prediction.return"]?.[t] ?? NaN,
+    }),
+    formula: ({ isReturnPredicted }) =>
+      isReturnPredicted
+        ? new Formula(({ token: { value, target } }) => expr(0.5).mul(value.sub(target).square()), "value")
+        : undefined,
   },
 };

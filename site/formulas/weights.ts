@@ -173,6 +173,10 @@ export function weightForms(step: WeighedStep): (name: TermName, row: number, t:
         const count = targets(({ wValue }, t) => wValue[t] !== 0);
         return { kind: "mean", symbol: "c_V", value: weight * count, count };
       }
+      case "return_prediction": {
+        const count = targets(({ weights }, t) => (weights[name]?.[t] ?? 0) !== 0);
+        return { kind: "mean", symbol: "c_R", value: weight * count, count };
+      }
       case "paw":
         return undefined;
     }

@@ -12,7 +12,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";
 import { namesOf as castleNames } from "../../environments/castle/facts.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { sftRows } from "../../rl/train/supervised.ts";
+import { sftRows } from "../../rl/methods/sft.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
 import { Template } from "../../rl/episode/template.ts";
 import { type AblateOptions, parseAblate } from "../../tools/ablate/options.ts";

@@ -14,11 +14,11 @@ describe("a recipe", () => {
 
   it("starpo_s has a critic, no KL, clip-higher, an entropy bonus, a filter and a price for malformed actions", () => {
     const { rl } = presetOfFlags("--method", "starpo_s");
-    const { advantage, policyLoss, kl, entropy, critic, rolloutFilter } = objectiveFor(rl, 100);
+    const { advantage, policyLoss, kl, entropy, critic } = objectiveFor(rl, 100);
     expect([advantage.name, policyLoss.clip, kl, entropy]).toEqual(["gae", { low: 0.8, high: 1.28 }, undefined, 0.001]);
     expect(critic).toBeDefined();
     expect(rl.reward).toEqual({ malformed: 0.1, cap: 0.8 });
-    expect(groupsKept([0, 0.2, 0.5, 0.1], rolloutFilter!)).toEqual([2]); // the paper's quarter: the third group
+    expect(groupsKept([0, 0.2, 0.5, 0.1], rl.rolloutFilter!)).toEqual([2]); // the paper's quarter: the third group
   });
 
   it("dapo_full refills ten times and then fails, and vapo_full trains its critic first", () => {

@@ -3,12 +3,12 @@
  * that started them is killed. modelcontextprotocol/typescript-sdk#2023, MoonshotAI/kimi-code#1038.
  */
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import process from "node:process";
 import { describe, expect, it } from "vitest";
 import { mcp } from "../../mcp/index.ts";
 import { type McpServer, openSession } from "../../mcp/session.ts";
+import { gone, isAlive } from "../support/alive.ts";
 import { programAt } from "../support/programs.ts";
 
 const program = programAt("tests/support/mcpServer.ts");
@@ -19,21 +19,6 @@ const wrapped = (habit: string): McpServer => ({
   command: "sh",
   args: ["-c", '"$0" "$@"; true', process.execPath, program, habit],
 });
-
-/** Whether a process runs; one that has ended and that nobody has asked about does not. */
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
-
-async function gone(pids: readonly number[]): Promise<void> {
-  for (let i = 0; i < 1_000 && pids.some(isAlive); i++) await new Promise((resolve) => setTimeout(resolve, 20));
-  expect(pids.filter(isAlive)).toEqual([]);
-}
 
 const numbers = (text: string): number[] => text.trim().split(" ").map(Number);
 

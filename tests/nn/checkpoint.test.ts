@@ -13,13 +13,8 @@ import { add } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import {
-  modelFromFiles,
-  modelFromTensors,
-  modelToFiles,
-  optimizerToFiles,
-  restoreOptimizer,
-} from "../../nn/checkpoint.ts";
+import { modelFromFiles, modelFromTensors, modelToFiles } from "../../nn/checkpoint.ts";
+import { optimizerToFiles, restoreOptimizer } from "../../nn/optimizerFiles.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { TransformerParams } from "../../nn/parameters.ts";
 import { readSafetensors, type SafeTensorInput, writeSafetensors } from "../../nn/safetensors.ts";

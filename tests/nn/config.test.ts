@@ -5,9 +5,8 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";
+import { configFromHuggingFace, configToHuggingFace } from "../../nn/config/huggingface.ts";
 import {
-  configFromHuggingFace,
-  configToHuggingFace,
   estimateParameters,
   type Family,
   type ModelConfig,

@@ -167,6 +167,8 @@ describe("hostile bytes", () => {
       ["<!DOCTYPE html><html><body>Not found</body></html>", "the file is a web page"],
       ["\n<html lang=en>", "the file is a web page"],
       ["<?xml version='1.0'?><Error/>", "the file is a web page"],
+      ["Entry not found", 'the file is a text that begins with "Entry no'],
+      ['{"error":"Invalid credentials"}\n', String.raw`the file is a text that begins with "{\"error\"`],
     ] as const) {
       const bytes = new TextEncoder().encode(text);
       expect(() => readSafetensors(bytes)).toThrow(what);

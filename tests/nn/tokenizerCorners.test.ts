@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { TextStream } from "../../nn/textStream.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
+import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
 import { compilePattern } from "../../nn/tokenizers/pattern.ts";
 
 interface Corner {

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type BpeTokenizer } from "../../nn/tokenizers/bpe.ts";
-import { encodeWithOffsets, tokenizerFromJSON } from "../../nn/tokenizer.ts";
+import { encodeWithOffsets } from "../../nn/tokenizer.ts";
+import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
 import { compilePattern } from "../../nn/tokenizers/pattern.ts";
 
 interface Case {

@@ -30,6 +30,13 @@ function readerOf(bytes: Uint8Array): ByteReader & { most: number } {
   };
 }
 
+test("a text that came instead of weights is shown", async () => {
+  const opening = openSafetensors(readerOf(new TextEncoder().encode("Entry not found\n")));
+  await expect(opening).rejects.toThrow(
+    String.raw`safetensors: the file is a text that begins with "Entry not found\n"; download the weights themselves`,
+  );
+});
+
 describe("sharded files", () => {
   const w: [string, SafeTensorInput] = ["w", { dtype: "F32", shape: [1], data: Float32Array.of(1) }];
   const b: [string, SafeTensorInput] = ["b", { dtype: "I32", shape: [1], data: Int32Array.of(2) }];

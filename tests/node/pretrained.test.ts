@@ -2,6 +2,7 @@
  * Folders of models: shards, generation config, tokenizer files that are kept; what is damaged or not supported is
  * refused before any weight is read. How much memory loading takes: pretrained.long.test.ts.
  */
+import { spawnSync } from "node:child_process";
 import {
   cpSync,
   mkdtempSync,
@@ -119,6 +120,23 @@ describe("packed weights", () => {
   );
 });
 
+describe("what came instead of a file", () => {
+  const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  it.each([
+    ["config.json", "<!DOCTYPE html>\n<html></html>", "loadPretrained: config.json is a web page; download"],
+    ["tokenizer.json", pointer, "loadPretrained: tokenizer.json is a pointer of Git LFS (install git-lfs"],
+    ["model.safetensors", pointer, "safetensors: the file is a pointer of Git LFS (install git-lfs"],
+    ["model.safetensors", "Entry not found", 'safetensors: the file is a text that begins with "Entry not found"'],
+  ])("%s: %j", async (name, text, message) => {
+    const folder = join(mkdtempSync(join(work, "instead-")), "model");
+    cpSync(join(families, "..", "llama_tiny"), folder, { recursive: true });
+    writeFileSync(join(folder, name), text);
+    await expect(name === "tokenizer.json" ? loadTokenizer(folder) : loadPretrained(folder, device)).rejects.toThrow(
+      message,
+    );
+  });
+});
+
 describe("texts that are too long", () => {
   it.each(["config.json", "model.safetensors", "tokenizer.json"])("%s that is a device is not read", async (name) => {
     const folder = join(mkdtempSync(join(work, "odd-")), "model");
@@ -127,6 +145,25 @@ describe("texts that are too long", () => {
     symlinkSync("/dev/zero", join(folder, name));
     const loading = name === "tokenizer.json" ? loadTokenizer(folder) : loadPretrained(folder, device);
     await expect(loading).rejects.toThrow(`loadPretrained: ${join(folder, name)} is no regular file`);
+  });
+
+  it.each([
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-00002-of-00002.safetensors",
+  ])("%s that is a pipe is not waited for", { timeout: 10_000 }, async (name) => {
+    const folder = join(mkdtempSync(join(work, "pipe-")), "model");
+    cpSync(join(families, "llama_sharded"), folder, { recursive: true });
+    rmSync(join(folder, name), { force: true });
+    expect(spawnSync("mkfifo", [join(folder, name)]).status).toBe(0);
+    const loading = name === "tokenizer.json" ? loadTokenizer(folder) : loadPretrained(folder, device);
+    // A reader that waits cannot be stopped otherwise: it sees the end of the pipe.
+    const end = setTimeout(() => spawnSync("sh", ["-c", ': > "$0"', join(folder, name)]), 5_000);
+    await expect(loading).rejects.toThrow(`loadPretrained: ${join(folder, name)} is no regular file`);
+    clearTimeout(end);
   });
 
   it("are refused by their size, before they are parsed", async () => {

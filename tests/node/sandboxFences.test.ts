@@ -3,18 +3,21 @@
  * tries files, processes, threads, addons and the network. And what the runner does when it is aborted, has much to do,
  * or gets bad options.
  */
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HARNESS } from "../../node/sandbox/harness.ts";
 import { canLimit, limitProcess, startSandbox } from "../../node/sandbox/process.ts";
 import { codeReward, type CodeRewardOptions, javascriptRunner, type SandboxOptions } from "../../node/index.ts";
+import { gone, isAlive } from "../support/alive.ts";
+import { programAt } from "../support/programs.ts";
 
 let folder: string;
 let server: Server;
@@ -143,6 +146,28 @@ describe("the limits of the kernel", () => {
     expect(Object.values(closed)).not.toContain("escaped");
     expect(closed["net"]).toBe("EMFILE");
     expect(connections).toBe(0);
+  });
+});
+
+describe("a process whose parent is killed", () => {
+  const wait = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);";
+  it.each([
+    ["loops", "for (;;);"],
+    ["sleeps", wait],
+  ])("ends, although it %s", { timeout: 60_000 }, async (_, program) => {
+    const source = `require("node:fs").writeSync(1, "ready"); ${program}`;
+    const text = `
+      import { startSandbox } from ${JSON.stringify(programAt("node/sandbox/process.ts"))};
+      const child = startSandbox(${JSON.stringify(source)}, 64);
+      child.stdout.once("data", () => console.log(child.pid));`;
+    const parent = spawn(process.execPath, ["--input-type=module", "--eval", text], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const lines = createInterface({ input: parent.stdout });
+    const pid = Number(await new Promise<string>((resolve) => lines.once("line", resolve)));
+    expect(pid > 0 && isAlive(pid)).toBe(true);
+    parent.kill("SIGKILL");
+    await gone([pid]).finally(() => isAlive(pid) && process.kill(pid, "SIGKILL"));
   });
 });
 

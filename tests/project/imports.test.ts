@@ -67,6 +67,7 @@ const PAST_FACES = new Set([
   "nn/sampler.ts", // the check of sampling options
   "nn/generate.ts", // how many tokens are drawn before they are read
   "nn/fit.ts", // what memory a model needs: it brings an executor that only counts
+  "nn/safetensors.ts", // what came instead of a file of a model
   "nn/parameters.ts", // parameters from what a worker was sent
 ]);
 const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "job", "index.ts", "methods.ts"];

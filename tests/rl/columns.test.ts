@@ -12,7 +12,8 @@ import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { CriticOptions, Objective } from "../../rl/methods/objective.ts";
 import { paw } from "../../rl/methods/world/paw.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
-import { preferenceRows, type SftRowOptions, sftRows } from "../../rl/train/supervised.ts";
+import { preferenceRows } from "../../rl/methods/preference.ts";
+import { type SftRowOptions, sftRows } from "../../rl/methods/sft.ts";
 import { weighStep } from "../support/rlBatches.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 

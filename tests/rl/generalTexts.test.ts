@@ -8,8 +8,9 @@ import { isHeldOut } from "../../environments/index.ts";
 import { falseCalls } from "../../rl/episode/metrics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { drawGeneralTexts, generalLesson } from "../../rl/play/generalTexts.ts";
-import { trainSft } from "../../rl/train/loop.ts";
-import { imitationLoss, mixedRows, sftRows } from "../../rl/train/supervised.ts";
+import { trainSft } from "../../rl/methods/sft.ts";
+import { imitationLoss, sftRows } from "../../rl/methods/sft.ts";
+import { mixedRows } from "../../rl/train/imitation.ts";
 import { reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, toyTemplate } from "../support/rlToy.ts";
 
@@ -85,10 +86,10 @@ describe("the mixture", () => {
 
   it("weighs all that a part learns, its answers, and DFT's column", () => {
     const [own] = sftRows(general.episodes, { observationWeight: 0.1 });
-    const mixed = mixedRows([agent, general], { observationWeight: 0.1 })[2]!;
+    const mixed = mixedRows([agent, general], (episodes) => sftRows(episodes, { observationWeight: 0.1 }))[2]!;
     own!.wWorld.forEach((w, t) => expect(mixed.wWorld[t]).toBeCloseTo(0.8 * w, 12));
     expect(mixed.wWorld.filter((w) => w > 0)).toHaveLength(4);
-    const dft = mixedRows([agent, general], { loss: "dft" })[2]!;
+    const dft = mixedRows([agent, general], (episodes) => sftRows(episodes, { loss: "dft" }))[2]!;
     expect(dft.wPolicy.reduce((a, b) => a + b, 0)).toBeCloseTo(0.8, 12);
   });
 
@@ -115,7 +116,7 @@ describe("the mixture", () => {
   });
 
   it("its loss is over what is imitated", () => {
-    const rows = mixedRows([general], { observationWeight: 1 });
+    const rows = mixedRows([general], (episodes) => sftRows(episodes, { observationWeight: 1 }));
     const logProbs = rows.map(({ wWorld }) => wWorld.map((_, t) => -t));
     expect(imitationLoss(rows, logProbs)).toBeCloseTo((1 + 2 + 3) / 3, 12);
   });

@@ -15,13 +15,8 @@ import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { AGGREGATIONS, aggregationByName, aggregationWeights } from "../../rl/methods/aggregation.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
-import {
-  clippedValueLoss,
-  crossEntropyLoss,
-  klPenalty,
-  type PolicyLoss,
-  type TokenColumns,
-} from "../../rl/methods/losses/index.ts";
+import { clippedValueLoss, klPenalty, type PolicyLoss, type TokenColumns } from "../../rl/methods/losses/index.ts";
+import { crossEntropyLoss } from "../../rl/methods/losses/crossEntropy.ts";
 import { logRatio } from "../../rl/methods/losses/policyLoss.ts";
 import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import {

@@ -32,7 +32,7 @@ import {
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import { updateMetrics } from "../../rl/train/report.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { preferenceMetrics, preferenceRows } from "../../rl/train/supervised.ts";
+import { preferenceMetrics, preferenceRows } from "../../rl/methods/preference.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { columnsOf, entryOf, episodesOf, GOLDENS, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts";
 import { trajectoryOf } from "../support/rlToy.ts";

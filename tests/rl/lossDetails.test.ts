@@ -11,7 +11,6 @@ import {
   AdaptiveKl,
   cispo,
   clipCov,
-  clippedErrorLoss,
   clippedValueLoss,
   dpo,
   dppoKl,
@@ -25,6 +24,7 @@ import {
   type PolicyLoss,
   ppoClip,
 } from "../../rl/methods/losses/index.ts";
+import { clippedErrorLoss } from "../../rl/methods/world/paw.ts";
 import type { StepView } from "../../rl/methods/losses/policyLoss.ts";
 import { checkObjective } from "../../rl/methods/objective.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";

@@ -12,13 +12,8 @@ import { sum } from "../../engine/ops/reduce.ts";
 import { Rng } from "../../engine/random.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import {
-  clippedErrorLoss,
-  clippedValueLoss,
-  KL_ESTIMATORS,
-  klPenalty,
-  POLICY_LOSSES,
-} from "../../rl/methods/losses/index.ts";
+import { clippedErrorLoss } from "../../rl/methods/world/paw.ts";
+import { clippedValueLoss, KL_ESTIMATORS, klPenalty, POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
 import { difference } from "../support/opChecks.ts";
 import { filtered, forked, lossAndGradient, madeUpSignals, randomBatch, toyStep } from "../support/rlBatches.ts";

@@ -12,7 +12,8 @@ import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { ADAPTIVE_KL, DECAYING_KL, KL_PENALTY } from "../../rl/methods/losses/kl.ts";
 import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 import { REPETITION, TOOL_EFFICIENCY } from "../../rl/rewards/behaviour.ts";
-import { PREFERENCE_ROWS, SFT_ROWS } from "../../rl/train/supervised.ts";
+import { PREFERENCE_ROWS } from "../../rl/methods/preference.ts";
+import { SFT_ROWS } from "../../rl/methods/sft.ts";
 
 /** Option by option `DEFAULT in RANGE`; the default is `needed` if it has to be given, and `none` if there is none. */
 type Numbers = Readonly<Record<string, string>>;

@@ -19,7 +19,7 @@ import {
   uctScore,
 } from "../../rl/preferences/search/tree.ts";
 import { isAgentToken, policyMask } from "../../rl/episode/stream.ts";
-import { preferenceRows } from "../../rl/train/supervised.ts";
+import { preferenceRows } from "../../rl/methods/preference.ts";
 import { toyTemplate as template } from "../support/rlToy.ts";
 import {
   allPaths,

@@ -4,7 +4,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
+import { modelFromFiles, modelToFiles } from "../../nn/checkpoint.ts";
+import { optimizerToFiles, restoreOptimizer } from "../../nn/optimizerFiles.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import {
   agreement,
@@ -27,7 +28,7 @@ import {
   trainSelfRewarding,
 } from "../../rl/preferences/selfReward.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { trainSft } from "../../rl/train/loop.ts";
+import { trainSft } from "../../rl/methods/sft.ts";
 import { score } from "../../rl/train/score.ts";
 import { paramsOf, reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, letters, toySpec, toyTemplate as template, toyTokenizer } from "../support/rlToy.ts";

@@ -8,7 +8,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import type { TokenRow } from "../../rl/methods/columns.ts";
 import { centred, grpo } from "../../rl/methods/advantages/index.ts";
-import { checkRolloutFilter, groupsKept } from "../../rl/methods/filter.ts";
+import { groupsKept, rolloutFilter } from "../../rl/methods/filter.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { methodFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
 import { AdaptiveEntropy, m2po, ppoClip, secondMomentMask } from "../../rl/methods/losses/index.ts";
@@ -16,7 +16,7 @@ import { criticMetrics } from "../../rl/train/report.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import { rowGradient, weighStep } from "../support/rlBatches.ts";
-import { sftRows } from "../../rl/train/supervised.ts";
+import { sftRows } from "../../rl/methods/sft.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
@@ -220,8 +220,8 @@ describe("RAGEN's filter", () => {
     expect(groupsKept([1, 3, 2, 0], { strategy: "top_k" })).toEqual([1]);
     expect(groupsKept([1, 3, 1.5, 0], { strategy: "min_p", value: 0.5 })).toEqual([1, 2]);
     expect(groupsKept([0, 0], { strategy: "top_k" })).toEqual([]);
-    expect(() => checkRolloutFilter({ strategy: "min_p", mode: "linear" })).toThrow("mode is for top_p, not min_p");
-    expect(() => checkRolloutFilter({ value: 2 })).toThrow("rolloutFilter: value must be in [0, 1], got 2");
+    expect(() => rolloutFilter({ strategy: "min_p", mode: "linear" })).toThrow("mode is for top_p, not min_p");
+    expect(() => rolloutFilter({ value: 2 })).toThrow("rolloutFilter: value must be in [0, 1], got 2");
   });
 
   it("leaves the others out of the policy term and its denominators", () => {
@@ -232,8 +232,8 @@ describe("RAGEN's filter", () => {
     ].flatMap((rewards, group) => rewards.map((r) => played(r, 2, { group })));
     const of = (objective: Objective): number[] => weighStep(objective, batch, 0).map(({ wPolicy }) => wPolicy.at(-1)!);
     close(of(basic), Array<number>(6).fill(1 / 12));
-    close(of({ ...basic, rolloutFilter: {} }), [0.25, 0.25, 0, 0, 0, 0]);
-    close(of({ ...basic, rolloutFilter: { value: 1 } }), [0.125, 0.125, 0.125, 0.125, 0, 0]);
+    close(of({ ...basic, rolloutFilter: rolloutFilter() }), [0.25, 0.25, 0, 0, 0, 0]);
+    close(of({ ...basic, rolloutFilter: rolloutFilter({ value: 1 }) }), [0.125, 0.125, 0.125, 0.125, 0, 0]);
   });
 });
 

@@ -8,7 +8,7 @@ import OpenAI from "openai";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { chatTemplate, type ChatTemplate } from "../../chat/index.ts";
 import type { Device } from "../../engine/device.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
+import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
 import { readMessages } from "../../serve/chat.ts";
 import { type ChatFormat, checkpointChat, type PolicyServer, servePolicy } from "../../serve/index.ts";
 import {
@@ -234,6 +234,9 @@ describe("what cannot be", () => {
 const CALL = '{"name":"f","arguments":{"x":1}}';
 const LLAMA = '{"name":"f","parameters":{"x":1}}';
 const F: readonly [string, string] = ["f", '{"x":1}'];
+/** Arguments with all tags in a string. */
+const TAGS = '{"x":"a</tool_call>\\"<tool_call>{</think><think>"}';
+const OF_TAGS = `{"name":"f","arguments":${TAGS}}`;
 
 describe("calls in a text", () => {
   it.each<[ToolForm, string, string, (readonly [string, string])[], AnswerContext?]>([
@@ -258,6 +261,29 @@ describe("calls in a text", () => {
     ["hermes", `<think><tool_call>${CALL}</tool_call>`, `<think><tool_call>${CALL}</tool_call>`, []],
     ["hermes", `a <tool_call> b</think><tool_call>${CALL}`, "a <tool_call> b</think>", [F], { isThought: true }],
     ["hermes", `use <tool_call>: <tool_call>${CALL}</tool_call>`, "use <tool_call>: ", [F]],
+    // Behind a thought in the middle of an answer, and in one, and behind one that has no end.
+    ["hermes", `a <think>b</think> c <tool_call>${CALL}</tool_call>`, "a <think>b</think> c ", [F]],
+    [
+      "hermes",
+      `a<think><tool_call>${CALL}</tool_call></think>b`,
+      `a<think><tool_call>${CALL}</tool_call></think>b`,
+      [],
+    ],
+    ["hermes", `a <think>b <tool_call>${CALL}</tool_call>`, `a <think>b <tool_call>${CALL}</tool_call>`, []],
+    ["llama3", `a <think>b</think> c <think>{</think>\n${LLAMA}`, "a <think>b</think> c <think>{</think>", [F]],
+    ["llama3", `{"x":1} <think>b</think>${LLAMA} is`, `{"x":1} <think>b</think>${LLAMA} is`, []],
+    ["mistral", `a</think> b <think>c</think>[TOOL_CALLS][${CALL}]`, "a</think> b <think>c</think>", [F]],
+    ["mistral", `[${OF_TAGS}]`, "", [["f", TAGS]]],
+    // Tags in strings are text; in a string without an end they are tags.
+    ["hermes", `a<tool_call>\n${OF_TAGS}\n</tool_call>b`, "ab", [["f", TAGS]]],
+    ["hermes", `<tool_call>${OF_TAGS}<tool_call>${CALL}`, "", [["f", TAGS], F]],
+    ["hermes", `<tool_call>${OF_TAGS} x</tool_call>`, `<tool_call>${OF_TAGS} x</tool_call>`, []],
+    [
+      "hermes",
+      `<tool_call>{"name": "f</tool_call>a<tool_call>${CALL}</tool_call>`,
+      '<tool_call>{"name": "f</tool_call>a',
+      [F],
+    ],
     // Numbers keep their digits; of two fields of a name the last counts; fields within others are none.
     [
       "hermes",
@@ -329,6 +355,7 @@ describe("calls in a text", () => {
       "<think>",
       "</think>",
       CALL,
+      OF_TAGS,
       LLAMA,
       '{"x":1}',
       "{",

@@ -10,7 +10,7 @@ import { Session, warmUp, type WarmStart } from "../../site/session.ts";
 
 // Too early to be right, but completions of different length are rewarded differently, so that advantages are not 0.
 const set = ["reward.overlong=1", "sft.steps=40", "rl.groups=2", "rl.groupSize=8"];
-const words = { quick: true, steps: "6", method: "grpo_token+echo", set };
+const words = { quick: true, steps: "6", method: "grpo_token+echo+return_prediction", set };
 const preset = { ...presetFor(startOptions(words)), checkpointEvery: 3 };
 const quiet: Observer = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
 
@@ -62,8 +62,8 @@ test("a step, an episode and a token are one: terms, weights, logits, attention"
 
   const { tokens, terms, numbers, weights } = await episodeOf(session, at);
   const acted = tokens.findIndex(({ role }, t) => t > 0 && role === "action");
-  expect(terms[acted]!.map(({ name }) => name)).toEqual(["policy"]);
-  expect(weights[acted]!.map(({ name }) => name)).toEqual(["policy"]);
+  expect(terms[acted]!.map(({ name }) => name)).toEqual(["policy", "return_prediction"]);
+  expect(weights[acted]!.map(({ name }) => name)).toEqual(["policy", "return_prediction"]);
   expect(numbers[acted]!.A).toBe(episodes[at]!.advantage);
   const told = tokens.findIndex(({ role }) => role === "observation");
   expect(terms[told]!.map(({ name }) => name)).toEqual(["world"]);

@@ -8,6 +8,7 @@ import {
   device as makeDevice,
   type Device,
   logProbs,
+  mapTree,
   mul,
   sum,
   tensor,
@@ -15,6 +16,7 @@ import {
   valueAndGrad,
 } from "../../engine/index.ts";
 import { logits } from "../../nn/transformer.ts";
+import { AdamW } from "../../nn/index.ts";
 import { readText } from "../../nn/attentionWeights.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { type MethodChoice, METHODS } from "../../rl/methods/choice.ts";
@@ -53,13 +55,18 @@ const CHOICES: readonly MethodChoice[] = [
   ...["selected", "token-mean"].map((normalization) => ({ method: "grpo+echo", options: { echo: { normalization } } })),
   ...KL_ESTIMATORS.map((estimator) => ({ method: "dapo+echo", kl: { beta: 0.3, estimator, importance: true } })),
   { method: "grpo+echo+paw", entropy: 0.2, imitation: 0.5, options: { paw: { loss: "cross-entropy" } } },
+  { method: "grpo+echo+return_prediction" },
+  { method: "ppo+return_prediction", entropy: 0.1, options: { return_prediction: { coefficient: 0.7 } } },
   { method: "cispo+echo", importanceCorrection: { max: 1.2 }, entropy: 0.05, imitation: 0.3 },
 ];
 /** A step with these settings; some episodes succeed, so that there is something to imitate. */
 async function stepOf(choice: MethodChoice): Promise<StepReport> {
   const objective = objectiveOf({ maxLength: 15, ...choice });
   const batch = randomBatch(3).map((t, i) => ({ ...t, info: { success: i % 2 === 0 } }));
-  return trainOn(toyStep(exact, objective), batch, 2);
+  const step = toyStep(exact, objective);
+  const head = mapTree(step.head, (x: Tensor) => mul(x, -3));
+  const heads = { ...step.heads, return_prediction: { head, optimizer: new AdamW(head) } };
+  return trainOn({ ...step, heads }, batch, 2);
 }
 
 const total = (terms: readonly TokenTerm[], ...names: readonly TermName[]): number =>
@@ -77,6 +84,8 @@ describe("all tokens together", () => {
     near(all, metrics["loss"]!);
     if (metrics["entropy_loss"] !== undefined) near(total(terms, "entropy"), metrics["entropy_loss"]);
     if (metrics["value_loss"] !== undefined) near(total(terms, "value"), metrics["value_loss"]);
+    expect(metrics["return_prediction_loss"] !== undefined).toBe(choice.method?.includes("return_prediction") ?? false);
+    near(total(terms, "return_prediction"), metrics["return_prediction_loss"] ?? 0);
     if (metrics["world_loss_weighted"] !== undefined)
       near(total(terms, "world", "paw"), metrics["world_loss_weighted"]);
     expect(new Set(terms.map(({ name }) => name)).size).toBeGreaterThan(0);
@@ -111,11 +120,11 @@ describe("all tokens together", () => {
 
   it("the coefficients of the weights are those that were set", async () => {
     const choice = {
-      method: "grpo+echo",
+      method: "grpo+echo+return_prediction",
       kl: { beta: 0.3 },
       entropy: 0.2,
       imitation: 0.5,
-      options: { echo: { lambda: 0.07 } },
+      options: { echo: { lambda: 0.07 }, return_prediction: { coefficient: 0.9 } },
     };
     const { rows, statistics, ...report } = await stepOf(choice);
     const objective = objectiveOf(choice);
@@ -135,6 +144,7 @@ describe("all tokens together", () => {
       ["kl", 0.3],
       ["entropy", 0.2],
       ["imitation", 0.5],
+      ["return_prediction", 0.9],
     ] as const)
       near(found.get(name)!, value);
   });

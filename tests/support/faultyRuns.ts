@@ -24,7 +24,8 @@ import type { Objective } from "../../rl/methods/objective.ts";
 import type { RolloutOptions } from "../../rl/play/rollout.ts";
 import type { TokenStream } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
-import { trainRl, trainSft } from "../../rl/train/loop.ts";
+import { trainRl } from "../../rl/train/loop.ts";
+import { trainSft } from "../../rl/methods/sft.ts";
 
 /** What an environment pays for the letters that were said in an episode, and what it answers to one. */
 export interface Rules {

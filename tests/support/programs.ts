@@ -25,6 +25,7 @@ const PROGRAMS = [
   "tools/doctor/main.ts",
   "node/threads.ts",
   "mcp/session.ts",
+  "node/sandbox/process.ts",
   "tests/support/mcpServer.ts",
   "tests/support/asyncProgram.ts",
   "tests/support/toyRollouts.ts",

@@ -131,6 +131,9 @@ describe("curves", () => {
     expect(charts.map(({ title }) => title)).toEqual(["World and policy: direction", "World and policy: length"]);
     for (const { about } of charts) expect(about).not.toBe("");
     for (const name of Object.keys(rare[0]).slice(2)) expect(metricInfo(name).label).toMatch(/^world \w+$/);
+    const [predicted] = chartsOf([{ step: 0, phase: "rl", return_prediction_loss: 0.1 }]);
+    expect([predicted!.title, predicted!.series[0]!.label]).toEqual(["Return prediction", "c · mean of ½(v − R)²"]);
+    expect(predicted!.about).not.toBe("");
 
     const every = (n: number, count: number): (number | null)[] =>
       Array.from({ length: count }, (_, i) => (i % n === 0 ? 1 : null));

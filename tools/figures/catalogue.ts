@@ -20,6 +20,7 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   loss: { label: "loss", format: "number" },
   policy_loss: { label: "policy loss", format: "number" },
   world_loss: { label: "world loss", format: "number" },
+  return_prediction_loss: { label: "return loss", format: "number" },
   entropy: { label: "entropy", format: "number" },
   kl: { label: "kl", format: "number" },
   grad_norm: { label: "grad norm", format: "number" },
@@ -131,12 +132,21 @@ export const CHARTS: readonly ChartInfo[] = [
       "is a coin flip per token, 0 is certainty.",
   },
   {
+    title: "Return prediction",
+    format: "number",
+    series: [{ name: "return_prediction_loss", label: "c · mean of ½(v − R)²" }],
+    about:
+      "c · mean of ½(v − R)² over the agent's tokens: a head predicts at each of them, as v, the return R that the " +
+      "episode will have earned. It falls as the head learns which episodes go well, and jumps when the policy " +
+      "begins to earn something else. The advantages do not read v.",
+  },
+  {
     title: "Loss",
     format: "number",
     series: [{ name: "loss", label: "loss" }],
     about:
       "The loss that is minimised: cross-entropy on the expert's tokens during the warm start, the weighted sum " +
-      "of policy and world loss afterwards.",
+      "of policy loss, world loss and further terms afterwards.",
   },
   {
     title: "Entropy",

@@ -31,7 +31,7 @@ export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./entropy.ts";
 export { m2po, type M2poOptions, secondMomentMask } from "./secondMoment.ts";
 export { gmpo, type GmpoOptions, gspo, type GspoOptions, vespo, type VespoOptions } from "./sequence.ts";
 export { webrl, type WebrlOptions } from "./sequence.ts";
-export { clippedErrorLoss, crossEntropyLoss, dft, sft } from "./supervised.ts";
+export { dft, sft } from "./supervised.ts";
 export { clippedValueLoss } from "./value.ts";
 export { cispo, type CispoOptions, dppoKl, type DppoOptions, dppoTv, dro } from "./weighted.ts";
 export { type DroOptions, importanceSampling, primeRl, type PrimeOptions, reinforce } from "./weighted.ts";

@@ -5,14 +5,23 @@
  *    L = E_groups[ L_RL(g) + λ_g · mean over selected transitions of ℓ ]
  *     ℓ = Σ_i 1[p_i ≤ ρ]·(1 − p_i) / |o|,   λ_g = 1 − R̄_g/R_max
  */
+import { where } from "../../../kernels/expr.ts";
 import { bounds, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
-import { Rng } from "../../../engine/index.ts";
+import { fuse, type Pointwise, Rng, type Tensor } from "../../../engine/index.ts";
 import { groupBy } from "../../episode/groups.ts";
-import { clippedErrorLoss } from "../losses/supervised.ts";
 import { observations, type WorldObjective } from "./echo.ts";
 import type { Table } from "../names.ts";
 import { statistic, type TokenStatistics } from "../tokenStatistics.ts";
 import { isAgentToken, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
+
+/**
+ * 1[p ≤ ρ]·(1 − p), with the indicator as a constant. The error is bounded, and 0 for a token that is already likely,
+ * so that noise in the environment's answers cannot dominate (PaW, arXiv 2606.02388). 1 − p is computed as −expm1(lp).
+ */
+export const clippedErrorLoss: Pointwise<Tensor> = fuse("clippedError", (lp, mask, rho) => {
+  const masked = where(mask, lp, 0);
+  return where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0);
+});
 
 export const PAW = options("paw", {
   alpha: number(0.75, "share of the update's transitions that are trained on", { min: 0, max: 1 }),

@@ -5,7 +5,7 @@
  */
 import { number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Metrics } from "../../episode/metrics.ts";
-import type { PreferencePair } from "../../train/supervised.ts";
+import type { PreferencePair } from "../../methods/preference.ts";
 import { COUNT } from "../../play/rollout.ts";
 import { pairUp, PAIRINGS } from "../loop.ts";
 import { isAgentToken, type TokenStream, type Trajectory } from "../../episode/stream.ts";

@@ -11,7 +11,7 @@ import { serveSite } from "../../support/sitePages.ts";
  */
 const TERMS =
   "?quick=true&seed=3&steps=3&set=reward.overlong%3D1&set=rl.gradEvery%3D1" +
-  "&arms=grpo%3Dgrpo_token,grpo%2Becho%3Dgrpo_token%2Becho[kl%3D0.05,rl.entropy%3D0.01]";
+  "&arms=grpo%3Dgrpo_token,grpo%2Becho%3Dgrpo_token%2Becho%2Breturn_prediction[kl%3D0.05,rl.entropy%3D0.01]";
 const OTHERS = "?quick=true&seed=4&steps=1";
 const CHARTS = 8;
 /** For one step on a busy machine. */
@@ -62,9 +62,9 @@ test("a line for each term of the loss, in the same colours for all; eight chart
     (await charts.nth(index).locator(".plot").getAttribute("aria-label"))!;
   expect(await said(4)).toMatch(/At the end: grpo [\d.]+ %; grpo\+echo [\d.]+ %$/);
   // The agent without a world model, a reference and a bonus has one term, if any of its groups has spread.
-  expect(await said(6)).toMatch(/At the end: policy (–|100.0 %); world –; kl –; entropy –$/);
+  expect(await said(6)).toMatch(/At the end: policy (–|100.0 %); world –; kl –; entropy –; return_prediction –$/);
   const shares = (await said(7)).split("At the end: ")[1]!;
-  expect(shares).toMatch(/^policy .*; world [\d.]+ %; kl .*; entropy [\d.]+ %$/);
+  expect(shares).toMatch(/^policy .*; world [\d.]+ %; kl .*; entropy [\d.]+ %; return_prediction [\d.]+ %$/);
   const total = [...shares.matchAll(/([\d.]+) %/g)].reduce((sum, [, share]) => sum + Number(share), 0);
   expect(Math.abs(total - 100)).toBeLessThan(0.3); // each is rounded to a tenth
   expect(await charts.locator(".uplot").count()).toBe(CHARTS);

@@ -8,7 +8,7 @@ import { serveSite } from "../../support/sitePages.ts";
 /** Completions of different length are rewarded differently, so that advantages are not all 0. */
 const SETTINGS =
   "?quick=true&seed=3&steps=4&set=reward.overlong%3D1&set=sft.steps%3D40&set=rl.groupSize%3D6&set=rl.gradEvery%3D1" +
-  "&arms=grpo%2Becho%3Dgrpo_token%2Becho%2Bactfocus,cispo%3Dcispo";
+  "&arms=grpo%2Becho%3Dgrpo_token%2Becho%2Bactfocus,cispo%3Dcispo%2Breturn_prediction";
 let close: () => void;
 let address: string;
 let browser: Browser;
@@ -108,6 +108,11 @@ test("formulas, logits and attention of the last step's tokens, and the same aga
   await expect.poll(() => page.locator(".inspector .token.chosen").count(), WAIT).toBe(0);
   await page.locator(".inspector .token.action").nth(1).click();
   expect(await shown(page)).toContain("MiniMax-M1, arXiv 2506.13585");
+  const predicted = page.locator('.term[aria-label^="return prediction: adds "]');
+  expect(await predicted.getAttribute("aria-label")).toMatch(
+    /adds [+−±]?[\d.e−]+ to the loss; ∂L\/∂v = [+−±]?[\d.e−]+$/,
+  );
+  expect(await predicted.locator("math").textContent()).not.toContain("NaN");
   await page.locator(".inspector .token.prompt").first().click();
   expect(await page.locator(".inspector .panel").first().innerText()).toContain(
     "No term of the loss concerns this token",

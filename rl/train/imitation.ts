@@ -1,0 +1,55 @@
+/** Rows of imitation: cross-entropy on the agent's tokens of whole episodes. */
+import { check } from "../../engine/errors.ts";
+import { policyMask, type Trajectory } from "../episode/stream.ts";
+import { aggregationWeights } from "../methods/aggregation.ts";
+import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { observationTokens } from "../methods/world/echo.ts";
+
+/** Episodes, and how much their mean counts in the loss. */
+export interface MixturePart {
+  readonly episodes: readonly Trajectory[];
+  readonly weight: number;
+}
+
+/** What is imitated of an episode. */
+export interface Imitation {
+  /** Weight of predicting the environment's answers. Default 0. */
+  readonly observationWeight?: number;
+  /** Which of the agent's tokens are imitated. Default: all. */
+  readonly imitate?: (trajectory: Trajectory, token: number) => boolean;
+}
+
+/**
+ * Rows of −lp on the agent's tokens, averaged over all of them (`token-mean`). The weights are those of the world term,
+ * whose loss of a token it is.
+ */
+export function imitationRows(
+  trajectories: readonly Trajectory[],
+  { observationWeight = 0, imitate }: Imitation = {},
+): TokenRow[] {
+  check(trajectories.length > 0, () => "imitationRows: the list of episodes is empty");
+  const masks = trajectories.map((t) => policyMask(t).map((own, k) => own && (imitate?.(t, k) ?? true)));
+  const weights = aggregationWeights(masks, "token-mean");
+  const count = (of: readonly boolean[][]): number => of.reduce((n, mask) => n + mask.filter(Boolean).length, 0);
+  // A batch of which nothing is imitated is still read, beside the tokens that the agent wrote.
+  const agentTokens = count(masks) || count(trajectories.map(policyMask));
+  return trajectories.map((trajectory, i) => {
+    const { targets } = observationTokens(trajectory);
+    return rowOf(trajectory, {
+      wWorld: weights[i]!.map((w, t) => (targets[t] ? observationWeight / agentTokens : w)),
+    });
+  });
+}
+
+/** The rows of a mixture: Σ weight · CE, each the mean over the part's own tokens. */
+export const mixedRows = (
+  parts: readonly MixturePart[],
+  rowsOf: (episodes: readonly Trajectory[]) => TokenRow[] = imitationRows,
+): TokenRow[] =>
+  parts.flatMap(({ episodes, weight }) =>
+    rowsOf(episodes).map((row) => ({
+      ...row,
+      wWorld: row.wWorld.map((w) => weight * w),
+      wPolicy: row.wPolicy.map((w) => weight * w),
+    })),
+  );
