@@ -1,6 +1,6 @@
 /** What options are about: one that says something of a part that a run has not got would do nothing in silence. */
 import { PROGRAM_REWARDS } from "../rl/rewards/program.ts";
-import type { PluginFlag } from "../rl/tasks/plugin.ts";
+import type { PluginFlag } from "../rl/tasks/entry.ts";
 import type { Settings } from "./layers.ts";
 import { DEFAULTS, METHOD_PARTS, PARTS } from "./parts.ts";
 import { PLUGINS, showFlag } from "./plugins.ts";
