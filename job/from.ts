@@ -6,7 +6,7 @@
  */
 import type { EnvironmentSettings } from "./environments.ts";
 import type { Layer } from "./layers.ts";
-import { flat, partsOf, type Value } from "./layout.ts";
+import { optionsIn, type Value } from "./layout.ts";
 import { LOOP } from "./parts.ts";
 import type { FromSettings, Preset } from "./preset.ts";
 
@@ -41,7 +41,7 @@ export function layerOf({ preset }: Earlier, goesOn: { readonly world: boolean; 
     if (part === "rl" && Object.hasOwn(LOOP.fields, option)) return goesOn.world;
     return part !== "async" && goesOn.method;
   };
-  const values = Object.entries(flat(partsOf({ ...preset }))).filter(isCarried);
+  const values = Object.entries(optionsIn({ ...preset })).filter(isCarried);
   // It has had its warm start; if steps of one are asked for, they train all weights.
   return { values: { ...Object.fromEntries(values), "sft.steps": 0, "sft.warmup": 0 }, by: (key) => `--from (${key})` };
 }

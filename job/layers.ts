@@ -3,13 +3,11 @@
  * A value keeps who said it, so that an error can say who that was.
  */
 import { ALIASES, type ValueAt } from "./parts.ts";
-import type { Parts, Value } from "./layout.ts";
+import { byPart, type Parts, type Value, type Values } from "./layout.ts";
 import { UsageError } from "./usage.ts";
 
-/** Values by `PART.OPTION`. What is undefined is not said. */
-export type Values = Readonly<Record<string, Value | undefined>>;
-
 export interface Layer {
+  /** What is undefined is not said. */
   readonly values: Values;
   /** Who says a value, as an error names it. */
   readonly by?: (key: string) => string;
@@ -75,11 +73,6 @@ export class Settings {
   }
 
   parts(): Parts {
-    const parts: Record<string, Record<string, Value>> = {};
-    for (const [key, { value }] of this.#all) {
-      const [part, option] = key.split(".") as [string, string];
-      (parts[part] ??= {})[option] = value;
-    }
-    return parts;
+    return byPart(Object.fromEntries([...this.#all].map(([key, { value }]) => [key, value])));
   }
 }

@@ -6,19 +6,20 @@ import { dataFor } from "./dataOptions.ts";
 import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
 import { taskOptions, WORLDS } from "./worlds.ts";
 import { type Earlier, layerOf, worldOf } from "./from.ts";
-import { type Layer, Settings, type Values } from "./layers.ts";
-import { flat, partsOf, settingsOf } from "./layout.ts";
+import { type Layer, Settings } from "./layers.ts";
+import { optionsIn, type Values } from "./layout.ts";
 import { objectiveFor, settleMethod, withAddOns } from "./methods.ts";
 import { PLUGINS } from "./plugins.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
 import { usage, UsageError } from "./usage.ts";
 import { flagOf, type ModelSize, type StartOptions, valuesOfFlags } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
-import { DATA_PARTS, DEFAULTS } from "./parts.ts";
+import { DEFAULTS } from "./parts.ts";
 import { recipeOf } from "./recipes.ts";
 import { checkCritic, checkRewards } from "./rewards.ts";
 import { checkSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
+import { settingsOf } from "./settingsOf.ts";
 import { longestCompletion } from "./template.ts";
 import { checkSelfPlay } from "../rl/selfplay/options.ts";
 import { checkCount, checkRoom } from "../rl/async/count.ts";
@@ -116,7 +117,7 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
         `rate only rises until then, got ${settings.get("rl.warmup")!}`,
     );
   const preset: unknown = {
-    ...settingsOf(settings.parts(), DATA_PARTS),
+    ...settingsOf(settings.parts()),
     ...tasksOf(env, world, tasks, seed),
     env,
     seed,
@@ -137,7 +138,7 @@ function layersOf(options: StartOptions, set: Values): Layer[] {
   const { choice, training } = options.grpoConfig;
   const { learningRate: lr, rollout, ...loop } = training;
   const method = withAddOns(choice.method!, options.method);
-  const values = flat(partsOf({ rl: { ...choice, method, ...loop, lr }, rollout }));
+  const values = optionsIn({ rl: { ...choice, method, ...loop, lr }, rollout });
   return [
     { values, by: () => "--grpo-config", isWritten: true },
     { ...flags, values: { ...flags.values, "rl.method": undefined } },
@@ -161,7 +162,7 @@ function ofWorld(
 ): Values {
   const model = { ...MODELS[size], ...(size === "small" ? small : undefined) };
   const room = { maxPositions: Math.max(model.maxPositions, maxPositions) };
-  return flat({
+  return optionsIn({
     rollout: { ...limits },
     tokenizer: { ...tokenizer },
     sft: { ...sft },
@@ -178,7 +179,7 @@ function ofWorld(
 function ofSource({ config }: Source, { maxPositions: needed = ROOM }: EnvironmentSettings, said: Settings): Values {
   const { vocabSize, hiddenSize, layers, heads, intermediateSize, ropeTheta, initializerRange } = config;
   const maxPositions = Math.min(config.maxPositions, Math.max(ROOM, needed));
-  return flat({
+  return optionsIn({
     tokenizer: { vocabSize, corpusEpisodes: 0 },
     model: { hiddenSize, layers, heads, intermediateSize, maxPositions, ropeTheta, initializerRange },
     sft: { lr: WHOLE_RATE, steps: 0, warmup: 0 },
@@ -194,16 +195,16 @@ const ROOM = 1024;
 
 /** Small settings that go through every part of the main job in a few seconds; the agent learns nothing. */
 function quick(env: string, said: Settings, hasModel: boolean): Values {
-  const short = flat({
+  const short = optionsIn({
     rl: { steps: 4, groups: 3, groupSize: 4 },
     evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },
-    run: { checkpointEvery: 2 },
+    checkpointEvery: 2,
   });
   if (hasModel) return short;
   const { maxPositions = 0 } = environmentSettings(env, said.get("sft.thoughts") === true);
   return {
     ...short,
-    ...flat({
+    ...optionsIn({
       tokenizer: { vocabSize: 320, corpusEpisodes: 100 },
       model: { ...MODELS.tiny, maxPositions: Math.max(MODELS.tiny.maxPositions, maxPositions) },
       sft: { demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6 },

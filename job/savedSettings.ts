@@ -1,6 +1,7 @@
 /** Checks settings against the one table (parts.ts): a `config.json` may have been written by hand. */
+import { showValue } from "../engine/options.ts";
 import { type Option, options } from "../engine/optionTable.ts";
-import { partsOf } from "./layout.ts";
+import { byPart, optionsIn } from "./layout.ts";
 import { DEFAULTS, type Fields, PARTS } from "./parts.ts";
 import type { Preset } from "./preset.ts";
 import { isRecord } from "./records.ts";
@@ -22,9 +23,12 @@ export function checkSettings(given: unknown, file?: string): asserts given is P
       (name) => settings[name] !== undefined && isMissing(name),
     );
   if (missing !== undefined) throw new UsageError(`${file ?? "run"} has no settings "${missing}" of the main job`);
-  for (const [part, values] of Object.entries(partsOf(settings))) {
+  for (const [part, values] of Object.entries(byPart(optionsIn(settings)))) {
     if (part === "tokenizer" && settings["pretrained"] !== undefined) continue; // it is the model's own
     const where = file === undefined ? `--set ${part}` : part === "run" ? file : `${file}: ${part}`;
+    const name = Object.keys(values)[0]!;
+    if (part === "data" || part === "options")
+      throw new UsageError(`${where}.${name}: expected an object of options, got ${showValue(values[name])}`);
     const fields = Object.entries(named(where, "part", PARTS, part));
     const checked: Fields = Object.fromEntries(fields.map(([name, option]) => [name, asData(part, name, option)]));
     usage(() => void options(where, checked).read(values));

@@ -1,5 +1,5 @@
 /** Settings as text, in the form in which the command line reads them (settings.ts). */
-import { flat, partsOf, type Value } from "./layout.ts";
+import { optionsIn, type Value } from "./layout.ts";
 import type { Preset } from "./preset.ts";
 import { showSchedule } from "./schedules.ts";
 
@@ -11,8 +11,8 @@ const NOT_SHOWN = /^rl\.(method|aggregation|steps|groups|groupSize|lr|warmup|bet
  * The text is empty if there are no such settings.
  */
 export function showSettings({ rl, data, lora }: Partial<Pick<Preset, "rl" | "data" | "lora">>): string {
-  return Object.entries(flat(partsOf({ rl, data, lora })))
-    .filter(([key, value]) => value !== undefined && !NOT_SHOWN.test(key))
+  return Object.entries(optionsIn({ rl, data, lora }))
+    .filter(([key]) => !NOT_SHOWN.test(key))
     .map(([key, value]) => `${key}=${showSetting(value)}`)
     .join(", ");
 }

@@ -1,8 +1,7 @@
 /** The flags of `npm start` as values, from a command line or from a page's address. Mistakes are one-line errors. */
 import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { WEIGHT_STORAGES, type WeightStorage } from "../nn/index.ts";
-import type { Values } from "./layers.ts";
-import type { Value } from "./layout.ts";
+import type { Value, Values } from "./layout.ts";
 import type { ValueAt } from "./parts.ts";
 import { type Camel, camel, type PluginFlags, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
 import type { EnvironmentFile } from "./preset.ts";
