@@ -219,12 +219,12 @@ export class Experiment {
       ...data,
       iterations,
       mixedGroups,
-      ...(gradEvery === undefined ? {} : { gradEvery }),
-      ...(gradShares === undefined ? {} : { gradShares }),
-      ...(truncatedReward === undefined ? {} : { truncatedReward }),
+      gradEvery,
+      gradShares,
+      truncatedReward,
       // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and without
       // ECHO have the same metrics.
-      ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
+      gradWorld: learnsWorld(this.preset.rl, this.#objective) ? undefined : echo({ lambda: 1 }),
       objective: this.objective(),
       env: this.env,
       envOptions: this.#train,

@@ -15,7 +15,7 @@ import { usage, UsageError } from "./usage.ts";
 import { flagOf, type ModelSize, type StartOptions, valuesOfFlags } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
 import { DEFAULTS } from "./parts.ts";
-import { recipeOf } from "./recipes.ts";
+import { inWordsOf, recipeOf } from "./recipes.ts";
 import { checkCritic, checkRewards } from "./rewards.ts";
 import { checkSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
@@ -109,7 +109,7 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
     ...written,
   ]);
   if (recipe) settings.put("rl.method", recipe.method);
-  settleMethod(settings);
+  inWordsOf(recipe, () => settleMethod(settings));
   checkSource(settings, source, before);
   if (settings.isWritten("rl.warmup") && settings.get("rl.warmup")! >= settings.get("rl.steps")!)
     throw new UsageError(
@@ -126,7 +126,7 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
     from: earlier?.settings,
   };
   checkSettings(preset);
-  checkPreset(preset, (key) => settings.by(key));
+  inWordsOf(recipe, () => checkPreset(preset, (key) => settings.by(key)));
   return preset;
 }
 

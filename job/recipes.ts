@@ -80,6 +80,7 @@ export const RECIPES: Readonly<Record<string, Recipe>> = {
 
 /** A recipe among the names of a method: its settings, and the names with its preset in its place. */
 export interface ChosenRecipe {
+  readonly name: string;
   readonly method: string;
   readonly layer: Layer;
 }
@@ -92,9 +93,26 @@ export function recipeOf(method: string): ChosenRecipe | undefined {
   if (second !== undefined) throw new UsageError(`--method ${method}: ${name} and ${second}; one is possible`);
   const recipe = RECIPES[name]!;
   return {
+    name,
     method: names.map((part) => (part === name ? recipe.method : part)).join("+"),
     layer: { values: parseSettings(recipe.set).values, by: (key) => `--method ${name} (${key})` },
   };
+}
+
+/**
+ * What `make` returns.
+ * @throws UsageError that names the recipe where the usual one would name a method that the user did not write
+ */
+export function inWordsOf<T>(recipe: ChosenRecipe | undefined, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof UsageError) || recipe === undefined) throw error;
+    const { name } = recipe;
+    const { method } = RECIPES[name]!;
+    const isOfParts = !error.message.includes(name) && method.split("+").some((part) => error.message.includes(part));
+    throw isOfParts ? new UsageError(`${error.message} (--method ${name} is ${method})`) : error;
+  }
 }
 
 /** One line for each, for `--list`. */

@@ -163,7 +163,7 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
     const said = outcome(t, signal);
     return said instanceof Promise ? said.then((later) => join(t, later)) : join(t, said);
   };
-  return { reward, ...(timeout === undefined ? {} : { rewardLimits: { timeout } }) };
+  return { reward, rewardLimits: timeout === undefined ? undefined : { timeout } };
 }
 
 /** A reward, or the environment's own, with a critic's shares of the tokens for `+outcome_critic`. */
