@@ -259,7 +259,7 @@ for (const name of ["none", "batch", "rloo", "grpo"]) {
  *
  * ## In the library
  *
- * `rl/train/step.ts` is a step, `rl/episode/stream.ts` has the mask, `rl/methods/advantages/group.ts` the advantages,
+ * `rl/train/step.ts` is a step, `rl/episode/stream.ts` has the mask, `rl/methods/advantages/grpo.ts` the advantages,
  * `rl/methods/losses/clipped.ts` the loss of a token, `rl/methods/aggregation.ts` the weights.
  *
  * ## Exercises

@@ -5,7 +5,8 @@
  */
 import { expr, type Expr, where } from "../../kernels/expr.ts";
 import type { OptionTable } from "../../engine/optionTable.ts";
-import { PPO_CLIP, SAPO } from "../../rl/methods/losses/clipped.ts";
+import { PPO_CLIP } from "../../rl/methods/losses/clipped.ts";
+import { SAPO } from "../../rl/methods/losses/sapo.ts";
 import { CLIP_COV, KL_COV } from "../../rl/methods/losses/covariance.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { DPO, type PreferenceLoss } from "../../rl/methods/losses/preference.ts";

@@ -84,7 +84,7 @@ describe("all tokens together", () => {
     near(all, metrics["loss"]!);
     if (metrics["entropy_loss"] !== undefined) near(total(terms, "entropy"), metrics["entropy_loss"]);
     if (metrics["value_loss"] !== undefined) near(total(terms, "value"), metrics["value_loss"]);
-    expect(metrics["return_prediction_loss"] !== undefined).toBe(choice.method?.includes("return_prediction") ?? false);
+    expect(metrics["return_prediction_loss"] !== undefined).toBe(choice.method!.includes("return_prediction"));
     near(total(terms, "return_prediction"), metrics["return_prediction_loss"] ?? 0);
     if (metrics["world_loss_weighted"] !== undefined)
       near(total(terms, "world", "paw"), metrics["world_loss_weighted"]);

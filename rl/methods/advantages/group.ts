@@ -1,87 +1,16 @@
-/** Estimators that compare the returns of one group and give one advantage per rollout. */
-import { check } from "../../../engine/errors.ts";
-import { flag, noOptions, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
-import type { Table } from "../names.ts";
+/** Further estimators that compare the returns of one group and give one advantage per rollout. */
+import { flag, noOptions, options, type OptionsOf } from "../../../engine/optionTable.ts";
+import { mergeTables, type Table } from "../names.ts";
 import { type Rollout, rolloutsOf } from "../../episode/stream.ts";
 import { familiesOf, fracWithoutSpread, groupBy, moments } from "../../episode/groups.ts";
 import { type AdvantageEstimator, groupEstimator, toColumns, whitening } from "./estimator.ts";
+import { GRPO_ADVANTAGES, scaledByBatch, STD } from "./grpo.ts";
 
-/** Options of the standard deviation that advantages are divided by. */
-const STD = {
-  ddof: number(1, "what the sum of squares is divided by: 1 for n − 1, as in TRL and verl, 0 for n", {
-    integer: true,
-    min: 0,
-    max: 1,
-  }),
-  eps: number(1e-4, "number added to the standard deviation; TRL has 1e-4, verl 1e-6", { min: 0 }),
-};
-
-export const GRPO = options("grpo", {
-  ...STD,
-  scale: oneOf(
-    ["group", "batch"],
-    "group",
-    "whether to divide by the standard deviation of the group or of the whole batch (TRL's `scale_rewards`)",
-  ),
-  singleton: oneOf(
-    ["zero", "raw"],
-    "zero",
-    "advantage of a rollout that is alone in its group: 0, or R/(1 + eps) as in verl, which is REINFORCE without a " +
-      "baseline",
-  ),
-});
-/**
- * Options of `grpo`: whose standard deviation divides (`scale`, default `group`), its `ddof` (1) and `eps` (1e-4, as in
- * TRL), and the advantage of a rollout without peers (`singleton`, default 0) (docs/methods.md, `grpo.…`).
- */
-export type GrpoOptions = OptionsOf<typeof GRPO>;
-
-const CENTRED = noOptions("centred");
 const RLOO = noOptions("rloo");
 const OPO = noOptions("opo");
 const MAX_RL = noOptions("maxRl");
 const GPG = noOptions("gpg");
 const TRR = noOptions("trr++");
-const NONE = noOptions("none");
-
-/** (R − mean)/(std + eps) within the group (DeepSeekMath, Shao et al. 2024, arXiv 2402.03300, §4.1.2). */
-export function grpo(given?: GrpoOptions): AdvantageEstimator {
-  const { ddof, eps, scale, singleton } = GRPO.read(given);
-  check(singleton === "zero" || scale === "group", () => 'grpo: singleton "raw" is for scale "group"');
-  if (scale === "batch") return scaledByBatch("grpo", (rewards) => 1 / (moments(rewards, ddof).std + eps));
-  const ofGroup = (rewards: readonly number[]): number[] => {
-    const { mean, std } = rewards.length === 1 ? { mean: 0, std: 1 } : moments(rewards, ddof);
-    return rewards.map((r) => (r - mean) / (std + eps));
-  };
-  return groupEstimator("grpo", ofGroup, { singles: singleton === "raw" });
-}
-
-/** R − mean of the group, times one factor that is computed from the rewards of the whole batch. */
-function scaledByBatch(name: string, factor: (rewards: readonly number[]) => number): AdvantageEstimator {
-  const plain = centred();
-  return {
-    name,
-    comparesGroup: true,
-    estimate(trajectories) {
-      const { perToken, fracRewardZeroStd } = plain.estimate(trajectories);
-      const rewards = rolloutsOf(trajectories).flatMap((r) => (r.scorable ? [r.reward] : []));
-      const scale = factor(rewards); // infinite if eps and the spread are 0, but then every advantage is 0
-      return { perToken: perToken.map((row) => row.map((a) => (a === 0 ? 0 : a * scale))), fracRewardZeroStd };
-    },
-  };
-}
-
-/**
- * R − mean within the group, without the division by the deviation, which favours tasks of little spread (Dr. GRPO,
- * Liu et al. 2025, arXiv 2503.20783).
- */
-export function centred(given?: object): AdvantageEstimator {
-  CENTRED.read(given);
-  return groupEstimator("centred", (rewards) => {
-    const { mean } = moments(rewards, 1);
-    return rewards.map((r) => r - mean);
-  });
-}
 
 /**
  * n/(n − 1)·(R − mean): the reward minus the mean of the *others* in the group (RLOO, Ahmadian et al. 2024,
@@ -151,13 +80,6 @@ export function gpg(given?: object): AdvantageEstimator {
   return scaledByBatch("gpg", (rewards) => rewards.length / Math.max(1, rewards.filter((r) => r !== 0).length));
 }
 
-/** 0 for every rollout. No reward is read, and with ECHO only the world model learns (ECHO's verifier-free mode). */
-export function none(given?: object): AdvantageEstimator {
-  NONE.read(given);
-  const zero = groupEstimator("none", (rewards) => rewards.map(() => 0));
-  return { ...zero, comparesGroup: false, readsReturn: false };
-}
-
 /**
  * (R − μ)/σ among the rollouts of the same family of tasks: a baseline for each kind of task and each role (TRR++ of
  * Absolute Zero, Zhao et al. 2025, arXiv 2505.03335). The family is what the environment says of it (`familiesOf`).
@@ -189,14 +111,8 @@ export function trrPlusPlus(given?: object): AdvantageEstimator {
   };
 }
 
-export const GROUP: Table<AdvantageEstimator> = {
-  grpo: {
-    options: GRPO,
-    make: grpo,
-    formula: "(R − mean)/(std + eps), ddof 1, eps 1e-4",
-    source: "GRPO, arXiv 2402.03300",
-  },
-  centred: { options: CENTRED, make: centred, formula: "R − mean", source: "Dr. GRPO, arXiv 2503.20783" },
+/** All that compare a group. */
+export const GROUP: Table<AdvantageEstimator> = mergeTables(GRPO_ADVANTAGES, {
   rloo: { options: RLOO, make: rloo, formula: "n/(n−1)·(R − mean)", source: "RLOO, arXiv 2402.14740" },
   opo: { options: OPO, make: opo, formula: "R − Σ(len·R)/Σlen", source: "OPO, arXiv 2505.23585" },
   max_rl: { options: MAX_RL, make: maxRl, formula: "(R − μ)/μ, 0 if μ ≤ 0", source: "MaxRL, arXiv 2602.02710" },
@@ -213,5 +129,4 @@ export const GROUP: Table<AdvantageEstimator> = {
     formula: "(R − μ)/σ among the rollouts of the same family of tasks",
     source: "Absolute Zero, arXiv 2505.03335",
   },
-  none: { options: NONE, make: none, formula: "0", source: "ECHO's verifier-free mode, arXiv 2605.24517" },
-};
+});

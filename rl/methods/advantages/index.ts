@@ -1,7 +1,7 @@
 /**
  * Advantage estimators by name. The families, in reading order:
  *
- * - `advantages/group.ts`: one number per rollout, from its group
+ * - `advantages/grpo.ts`, `advantages/group.ts`: one number per rollout, from its group
  * - `advantages/components.ts`: one number per rollout, from several rewards
  * - `advantages/outcome.ts`: one number per rollout, from the rollout alone
  * - `advantages/returns.ts`: returns per token
@@ -26,7 +26,8 @@ export { gdpo, type GdpoOptions } from "./components.ts";
 export { biLevelGae, type BiLevelOptions, gae, type GaeOptions, vapo } from "./critic.ts";
 export { vtrace, type VtraceOptions } from "./critic.ts";
 export { type AdvantageEstimator, type Advantages, groupEstimator } from "./estimator.ts";
-export { centred, gpg, grpo, type GrpoOptions, maxRl, none, opo } from "./group.ts";
+export { centred, grpo, type GrpoOptions, none } from "./grpo.ts";
+export { gpg, maxRl, opo } from "./group.ts";
 export { rae, rft } from "./outcome.ts";
 export { passAtK, type PassAtKOptions, rloo } from "./group.ts";
 export { optimalTokenBaseline, reinforcePlusPlus, reinforcePlusPlusBaseline, remax } from "./returns.ts";

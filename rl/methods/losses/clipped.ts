@@ -79,32 +79,6 @@ export function ppoClip(given?: PpoClipOptions): PolicyLoss {
   };
 }
 
-const sapoLoss: Pointwise<Tensor> = fuse("sapo", (lp, old, advantage, mask, positive, negative) => {
-  const temperature = where(advantage.gt(0), positive, negative);
-  const gate = maskedRatio(lp, old, mask).sub(1).mul(temperature).sigmoid();
-  return where(mask, gate.mul(4).div(temperature).mul(advantage).neg(), 0);
-});
-
-export const SAPO = options("sapo", {
-  temperaturePositive: number(1, "τ where A > 0", { above: 0 }),
-  temperatureNegative: number(1.05, "τ where A ≤ 0; larger than for A > 0, so that the gate closes sooner", {
-    above: 0,
-  }),
-});
-/** Options of `sapo`: the temperature τ of the gate, by default 1 where A > 0 and 1.05 elsewhere. */
-export type SapoOptions = OptionsOf<typeof SAPO>;
-
-/** −A·σ(τ(ρ − 1))·4/τ: a smooth gate in place of the clip (SAPO, Gao et al. 2025, arXiv 2511.20347). */
-export function sapo(given?: SapoOptions): PolicyLoss {
-  const { temperaturePositive, temperatureNegative } = SAPO.read(given);
-  return {
-    name: "sapo",
-    clip: null,
-    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask }) =>
-      sapoLoss(logProbs, oldLogProbs, advantages, mask, temperaturePositive, temperatureNegative),
-  };
-}
-
 export const CLIPPED: Table<PolicyLoss> = {
   ppo: {
     options: PPO_CLIP,
@@ -117,11 +91,5 @@ export const CLIPPED: Table<PolicyLoss> = {
     make: (given?: OptionsOf<typeof DUAL_CLIP>) => ppoClip(DUAL_CLIP.read(given)),
     formula: "ppo; where A < 0 also min(·, −cA), c = 3",
     source: "Ye et al. 2020, arXiv 1912.09729",
-  },
-  sapo: {
-    options: SAPO,
-    make: sapo,
-    formula: "−A·σ(τ(ρ−1))·4/τ, τ = 1 (A > 0), 1.05 (else)",
-    source: "SAPO, arXiv 2511.20347",
   },
 };

@@ -1,7 +1,7 @@
 /**
  * Policy losses by name. The families, in reading order:
  *
- * - `losses/clipped.ts`: clipped ratios
+ * - `losses/clipped.ts`, `losses/sapo.ts`: clipped and gated ratios
  * - `losses/weighted.ts`: weights on the log-probability
  * - `losses/covariance.ts`, `losses/secondMoment.ts`: statistics over the whole step
  * - `losses/sequence.ts`: losses of whole sequences
@@ -15,12 +15,14 @@ import { CLIPPED } from "./clipped.ts";
 import { COVARIANCE } from "./covariance.ts";
 import type { PolicyLoss } from "./policyLoss.ts";
 import { PREFERENCE } from "./preference.ts";
+import { SAPO_LOSS } from "./sapo.ts";
 import { SECOND_MOMENT } from "./secondMoment.ts";
 import { SEQUENCE } from "./sequence.ts";
 import { SUPERVISED } from "./supervised.ts";
 import { WEIGHTED } from "./weighted.ts";
 
-export { ppoClip, type PpoClipOptions, sapo, type SapoOptions } from "./clipped.ts";
+export { ppoClip, type PpoClipOptions } from "./clipped.ts";
+export { sapo, type SapoOptions } from "./sapo.ts";
 export { clipCov, type ClipCovOptions, klCov, type KlCovOptions } from "./covariance.ts";
 export { DecayingKl, type DecayingKlOptions, type KlController } from "./kl.ts";
 export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlClamp, type KlEstimator } from "./kl.ts";
@@ -39,6 +41,7 @@ export { type DroOptions, importanceSampling, primeRl, type PrimeOptions, reinfo
 /** All policy losses by name, for the command line. Each is one entry in the table of its family. */
 export const POLICY_LOSSES: Table<PolicyLoss> = mergeTables(
   CLIPPED,
+  SAPO_LOSS,
   WEIGHTED,
   COVARIANCE,
   SECOND_MOMENT,
