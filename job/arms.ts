@@ -35,7 +35,7 @@ export interface Word {
   readonly settings: Readonly<Record<string, string | undefined>>;
 }
 
-/** The flags of `npm start` that an arm may set; what it is paid, and whether it makes its tasks, all have in common. */
+/** The flags of `npm start` that an arm may set; rewards and who makes the tasks are what all arms have in common. */
 export const AGENT_FLAGS: readonly string[] = [
   ...Object.keys(FLAG_KEYS).filter((flag) => !["method", "reward", "self-play"].includes(flag)),
   "grpo-config",
