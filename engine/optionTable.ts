@@ -54,7 +54,7 @@ type Declared<T, D> = D extends typeof REQUIRED
   : D extends undefined
     ? Option<T>
     : DefaultedOption<T>;
-type ValueOf<O> = O extends Option<infer T> ? T : never;
+export type ValueOf<O> = O extends Option<infer T> ? T : never;
 type Fields = Readonly<Record<string, Option<unknown>>>;
 type Shown<T> = { [K in keyof T]: T[K] };
 
@@ -93,6 +93,14 @@ export type Settled<F extends Fields> = {
       ? ValueOf<F[K]>
       : ValueOf<F[K]> | undefined;
 };
+
+type DefaultedKey<F extends Fields> = {
+  [K in keyof F]: F[K] extends DefaultedOption<unknown> ? K : never;
+}[keyof F];
+/** Options in which the defaults have been filled in, and the others stand where they were given. */
+export type Kept<F extends Fields> = Shown<
+  { readonly [K in DefaultedKey<F>]: ValueOf<F[K]> } & Given<Omit<F, DefaultedKey<F>>>
+>;
 
 /** The type of an options object, from its table. */
 export type OptionsOf<T extends OptionTable> = T extends OptionTable<infer F> ? Given<F> : never;

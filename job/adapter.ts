@@ -16,8 +16,8 @@ export const adapterFiles = async (model: Model): Promise<Files> => (isLora(mode
 export function loraOptionsOf({ targetModules, excludeModules, ...rest }: AdapterSettings): LoraOptions {
   return {
     ...rest,
-    ...(targetModules === undefined ? {} : { targetModules: modulesOf(targetModules) }),
-    ...(excludeModules === undefined ? {} : { excludeModules: modulesOf(excludeModules) }),
+    targetModules: targetModules === undefined ? undefined : modulesOf(targetModules),
+    excludeModules: excludeModules === undefined ? undefined : modulesOf(excludeModules),
   };
 }
 

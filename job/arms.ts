@@ -11,10 +11,10 @@
  * arms have in common: the warm start and the tasks of the evaluation.
  */
 import { nearest } from "../engine/options.ts";
-import { camel, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
+import { camel } from "./plugins.ts";
 import type { Preset } from "./preset.ts";
 import { presetFor } from "./presets.ts";
-import { type Said, START_FLAGS, type StartOptions, startOptions } from "./startOptions.ts";
+import { FLAG_KEYS, type Said, START_FLAGS, type StartOptions, startOptions } from "./startOptions.ts";
 import { UsageError } from "./usage.ts";
 
 export interface Arm {
@@ -35,23 +35,11 @@ export interface Word {
   readonly settings: Readonly<Record<string, string | undefined>>;
 }
 
-/** The flags of `npm start` that an arm may set. */
-export const AGENT_FLAGS = [
-  "steps",
-  "loss",
-  "advantage",
-  "aggregation",
-  "lambda",
-  "kl",
-  "kl-target",
-  "importance-correction",
+/** The flags of `npm start` that an arm may set; rewards and who makes the tasks are what all arms have in common. */
+export const AGENT_FLAGS: readonly string[] = [
+  ...Object.keys(FLAG_KEYS).filter((flag) => !["method", "reward", "self-play"].includes(flag)),
   "grpo-config",
-  "temperature",
-  ...PLUGINS.map(({ flag }) => flag.name as keyof PluginFlagTypes),
-  "workers",
-  "max-staleness",
-] as const satisfies readonly (keyof typeof START_FLAGS)[];
-type Flag = (typeof AGENT_FLAGS)[number];
+];
 
 /** Parts of `--set` that an arm may not set, with the reason. */
 const SHARED: Readonly<Record<string, string>> = {
@@ -96,7 +84,7 @@ export function presetOfArm(
 ): Preset {
   try {
     const flags = Object.entries(settings).filter(([key]) => !key.includes("."));
-    const values = Object.fromEntries(flags.map(([flag, value]) => [flag, valueOf(flag as Flag, value)]));
+    const values = Object.fromEntries(flags.map(([flag, value]) => [flag, valueOf(flag, value)]));
     const parsed = startOptions(withFiles(values)) as StartOptions & Readonly<Record<string, unknown>>;
     const own = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
     return presetFor({ ...base, ...own, method, set: setWith(base.set ?? [], settings) });
@@ -107,8 +95,8 @@ export function presetOfArm(
 }
 
 /** What a flag of an arm says. @throws UsageError if its value is missing, or if it has none */
-function valueOf(flag: Flag, value: string | undefined): string | true {
-  const { type } = START_FLAGS[flag];
+function valueOf(flag: string, value: string | undefined): string | true {
+  const { type } = START_FLAGS[flag as keyof typeof START_FLAGS];
   if (type === "string") {
     if (value === undefined) throw new UsageError(`--${flag}: expected a value`);
     return value;

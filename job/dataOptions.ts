@@ -9,13 +9,12 @@ import type { DataOptions } from "../rl/tasks/play.ts";
 import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
 import type { PluginContext, PluginEntry } from "../rl/tasks/entry.ts";
 import type { Memory } from "../rl/worker/index.ts";
-import type { DataSettings } from "./data.ts";
+import type { Parts } from "./layout.ts";
 import { PLUGINS } from "./plugins.ts";
-import type { Preset } from "./preset.ts";
+import type { DataSettings, Preset } from "./preset.ts";
 import { isRecord } from "./records.ts";
 import { type ScheduleData, scheduleOf } from "./schedules.ts";
 import { Scripts } from "./scripts.ts";
-import type { Settings } from "./shownSettings.ts";
 import { UsageError } from "./usage.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
 
@@ -32,27 +31,28 @@ export function dataFor(
     demonstrate: (template, seed) => scripts.demonstration(template, seed),
   };
   const { temperature, selfPlay, ...chosen } = settings;
-  const given: Settings = chosen;
+  const given = chosen as Parts;
   const plugins = PLUGINS.flatMap((entry) => {
     const own = given[entry.name];
     return own === undefined ? [] : [pluginOf(entry, own, context)];
   });
   const buffer = selfPlay ? new SelfPlayBuffer(selfPlay) : undefined;
   const options: DataOptions = {
-    ...(temperature === undefined ? {} : { temperature: scheduleOf(temperature) }),
-    ...(plugins.length > 0 ? { plugins } : {}),
+    temperature: temperature === undefined ? undefined : scheduleOf(temperature),
+    plugins,
   };
   const memories: Record<string, Memory> = Object.fromEntries(
     plugins.filter(isMemory).map((plugin) => [plugin.name, plugin]),
   );
-  return { options, memories: { ...memories, ...(buffer ? { selfPlay: buffer } : {}) }, buffer };
+  if (buffer) memories["selfPlay"] = buffer;
+  return { options, memories, buffer };
 }
 
 const isMemory = (plugin: EpisodePlugin): plugin is EpisodePlugin & Memory =>
   plugin.state !== undefined && plugin.restore !== undefined;
 
 /** @throws UsageError that names the environments that have what a plug-in needs if this one does not */
-function pluginOf(entry: PluginEntry, settings: Settings[string], context: PluginContext): EpisodePlugin {
+function pluginOf(entry: PluginEntry, settings: Parts[string], context: PluginContext): EpisodePlugin {
   const { flag, options, needs } = entry;
   if (needs && !needs.has(context.env)) {
     const names = Object.keys(ENVIRONMENTS).filter((name) => needs.has(ENVIRONMENTS[name]!));
@@ -60,9 +60,8 @@ function pluginOf(entry: PluginEntry, settings: Settings[string], context: Plugi
   }
   if (!isRecord(settings))
     throw new UsageError(`data.${entry.name}: expected an object of options, got ${showValue(settings)}`);
-  const values = Object.entries(settings).map(([option, value]): [string, unknown] => {
-    const isSchedule = options[option]?.kind === "schedule";
-    return [option, isSchedule ? scheduleOf(value as ScheduleData) : value];
-  });
-  return entry.make(Object.fromEntries<unknown>(values), context);
+  const { on: _, ...own } = settings as Record<string, unknown>; // of a switch, which is no option of the plug-in's
+  for (const [option, value] of Object.entries(own))
+    if (options[option]?.kind === "schedule") own[option] = scheduleOf(value as ScheduleData);
+  return entry.make(own, context);
 }

@@ -8,14 +8,15 @@ import { COMMON_OPTIONS, type EnvironmentSpec, FAULTS } from "../environments/in
 import { usage, UsageError } from "./usage.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
 import { taskOptions, WORLDS } from "./worlds.ts";
-import type { Settings, Value } from "./shownSettings.ts";
+import type { Value } from "./layout.ts";
+import type { SetValues } from "./settings.ts";
 import { showSetting } from "./shownSettings.ts";
 
 /** The settings of the main job for one environment. */
 export interface EnvironmentSettings extends Tasks {
   /** Task options that depend on the seed of the run. */
   readonly tasksOfSeed?: (seed: number) => TaskOptions;
-  readonly limits: Omit<Preset["rollout"], "temperature">;
+  readonly limits?: Partial<Preset["rollout"]>;
   /** The number of positions that an episode needs, if it is more than the model's size has by default. */
   readonly maxPositions?: number;
   /** How the model of size `small` differs from the default. */
@@ -46,11 +47,8 @@ const THOUGHTS: EnvironmentSettings["thoughts"] = {
   rl: { steps: 100, groups: 6 },
 };
 
-/** Room for eight turns of a command and a short answer. */
-const DEFAULTS: EnvironmentSettings = {
-  limits: { maxTurns: 8, maxActionTokens: 24, maxObservationTokens: 64 },
-  maxPositions: 512,
-};
+/** Room for eight turns of a command and a short answer, which are the default limits. */
+const DEFAULTS: EnvironmentSettings = { maxPositions: 512 };
 
 /**
  * The limits have room for the expert's longest episodes and a few turns more. A board takes a token for every cell and
@@ -203,17 +201,17 @@ export function checkThoughts(env: string): void {
 }
 
 /** The task options of an environment, changed by `--set env.…`, `--set train.…` and `--set demo.…`. */
-export function tasksOf(env: string, { tasksOfSeed, ...own }: EnvironmentSettings, set: Settings, seed: number): Tasks {
-  const always = tasksOfSeed ? { ...own.tasks, ...tasksOfSeed(seed) } : own.tasks;
+export function tasksOf(
+  env: string,
+  { tasksOfSeed, ...own }: EnvironmentSettings,
+  set: SetValues["tasks"],
+  seed: number,
+): Tasks {
   const spec = WORLDS[env]!;
-  const tasks = readOptions("env", spec, set["env"], {}, always);
-  const trainTasks = readOptions("train", spec, set["train"], { ...tasks }, own.trainTasks);
-  const demoTasks = readOptions("demo", spec, set["demo"], { ...tasks }, own.demoTasks);
-  return {
-    ...(tasks ? { tasks } : {}),
-    ...(trainTasks ? { trainTasks } : {}),
-    ...(demoTasks ? { demoTasks } : {}),
-  };
+  const tasks = readOptions("env", spec, set.env, {}, { ...own.tasks, ...tasksOfSeed?.(seed) });
+  const trainTasks = readOptions("train", spec, set.train, { ...tasks }, own.trainTasks);
+  const demoTasks = readOptions("demo", spec, set.demo, { ...tasks }, own.demoTasks);
+  return { tasks, trainTasks, demoTasks };
 }
 
 /**
@@ -223,13 +221,13 @@ export function tasksOf(env: string, { tasksOfSeed, ...own }: EnvironmentSetting
 function readOptions(
   part: string,
   spec: EnvironmentSpec,
-  texts: Settings[string] = {},
+  texts: Readonly<Record<string, string>> = {},
   under: TaskOptions,
   defaults?: TaskOptions,
 ): TaskOptions | undefined {
   let tried: TaskOptions[] = [{}];
   for (const [name, text] of Object.entries(texts)) {
-    const readings = readingsOf(`--set ${part}.${name}`, name, text as string); // parseSettings keeps it as it was
+    const readings = readingsOf(`--set ${part}.${name}`, name, text);
     tried = tried.flatMap((others) => readings.map((value): TaskOptions => ({ ...others, [name]: value })));
   }
   let first: UsageError | undefined;

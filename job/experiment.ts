@@ -30,7 +30,6 @@ import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
 import { type RlOptions, trainRl } from "../rl/train/loop.ts";
 import { type SftOptions, trainSft } from "../rl/methods/sft.ts";
 import type { StepReport } from "../rl/train/report.ts";
-import type { DataSettings } from "./data.ts";
 import type { dataFor } from "./dataOptions.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { checkMeasured } from "./failures.ts";
@@ -38,7 +37,7 @@ import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut
 import type { PlayAhead } from "./helpers.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
 import { objectiveMemories } from "./memories.ts";
-import type { Preset } from "./preset.ts";
+import type { DataSettings, Preset } from "./preset.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, Scripts } from "./scripts.ts";
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
@@ -220,12 +219,12 @@ export class Experiment {
       ...data,
       iterations,
       mixedGroups,
-      ...(gradEvery === undefined ? {} : { gradEvery }),
-      ...(gradShares === undefined ? {} : { gradShares }),
-      ...(truncatedReward === undefined ? {} : { truncatedReward }),
+      gradEvery,
+      gradShares,
+      truncatedReward,
       // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and without
       // ECHO have the same metrics.
-      ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
+      gradWorld: learnsWorld(this.preset.rl, this.#objective) ? undefined : echo({ lambda: 1 }),
       objective: this.objective(),
       env: this.env,
       envOptions: this.#train,

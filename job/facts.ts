@@ -7,8 +7,8 @@ import { showSettings } from "./shownSettings.ts";
 
 /** @param seconds the wall time of the run */
 export function factsOf(preset: Preset, model: Model, device: Device, seconds: number): NonNullable<Summary["facts"]> {
-  const { rl, data, lora, seed, from } = preset;
-  const settings = showSettings(rl, { ...data, ...(lora ? { lora } : {}) });
+  const { rl, seed, from } = preset;
+  const settings = showSettings(preset);
   return {
     executor: device.description,
     parameters: estimateParameters(model.config),

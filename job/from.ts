@@ -4,15 +4,11 @@
  * over; moments of the optimiser, memories of the method (replay, baselines) and rates that depend on the step are not:
  * they begin anew. Its training tasks are others than the earlier run's, its held-out tasks the same.
  */
-import type { DataSettings } from "./data.ts";
 import type { EnvironmentSettings } from "./environments.ts";
-import { methodSettings } from "./methods.ts";
-import type { MethodSettings } from "./objective.ts";
-import { LOOP, only } from "./parts.ts";
+import type { Layer } from "./layers.ts";
+import { optionsIn, type Value } from "./layout.ts";
+import { LOOP } from "./parts.ts";
 import type { FromSettings, Preset } from "./preset.ts";
-import type { Settings } from "./shownSettings.ts";
-import type { StartOptions } from "./startOptions.ts";
-import { UsageError } from "./usage.ts";
 
 /** The run that another one begins with: where it is, and its settings. */
 export interface Earlier {
@@ -21,46 +17,31 @@ export interface Earlier {
 }
 
 /** The settings of its world, in place of that world's defaults. */
-export function worldOf({ tasks, trainTasks, demoTasks, rollout, tokenizer }: Preset): EnvironmentSettings {
-  const { temperature: _, ...limits } = rollout;
-  return {
-    ...(tasks ? { tasks } : {}),
-    ...(trainTasks ? { trainTasks } : {}),
-    ...(demoTasks ? { demoTasks } : {}),
-    limits,
-    tokenizer,
-  };
-}
-
-/** Sizes and rates of RL. */
-export const loopOf = ({ rl }: Preset): Partial<Preset["rl"]> => ({
-  steps: rl.steps,
-  ...only(rl, LOOP.fields),
-  betas: rl.betas,
+export const worldOf = ({ tasks, trainTasks, demoTasks }: Preset): EnvironmentSettings => ({
+  tasks,
+  trainTasks,
+  demoTasks,
 });
 
+/** Parts that go on in another world, and with another method. */
+const CARRIED = ["model", "sft", "lora", "evaluation", "run"];
+/** The limits of episodes and the numbers of the loop, which go on in the same world. */
+const OF_WORLD = ["tokenizer", "rollout"];
+
 /**
- * The method and the data: those of the flags if they name a method, otherwise the earlier run's.
- * @param data what the flags say of the data, which then replaces all of it
- * @throws UsageError if the flags change a method that they do not name
+ * Its settings, of which the method and the data go on unless another method is named.
+ * @param goesOn whether the world and the method are the same
  */
-export function methodOf(
-  { preset: { rl, data: earlierData } }: Earlier,
-  flags: StartOptions,
-  set: Settings,
-  data: DataSettings | undefined,
-): { readonly method: MethodSettings; readonly data: DataSettings | undefined } {
-  const loop = new Set(["steps", "betas", "checkpointEvery", ...Object.keys(LOOP.fields)]);
-  const [said, none] = [methodSettings(flags, set), methodSettings({})].map((method) => JSON.stringify(method));
-  if (said !== none)
-    throw new UsageError(
-      `--from: the method is ${rl.method} with its settings; to change one of them name the method, too: ` +
-        `--method ${rl.method}`,
-    );
-  const method = Object.fromEntries(
-    Object.entries(rl).filter(([name]) => !loop.has(name)),
-  ) as unknown as MethodSettings;
-  const { temperature, ...others } = earlierData ?? {};
-  const scheduled = temperature === undefined || flags.temperature !== undefined ? others : { ...others, temperature };
-  return { method, data: data ?? (Object.keys(scheduled).length > 0 ? scheduled : undefined) };
+export function layerOf({ preset }: Earlier, goesOn: { readonly world: boolean; readonly method: boolean }): Layer {
+  const isCarried = ([key, value]: readonly [string, Value]): boolean => {
+    const [part, option] = key.split(".") as [string, string];
+    if (CARRIED.includes(part)) return true;
+    if (key === "rollout.temperature") return typeof value === "number" || goesOn.method;
+    if (OF_WORLD.includes(part)) return goesOn.world;
+    if (part === "rl" && Object.hasOwn(LOOP.fields, option)) return goesOn.world;
+    return part !== "async" && goesOn.method;
+  };
+  const values = Object.entries(optionsIn({ ...preset })).filter(isCarried);
+  // It has had its warm start; if steps of one are asked for, they train all weights.
+  return { values: { ...Object.fromEntries(values), "sft.steps": 0, "sft.warmup": 0 }, by: (key) => `--from (${key})` };
 }

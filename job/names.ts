@@ -1,7 +1,7 @@
 /** What flags name beside methods: rewards, curricula, self-play, each with a sentence and its source for `--list`. */
 import type { SELF_PLAY_NAMES } from "../rl/selfplay/options.ts";
 import type { CurriculumName } from "../rl/tasks/curricula.ts";
-import type { REWARDS } from "./parts.ts";
+import type { REWARDS } from "./rewardOptions.ts";
 
 interface Named {
   readonly about: string;

@@ -7,47 +7,30 @@ import { GROUP } from "../rl/methods/advantages/group.ts";
 import type { Aggregation } from "../rl/methods/aggregation.ts";
 import {
   type MethodChoice,
+  METHOD,
   type MethodParts,
   METHODS,
   objectiveFrom as compose,
   splitNames,
 } from "../rl/methods/choice.ts";
-import type { ImportanceCorrectionOptions } from "../rl/methods/importanceCorrection.ts";
 import { CLIPPED } from "../rl/methods/losses/clipped.ts";
-import type { KlChoice } from "../rl/methods/losses/kl.ts";
-import { type CriticOptions, type Objective, worldsOf } from "../rl/methods/objective.ts";
+import { type Objective, worldsOf } from "../rl/methods/objective.ts";
 import { ECHO_WORLD } from "../rl/methods/world/echo.ts";
-import type { OutcomeCriticOptions, RewardSettings } from "./parts.ts";
+import type { Parts } from "./layout.ts";
+import type { OutcomeCriticOptions, RewardSettings } from "./rewardOptions.ts";
 import { rewardWeights } from "./rewardWeights.ts";
 import { type ScheduleData, scheduleOf } from "./schedules.ts";
-import type { Settings } from "./shownSettings.ts";
+
 import { usage, UsageError } from "./usage.ts";
 import { isYardstick } from "./yardsticks.ts";
 
-/** A method as names and numbers: everything that `config.json` needs to make it again. */
-export interface MethodSettings extends Pick<
-  MethodChoice,
-  | "entropy"
-  | "imitation"
-  | "rolloutFilter"
-  | "maskTruncated"
-  | "trainObservations"
-  | "dropConstantGroups"
-  | "rewardFrom"
-  | "maxLength"
-> {
+/** A method as names and numbers, as a run's settings have it (layout.ts). */
+export interface MethodSettings extends Omit<MethodChoice, "method" | "aggregation" | "options"> {
   /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
   readonly method: string;
-  /** Parts in place of the preset's. */
-  readonly advantage?: string;
-  readonly loss?: string;
   readonly aggregation: Aggregation;
   /** Options of the parts, by part and option. */
-  readonly options?: Settings;
-  /** A penalty on moving away from the warm start; with a target its coefficient adapts to the KL. */
-  readonly kl?: KlChoice;
-  readonly critic?: CriticOptions;
-  readonly importanceCorrection?: ImportanceCorrectionOptions;
+  readonly options?: Parts;
   /** The outcome, if it is not the environment's own, and the components of the return in addition to it. */
   readonly reward?: RewardSettings;
   readonly outcomeCritic?: OutcomeCriticOptions;
@@ -86,9 +69,7 @@ function isAtHand({ method, advantage, loss }: MethodSettings): boolean {
  * @throws UsageError with one line if the parts do not fit together
  */
 export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxLength: number): Objective {
-  const { method, aggregation, options = {}, reward, critic } = settings;
-  const { advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection } = settings;
-  const { maskTruncated, trainObservations, dropConstantGroups, rewardFrom } = settings;
+  const { method, options = {}, reward, critic } = settings;
   // A yardstick has no objective; this one needs no reference, no critic and no memory.
   if (isYardstick(method)) return compose(parts, { method: "grpo", advantage: "none", loss: "reinforce" });
   return usage(() => {
@@ -97,15 +78,15 @@ export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxL
       used[0] === "gdpo" && reward ? { gdpo: { weights: rewardWeights(reward) } } : {};
     for (const [part, values] of Object.entries(options))
       all[part] = { ...all[part], ...values, ...schedulesOf(part, values) };
-    const needsLength = aggregation === "seq-mean-token-sum-norm";
+    const choice = Object.fromEntries(
+      Object.entries(settings).filter(([name]) => Object.hasOwn(METHOD.fields, name)),
+    ) as MethodChoice;
+    const needsLength = choice.aggregation === "seq-mean-token-sum-norm";
     const objective = compose(parts, {
-      method,
-      aggregation,
+      ...choice,
       options: all,
-      ...present({ advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection }),
-      ...present({ maskTruncated, trainObservations, dropConstantGroups, rewardFrom }),
-      ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
-      ...(critic && readsValues(parts, used[0]!) ? { critic } : {}),
+      maxLength: needsLength ? (choice.maxLength ?? maxLength) : undefined,
+      critic: readsValues(parts, used[0]!) ? critic : undefined,
     });
     checkSense(parts, settings, objective);
     return objective;
@@ -113,7 +94,7 @@ export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxL
 }
 
 /** ECHO's λ as a function of the step. */
-const schedulesOf = (part: string, values: Settings[string]): object =>
+const schedulesOf = (part: string, values: Parts[string]): object =>
   part === "echo" && values["lambda"] !== undefined ? { lambda: scheduleOf(values["lambda"] as ScheduleData) } : {};
 
 const readsValues = ({ advantages }: MethodParts, name: string): boolean =>
@@ -146,13 +127,6 @@ function checkSense(parts: MethodParts, settings: MethodSettings, objective: Obj
 /** Whether the objective learns a world model. `--lambda 0` switches ECHO off. */
 export const learnsWorld = ({ options }: Pick<MethodSettings, "options">, objective: Objective): boolean =>
   worldsOf(objective).some(({ name }) => name !== "echo" || options?.["echo"]?.["lambda"] !== 0);
-
-type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-/** The properties that are not undefined. */
-export function present<T extends object>(object: T): Present<T> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Present<T>;
-}
 
 /** The preset among the parts; add-ons alone are added to GRPO. */
 export const baseOf = (parts: readonly string[]): string =>

@@ -18,7 +18,7 @@ import { initReaderHead, lastToken, type Marked, type Reader, trainReader } from
 import type { Experiment } from "./experiment.ts";
 import { agreement, verdicts } from "./readers.ts";
 import { shownTo, type Watch } from "./observer.ts";
-import { ORM, type OrmOptions, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions } from "./parts.ts";
+import { ORM, type OrmOptions, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions } from "./rewardOptions.ts";
 
 /** A judged episode; the whole of it is read. */
 const judged = (episode: Trajectory, isGood = succeeded(episode)): Marked => ({

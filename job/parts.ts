@@ -1,11 +1,27 @@
 /**
- * The parts of a run that `--set PART.OPTION=VALUE` can set, each with the table of its options. The tables of methods
- * and data belong to the library; those of the job itself (sizes, rates, limits, weights of rewards) are declared here.
- * An option that is added to one of these tables appears on the command line, in `--list` and in docs/methods.md.
+ * The one table of settings: parts of a run, each with the options that `--set PART.OPTION=VALUE` sets, flags are short
+ * for (flags.ts), and `config.json` holds (layout.ts). The tables of methods and data belong to the library; those of
+ * the job itself (sizes, rates, limits, weights of rewards) are declared here. An option that is added to one of these
+ * tables is on the command line, in `--list` and in docs/methods.md, and is checked where a run is read again.
  */
-import { flag, number, oneOf, type Option, options, type OptionsOf, schedule, text } from "../engine/optionTable.ts";
+import {
+  type DefaultedOption,
+  flag,
+  inCode,
+  number,
+  oneOf,
+  type Option,
+  options,
+  type OptionsOf,
+  REQUIRED,
+  type Schedule,
+  schedule,
+  text,
+  type ValueOf,
+} from "../engine/optionTable.ts";
 import { LORA } from "../nn/index.ts";
 import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
+import { METHOD } from "../rl/methods/choice.ts";
 import { ROLLOUT_FILTER } from "../rl/methods/filter.ts";
 import { IMPORTANCE_CORRECTION, REJECTION } from "../rl/methods/importanceCorrection.ts";
 import { ADAPTIVE_ENTROPY } from "../rl/methods/losses/entropy.ts";
@@ -16,54 +32,85 @@ import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
 import type { Entry } from "../rl/methods/names.ts";
 import { CRITIC } from "../rl/methods/objective.ts";
 import { TERMS, TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
-import { METHOD } from "../rl/methods/choice.ts";
 import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
-import { PROCESS_FORMS, STEP_LABELS } from "../rl/rewards/process.ts";
 import { SELF_PLAY } from "../rl/selfplay/options.ts";
 import { TRUNCATED } from "../rl/tasks/truncated.ts";
 import { SFT_ROWS } from "../rl/methods/sft.ts";
 import { PLUGINS } from "./plugins.ts";
+import { ORM, OUTCOME_CRITIC_TRAINING, PRM, REWARD } from "./rewardOptions.ts";
+import type { Value } from "./layout.ts";
+import type { ScheduleData } from "./schedules.ts";
 
 /** Options by name. */
 export type Fields = Readonly<Record<string, Option<unknown>>>;
 
-export const COUNT = { integer: true, min: 1 };
-export const WHOLE = { integer: true, min: 0 };
+const COUNT = { integer: true, min: 1 };
+const WHOLE = { integer: true, min: 0 };
+const RATE = { above: 0 };
 
-/** An option without a default of its own: the environment or the main job provides it. */
-const preset = <T>(option: Option<T>): Option<T> => ({ ...option, default: undefined });
+/** The method of a run that names none. */
+export const DEFAULT_METHOD = "grpo_token+echo";
 
-/** Options of the tokenizer. The defaults come from the environment (environments.ts) or the main job (presets.ts). */
+/** An option of the library that stands in a run's settings only where it is given. */
+const open = <T>({ about, default: value, ...option }: Option<T>): Option<T> => ({
+  ...option,
+  about: value === undefined ? about : `${about}; by default ${String(value)}`,
+  default: undefined,
+});
+/** An option of the library with the run's own default. */
+const usual = <T>(option: Option<T>, value: T): DefaultedOption<T> => ({ ...option, default: value, required: false });
+/** An option that `config.json` has, and no flag sets. */
+const saved = <O extends Option<unknown>>(option: O): O => ({ ...option, kind: "code" });
+
+/** The tokenizer. Environments have numbers of their own (environments.ts); a default here is in force without them. */
 export const TOKENIZER = options("--set tokenizer", {
-  vocabSize: number(undefined, "number of tokens in the vocabulary", COUNT),
-  corpusEpisodes: number(undefined, "number of episodes that the tokenizer is trained on", COUNT),
-  novices: flag(undefined, "whether a novice plays some of these episodes, in the same share as of the demonstrations"),
+  vocabSize: number(352, "number of tokens in the vocabulary", COUNT),
+  corpusEpisodes: number(2000, "number of episodes that the tokenizer is trained on", COUNT),
+  novices: flag(
+    undefined,
+    "whether a novice plays some of these episodes, in the same share as of the demonstrations; by default no",
+  ),
 });
 
-/** The warm start: supervised fine-tuning on demonstrations. */
+/** The sizes of the model, which `--model` names (presets.ts). */
+export const SIZES = options("model", {
+  hiddenSize: saved(number(REQUIRED, "width of the model", COUNT)),
+  layers: saved(number(REQUIRED, "number of blocks", COUNT)),
+  heads: saved(number(REQUIRED, "number of attention heads", COUNT)),
+  intermediateSize: saved(number(REQUIRED, "width of the feed-forward layers", COUNT)),
+  maxPositions: saved(number(REQUIRED, "largest number of tokens of an episode", COUNT)),
+  ropeTheta: saved(number(REQUIRED, "base of the rotary embedding", RATE)),
+  initializerRange: saved(number(REQUIRED, "standard deviation of the initial weights", RATE)),
+});
+
+/**
+ * The warm start: supervised fine-tuning on a limited set of demonstrations; with 0 steps there is none. The mixture of
+ * expert and novice is that of the `medium-expert` sets of D4RL (Fu et al. 2020, arXiv 2004.07219). Imitation copies
+ * both, and RL has to find out which of them pays. The novice's episodes also show the model how a terminal answers
+ * mistakes, because an expert makes none. The model has had no other pretraining, so it also learns the answers.
+ */
 export const SFT = options("--set sft", {
-  loss: SFT_ROWS.fields.loss,
-  demonstrations: number(undefined, "number of episodes by the expert and the novice", COUNT),
-  noviceShare: number(undefined, "share of the demonstrations that a novice plays, who guesses actions", {
-    min: 0,
-    max: 1,
-  }),
+  loss: open(SFT_ROWS.fields.loss),
+  demonstrations: number(8000, "number of episodes by the expert and the novice", COUNT),
+  noviceShare: number(0.2, "share of the demonstrations that a novice plays, who guesses actions", { min: 0, max: 1 }),
   imitateNovices: flag(undefined, "whether the novice's guesses are imitated and not only read; by default yes"),
   thoughts: flag(
     undefined,
     "whether a thought comes before each action, in environments that have thoughts; by default no",
   ),
-  observationWeight: preset(SFT_ROWS.fields.observationWeight),
+  observationWeight: usual(SFT_ROWS.fields.observationWeight, 0.1),
   labelled: number(
     undefined,
     "how many demonstrations have their actions; an inverse dynamics model labels the others (VPT); by default all; " +
       "not with --method sft, which goes on imitating all with their own actions",
     COUNT,
   ),
-  labels: oneOf(
-    ["inverse", "shuffled", "none"],
-    "inverse",
-    "with sft.labelled: its labels; the same dealt out anew, a control; or no others",
+  labels: open(
+    oneOf(
+      ["inverse", "shuffled", "none"],
+      "inverse",
+      "with sft.labelled: its labels; the same dealt out anew, a control; or no others",
+    ),
   ),
   general: number(
     undefined,
@@ -71,15 +118,18 @@ export const SFT = options("--set sft", {
       "by default neither",
     { min: 0, below: 1 },
   ),
-  generalTexts: oneOf(
-    ["own", "shuffled"],
-    "own",
-    "with sft.general: the answers of its texts, or the same dealt out anew, a control",
+  generalTexts: open(
+    oneOf(
+      ["own", "shuffled"],
+      "own",
+      "with sft.general: the answers of its texts, or the same dealt out anew, a control",
+    ),
   ),
-  steps: number(undefined, "number of updates; more than warmup", COUNT),
-  batchSize: number(undefined, "number of episodes in an update", COUNT),
-  lr: number(undefined, "learning rate", { above: 0 }),
-  warmup: number(undefined, "number of updates in which the learning rate rises", WHOLE),
+  steps: number(900, "number of updates; more than warmup", WHOLE),
+  batchSize: number(32, "number of episodes in an update", COUNT),
+  lr: number(4e-3, "learning rate", RATE),
+  warmup: number(50, "number of updates in which the learning rate rises", WHOLE),
+  checkpointEvery: number(300, "number of updates between two checkpoints", COUNT),
 });
 
 /** The adapter that RL trains instead of all weights, if one of these options is given (nn/lora.ts). */
@@ -95,22 +145,30 @@ export const ADAPTER = options("--set lora", {
   useDora,
 });
 
+/** An adapter as it is written on the command line. */
+export type AdapterSettings = OptionsOf<typeof ADAPTER>;
+
 /** Numbers of the RL loop. */
 export const LOOP = options("--set rl", {
+  steps: number(160, "number of optimiser steps", WHOLE),
   iterations: number(undefined, "number of passes over each batch of episodes; by default one", COUNT),
   gradEvery: number(
     undefined,
-    "number of steps between two comparisons of the world loss's gradient with the policy loss's; 0: never",
+    "number of steps between two comparisons of the world loss's gradient with the policy loss's; 0: never; " +
+      "by default 64",
     WHOLE,
   ),
   gradShares: flag(undefined, "whether each term's share of the gradient is measured in those steps; by default no"),
-  truncatedReward: TRUNCATED.fields.truncatedReward,
-  groups: number(undefined, "number of tasks in a step", COUNT),
-  groupSize: number(undefined, "number of episodes of each task", COUNT),
-  lr: number(undefined, "learning rate", { above: 0 }),
-  warmup: number(undefined, "number of steps in which the learning rate rises", WHOLE),
-  clipNorm: number(undefined, "norm above which the gradient is clipped", { above: 0 }),
-  weightDecay: number(undefined, "AdamW's weight decay", { min: 0 }),
+  truncatedReward: open(TRUNCATED.fields.truncatedReward),
+  groups: number(24, "number of tasks in a step", COUNT),
+  groupSize: number(8, "number of episodes of each task", COUNT),
+  lr: number(3e-4, "learning rate", RATE),
+  warmup: number(5, "number of steps in which the learning rate rises", WHOLE),
+  betas: saved(
+    usual(inCode<readonly [number, number]>("AdamW's decay rates", "two numbers", Array.isArray), [0.9, 0.95]),
+  ),
+  clipNorm: number(1, "norm above which the gradient is clipped", RATE),
+  weightDecay: number(0.01, "AdamW's weight decay", { min: 0 }),
   mixedGroups: flag(
     undefined,
     "whether the episodes of a group may have different tasks, from an environment that ignores its seed; by default " +
@@ -127,24 +185,13 @@ export const LOOP = options("--set rl", {
   ),
 });
 
-/** How often and on how many held-out tasks the agent is evaluated. */
-export const EVALUATION = options("--set evaluation", {
-  every: number(undefined, "number of steps between two evaluations", COUNT),
-  episodes: number(undefined, "number of held-out tasks in these", COUNT),
-  finalEpisodes: number(undefined, "number of held-out tasks before and after RL", COUNT),
-});
-
 /** The options of `--set rl.…`: those of the loop, and those of the method that have no part of their own. */
-const { imitation, maskTruncated, trainObservations, dropConstantGroups, rewardFrom } = METHOD.fields;
-const RL = {
+export const RL = {
+  ...plain(METHOD.fields),
   entropy: number(0, "coefficient of the entropy bonus; with entropy.target its value at the start", { min: 0 }),
-  imitation,
-  maskTruncated,
-  trainObservations,
-  dropConstantGroups,
-  rewardFrom,
+  method: text(DEFAULT_METHOD, "the method: see --method"),
   expertsOnly: flag(undefined, "for --method sft: whether the novice's demonstrations are left out; by default no"),
-  checkpointEvery: number(undefined, "number of steps between two checkpoints", COUNT),
+  checkpointEvery: number(undefined, "number of steps between two checkpoints; by default 20", COUNT),
   ...LOOP.fields,
 };
 
@@ -152,144 +199,133 @@ const RL = {
 const { topK, topP, minP, maxTurns, maxActionTokens, maxObservationTokens } = PLAY.fields;
 export const ROLLOUT = options("--set rollout", {
   maxTokens: number(undefined, "largest number of tokens of an episode; by default what the environment needs", COUNT),
-  temperature: schedule(1, "sampling temperature", { above: 0 }),
-  topK,
-  topP,
-  minP,
-  maxTurns: preset(maxTurns),
-  maxActionTokens: preset(maxActionTokens),
-  maxObservationTokens: preset(maxObservationTokens),
+  temperature: schedule(1, "sampling temperature; greedy play has no groups to compare", { above: 0 }),
+  topK: open(topK),
+  topP: open(topP),
+  minP: open(minP),
+  maxTurns: usual(maxTurns, 8),
+  maxActionTokens: usual(maxActionTokens, 24),
+  maxObservationTokens: usual(maxObservationTokens, 64),
 });
 
-/** What `--reward` may name in place of the environment's own return (rewards.ts). */
-export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "prm", "judges"] as const;
-
-/** Who can vote in `--reward judges`. */
-export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
-
-/** What the return is, and the weights of components that are added to the outcome, whose weight is 1 (rewards.ts). */
-export const REWARD = options("--set reward", {
-  name: oneOf(REWARDS, undefined, "the outcome in place of the environment's own: see --reward"),
-  judges: text(
-    undefined,
-    `who votes in --reward judges, with a plus between them: ${JUDGES.join(", ")}; by default the first three`,
+/** What plays while the learner learns (rl/async): threads, or the workers that are connected to a NATS server. */
+export const WORKERS = options("async", {
+  workers: saved(
+    inCode<number | string>("number of threads, or a server's address", "a number or an address", (value) =>
+      ["number", "string"].includes(typeof value),
+    ),
   ),
-  control: oneOf(
-    ["chance"],
-    undefined,
-    "with --reward coderl, ppocoder or swerl: the grade of what does not solve the task is drawn, a control",
-  ),
-  timeout: number(undefined, "milliseconds that a reward may take, where others say it; by default 60000", {
-    above: 0,
-  }),
-  matching: oneOf(
-    ["greedy", "best"],
-    undefined,
-    "how --reward toolrl matches calls with the wanted ones; by default greedy",
-  ),
-  format: number(undefined, "weight of well-formed actions", { min: 0 }),
-  malformed: number(undefined, "what each malformed action costs", { min: 0 }),
-  tools: number(undefined, "weight of calls without errors", { min: 0 }),
-  overlong: number(undefined, "weight of the punishment for long completions (DAPO)", { min: 0 }),
-  repetition: number(undefined, "weight of the punishment for repeated text", { min: 0 }),
-  cap: number(undefined, "largest absolute value of the weighted sum of these components", { min: 0 }),
+  maxStaleness: number(0, "how many steps old an episode may be", WHOLE),
 });
 
-/** What `--reward orm` trains before RL begins (outcomeModel.ts). */
-export const ORM = options("--set orm", {
-  episodes: number(256, "episodes of the warm start that it learns from; a quarter more measures it", COUNT),
-  steps: number(100, "number of updates; 0: it has learnt nothing, a control", WHOLE),
-  batchSize: number(16, "number of episodes in an update", COUNT),
-  lr: number(1e-3, "learning rate", { above: 0 }),
-  labels: oneOf(["own", "shuffled"], "own", "the verifier's judgements, or the same dealt out anew, a control"),
+/** How often and on how many held-out tasks the agent is evaluated. */
+export const EVALUATION = options("--set evaluation", {
+  every: number(20, "number of steps between two evaluations", COUNT),
+  episodes: number(120, "number of held-out tasks in these", COUNT),
+  finalEpisodes: number(300, "number of held-out tasks before and after RL", COUNT),
+  tries: saved(number(undefined, "number of episodes of each task before and after RL; by default one", COUNT)),
 });
-export type OrmOptions = OptionsOf<typeof ORM>;
 
-/** What `--reward prm` trains before RL begins, and how it pays (processModel.ts). */
-export const PRM = options("--set prm", {
-  ...ORM.fields,
-  episodes: number(64, "episodes of the warm start whose steps it learns from; a quarter more measures it", COUNT),
-  samples: number(8, "N, how many times each step of these is completed", COUNT),
-  labels: oneOf(
-    [...STEP_LABELS, "shuffled"],
-    "hard",
-    "of a step: whether a completion succeeds; their share that does; or the first dealt out anew, a control",
-  ),
-  form: oneOf(
-    PROCESS_FORMS,
-    "difference",
-    "a step's reward: how far its value rises; the lowest value at its step; or the value, so that length pays",
-  ),
+/** What a run has beside its parts. */
+export const RUN = options("run", {
+  env: saved(text(REQUIRED, "name of the environment")),
+  seed: saved(number(REQUIRED, "seed of all random numbers", { integer: true })),
+  checkpointEvery: saved(number(20, "number of steps between two checkpoints", COUNT)),
 });
-export type PrmOptions = OptionsOf<typeof PRM>;
-
-/** What `+outcome_critic` trains before RL begins (outcomeModel.ts). */
-export const OUTCOME_CRITIC_TRAINING = options("--set outcomeCritic", {
-  ...ORM.fields,
-  labels: oneOf(
-    ["own", "shuffled", "uniform"],
-    "own",
-    "the outcomes, the same dealt out anew, or 1/4 of each: controls",
-  ),
-});
-export type OutcomeCriticOptions = OptionsOf<typeof OUTCOME_CRITIC_TRAINING>;
-
-/** The values that are options of a table and not undefined. */
-export const only = (values: object, fields: Fields): object =>
-  Object.fromEntries(
-    Object.entries(values).filter(([name, value]) => Object.hasOwn(fields, name) && value !== undefined),
-  );
 
 /** The options of a table that can be given as text. */
-export const plain = (fields: Fields): Fields =>
-  Object.fromEntries(Object.entries(fields).filter(([, { kind }]) => kind !== "code"));
+function plain<F extends Fields>(fields: F): { [K in keyof F]: F[K] } {
+  return Object.fromEntries(Object.entries(fields).filter(([, { kind }]) => kind !== "code")) as F;
+}
 
-/** The option tables of methods by name. */
+/** The option tables of methods by name. Losses over pairs and demonstrations have loops of their own. */
 const fieldsOf = (entries: Readonly<Record<string, Entry<unknown>>>): Readonly<Record<string, Fields>> =>
-  Object.fromEntries(Object.entries(entries).map(([name, entry]) => [name, plain(entry.options.fields)]));
-/** Whether a part learns from rewards; losses over pairs and demonstrations have loops of their own. */
-const isOfRewards = ([name]: readonly [string, unknown]): boolean =>
-  !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name);
+  Object.fromEntries(
+    Object.entries(entries)
+      .filter(([name]) => !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name))
+      .map(([name, entry]) => [name, plain(entry.options.fields)]),
+  );
 
 /** The options of the parts of a method. */
-export const METHOD_PARTS: Readonly<Record<string, Fields>> = Object.fromEntries(
-  Object.entries({
-    ...fieldsOf(POLICY_LOSSES),
-    ...fieldsOf(ADVANTAGES),
-    ...fieldsOf(WORLD),
-    ...fieldsOf(TOKEN_WEIGHTS),
-    ...fieldsOf(TERMS),
-  }).filter(isOfRewards),
-);
+export const METHOD_PARTS: Readonly<Record<string, Fields>> = {
+  ...fieldsOf(POLICY_LOSSES),
+  ...fieldsOf(ADVANTAGES),
+  ...fieldsOf(WORLD),
+  ...fieldsOf(TOKEN_WEIGHTS),
+  ...fieldsOf(TERMS),
+};
 
-/** Further options: of the objective, of the loop, and of the data. */
-export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
+/** The parts that every run has or may have, whatever its method. */
+const COMMON = {
   kl: KL_PENALTY.fields,
-  entropy: ADAPTIVE_ENTROPY.fields,
+  // A coefficient alone is a bonus of that weight; a controller has a target.
+  entropy: { ...ADAPTIVE_ENTROPY.fields, target: { ...ADAPTIVE_ENTROPY.fields.target, required: false } },
   rolloutFilter: ROLLOUT_FILTER.fields,
   critic: CRITIC.fields,
-  importanceCorrection: plain(IMPORTANCE_CORRECTION.fields),
+  importanceCorrection: IMPORTANCE_CORRECTION.fields,
   rejection: REJECTION.fields,
   tokenizer: TOKENIZER.fields,
+  model: SIZES.fields,
   sft: SFT.fields,
   rl: RL,
   lora: ADAPTER.fields,
   rollout: ROLLOUT.fields,
+  async: WORKERS.fields,
   evaluation: EVALUATION.fields,
+  run: RUN.fields,
   reward: REWARD.fields,
   orm: ORM.fields,
   prm: PRM.fields,
   outcomeCritic: OUTCOME_CRITIC_TRAINING.fields,
-  ...Object.fromEntries(PLUGINS.map((plugin) => [plugin.name, plugin.options])),
-  selfPlay: { ...SELF_PLAY.fields, name: preset(SELF_PLAY.fields.name) },
+  selfPlay: SELF_PLAY.fields,
 };
 
-/** An adapter as it is written on the command line. */
-export type AdapterSettings = OptionsOf<typeof ADAPTER>;
-export type LoopNumbers = OptionsOf<typeof LOOP>;
-export type SftNumbers = OptionsOf<typeof SFT>;
-export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
-/** With the options of what `--reward orm` or `--reward prm` trains. */
-export type RewardSettings = OptionsOf<typeof REWARD> & { readonly orm?: OrmOptions; readonly prm?: PrmOptions };
-/** Sampling at one temperature. */
-export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };
+/** The parts of plug-ins. One that a switch turns on has that as an option, too. */
+const PLUGIN_PARTS: Readonly<Record<string, Fields>> = Object.fromEntries(
+  PLUGINS.map(({ name, flag: { kind, about }, options: own }) => [
+    name,
+    kind === "switch" ? { on: flag(REQUIRED, about), ...own } : own,
+  ]),
+);
+
+/** The parts under `data` of a run's settings. */
+export const DATA_PARTS: readonly string[] = [...Object.keys(PLUGIN_PARTS), "selfPlay"];
+
+/** All parts with their options. */
+export const PARTS: Readonly<Record<string, Fields>> = { ...METHOD_PARTS, ...COMMON, ...PLUGIN_PARTS };
+
+/** Options with two names. */
+export const ALIASES: Readonly<Record<string, string>> = {
+  "rollout.maxTokens": "model.maxPositions",
+  "rl.checkpointEvery": "run.checkpointEvery",
+  "rl.entropy": "entropy.coefficient",
+};
+
+/** Parts of which every option with a default stands in the settings of a run that has the part. */
+const KEPT = {
+  tokenizer: TOKENIZER,
+  sft: SFT,
+  rl: { fields: { method: RL.method, ...LOOP.fields } },
+  rollout: ROLLOUT,
+  async: WORKERS,
+  evaluation: EVALUATION,
+  run: RUN,
+};
+
+/** These defaults by `PART.OPTION`. */
+export const DEFAULTS: Readonly<Record<string, Value>> = Object.fromEntries(
+  Object.entries(KEPT).flatMap(([part, { fields }]) =>
+    Object.entries<Option<unknown>>(fields)
+      .filter(([, option]) => option.default !== undefined)
+      .map(([name, option]) => [`${part}.${name}`, option.default as Value] as const),
+  ),
+);
+
+type AsData<V> = Schedule extends V ? ScheduleData : V;
+type At<P extends keyof typeof COMMON, O> = O extends keyof (typeof COMMON)[P] ? ValueOf<(typeof COMMON)[P][O]> : never;
+/** The type of the option `PART.OPTION`. */
+export type ValueAt<K extends string> = K extends `${infer P}.${infer O}`
+  ? P extends keyof typeof COMMON
+    ? AsData<At<P, O>>
+    : Value
+  : never;

@@ -40,7 +40,8 @@ interface FlagValue {
   readonly choice: string;
   readonly schedule: string;
 }
-type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
+/** The name of a flag's value among `StartOptions`: `dynamicSampling` of `dynamic-sampling`. */
+export type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
 /** What the flags say. */
 export type PluginFlags = {
   readonly [E in Entry as Camel<E["flag"]["name"]>]?: FlagValue[E["flag"]["kind"]] | undefined;
@@ -52,7 +53,6 @@ export type PluginFlagTypes = {
   };
 };
 
-/** The name of a flag's value among `StartOptions`: `dynamicSampling` of `dynamic-sampling`. */
 export const camel = (flag: string): string => flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 const PLACEHOLDER = { switch: "", count: " N", choice: " NAME", schedule: " X" } as const;

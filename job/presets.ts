@@ -1,24 +1,25 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
 import type { ModelConfig } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
-import { checkOffPolicy } from "../rl/methods/objective.ts";
-import { dataSettings, temperatureOf } from "./data.ts";
+import { checkGroupSize, checkOffPolicy } from "../rl/methods/objective.ts";
 import { dataFor } from "./dataOptions.ts";
 import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
 import { taskOptions, WORLDS } from "./worlds.ts";
-import { type Earlier, loopOf, methodOf, worldOf } from "./from.ts";
-import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
-import { methodSettings, objectiveFor } from "./methods.ts";
+import { type Earlier, layerOf, worldOf } from "./from.ts";
+import { type Layer, Settings } from "./layers.ts";
+import { optionsIn, type Values } from "./layout.ts";
+import { objectiveFor, settleMethod, withAddOns } from "./methods.ts";
 import { PLUGINS } from "./plugins.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
 import { usage, UsageError } from "./usage.ts";
-import type { ModelSize, StartOptions } from "./startOptions.ts";
+import { flagOf, type ModelSize, type StartOptions, valuesOfFlags } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
-import { ADAPTER, EVALUATION, only } from "./parts.ts";
-import { withRecipe } from "./recipes.ts";
+import { DEFAULTS } from "./parts.ts";
+import { inWordsOf, recipeOf } from "./recipes.ts";
 import { checkCritic, checkRewards } from "./rewards.ts";
-import { savedSettings } from "./savedSettings.ts";
+import { checkSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
+import { settingsOf } from "./settingsOf.ts";
 import { longestCompletion } from "./template.ts";
 import { checkSelfPlay } from "../rl/selfplay/options.ts";
 import { checkCount, checkRoom } from "../rl/async/count.ts";
@@ -60,7 +61,8 @@ const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
 
 /** The settings in a run's `config.json`. @throws UsageError if the main job did not write the file */
 export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
-  const preset = savedSettings(folder.path, folder.config["preset"]);
+  const preset: unknown = folder.config["preset"];
+  checkSettings(preset, `${folder.path}: its config.json`);
   // Programs that play have loaded the environment's file before; others, such as export, do not need it.
   if (!Object.hasOwn(WORLDS, preset.env) && preset.environmentFile === undefined) {
     const known = Object.keys(WORLDS).join(", ");
@@ -82,199 +84,218 @@ export interface Source {
  * @param earlier the run of `--from`
  * @throws UsageError if a name is unknown or the flags contradict each other
  */
-export function presetFor(given: StartOptions, source?: Source, earlier?: Earlier): Preset {
-  const options = withRecipe(given);
+export function presetFor(options: StartOptions, source?: Source, earlier?: Earlier): Preset {
   const before = earlier?.preset;
-  const { env = before?.env ?? "home" } = options;
+  const { env = before?.env ?? "home", seed } = options;
   if (options.modelPath !== undefined && source === undefined)
     throw new UsageError("--model-path: only npm start for one agent reads a model from a folder");
   if (options.from !== undefined && earlier === undefined)
     throw new UsageError("--from: only npm start for one agent begins with another run");
-  const set = parseSettings(options.set ?? []);
-  const isSameWorld = before?.env === env;
-  const own = before && isSameWorld ? worldOf(before) : environmentSettings(env, set["sft"]?.["thoughts"] === true);
-  const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
-  const trl = options.grpoConfig;
-  const loop = loopSettings(set, trl?.training);
-  const { maxTokens, ...sampling } = loop.rollout;
-  const temperature = temperatureOf(options, set);
-  if (temperature !== undefined && sampling.temperature !== undefined) {
-    throw new UsageError("--grpo-config says what --temperature says; give one of them");
-  }
-  const saidData = dataSettings(options, set);
-  const isNamed = options.method !== undefined || trl !== undefined;
-  const kept = earlier && !isNamed ? methodOf(earlier, options, set, saidData) : undefined;
-  const data = kept ? kept.data : saidData;
-  const method = options.method ?? (data?.selfPlay && METHOD_OF_SELF_PLAY[data.selfPlay.name]);
-  const room = data?.selfPlay ? { maxActionTokens: PROPOSAL_TOKENS } : {};
-  const full: Preset = {
-    env,
-    ...(options.environmentFile ? { environmentFile: options.environmentFile } : {}),
-    ...tasksOf(env, own, set, options.seed),
-    seed: options.seed,
-    tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
-    ...(earlier ? { from: earlier.settings } : {}),
-    model: before ? { ...before.model, ...roomOf(before, maxTokens) } : modelFor(options.model, own, maxTokens),
-    sft: {
-      demonstrations: 8000,
-      noviceShare: 0.2,
-      observationWeight: 0.1,
-      steps: 900,
-      batchSize: 32,
-      lr: 4e-3,
-      warmup: 50,
-      checkpointEvery: 300,
-      ...sft,
-      ...before?.sft,
-      ...(source ? { lr: WHOLE_RATE } : {}),
-      ...(source || before ? { steps: 0, warmup: 0 } : {}), // if steps are asked for, they train all weights
-      ...loop.sft,
-    },
-    rl: {
-      steps: 160,
-      groups: 24,
-      groupSize: 8,
-      lr: 3e-4,
-      warmup: 5,
-      ...rl,
-      ...(source ? { groups: 4, lr: rateOf(set), gradEvery: 0 } : {}),
-      ...(options.steps === undefined ? {} : { steps: options.steps }),
-      ...(kept?.method ?? methodSettings({ ...options, method }, set, trl?.choice)),
-      betas: [0.9, 0.95],
-      clipNorm: 1,
-      weightDecay: 0.01,
-      ...(before && isSameWorld ? loopOf(before) : {}),
-      ...(before && options.steps !== undefined ? { steps: options.steps } : {}),
-      ...loop.rl,
-    },
-    rollout: {
-      temperature: typeof temperature === "number" ? temperature : (before?.rollout.temperature ?? 1),
-      ...limits,
-      ...room,
-      ...sampling,
-    },
-    ...(set["lora"] || before?.lora ? { lora: set["lora"] ?? before?.lora } : {}),
-    ...(data ? { data } : {}),
-    ...asyncOf(options),
-    evaluation: { ...(source ? FEW_EVALUATIONS : EVALUATIONS), ...before?.evaluation, ...set["evaluation"] },
-    checkpointEvery: before?.checkpointEvery ?? 20,
-  };
-  const said = { ...full, ...(source ? pretrainedPart(full, source, own, maxTokens) : {}) };
-  const short = options.quick ? quick(said, options, loop, set) : said;
-  if (loop.rl.warmup !== undefined && loop.rl.warmup >= short.rl.steps)
+  const { values, tasks } = parseSettings(options.set ?? []);
+  const written = layersOf(options, values);
+  const said = new Settings(written);
+  const goesOn = { world: before?.env === env, method: !said.has("rl.method") };
+  const world = before && goesOn.world ? worldOf(before) : environmentSettings(env, said.get("sft.thoughts") === true);
+  const selfPlay = said.get("selfPlay.name");
+  const recipe = recipeOf(said.get("rl.method") ?? "");
+  const settings = new Settings([
+    { values: DEFAULTS },
+    { values: ofWorld(source ? { ...world, tokenizer: undefined } : world, options.model) },
+    { values: source ? ofSource(source, world, said) : {} },
+    earlier ? layerOf(earlier, goesOn) : { values: {} },
+    { values: options.quick ? quick(env, said, before !== undefined || source !== undefined) : {} },
+    { values: selfPlay === undefined ? {} : SELF_PLAY[selfPlay] },
+    recipe?.layer ?? { values: {} },
+    ...written,
+  ]);
+  if (recipe) settings.put("rl.method", recipe.method);
+  inWordsOf(recipe, () => settleMethod(settings));
+  checkSource(settings, source, before);
+  if (settings.isWritten("rl.warmup") && settings.get("rl.warmup")! >= settings.get("rl.steps")!)
     throw new UsageError(
-      `--set rl.warmup: expected less than the ${short.rl.steps} steps of the run, as the rate only rises until ` +
-        `then, got ${loop.rl.warmup}`,
+      `${settings.by("rl.warmup")}: expected less than the ${settings.get("rl.steps")!} steps of the run, as the ` +
+        `rate only rises until then, got ${settings.get("rl.warmup")!}`,
     );
-  const every = set["rl"]?.["checkpointEvery"] as number | undefined;
-  const preset = { ...short, ...(every === undefined ? {} : { checkpointEvery: every }) };
-  checkPreset(preset);
+  const preset: unknown = {
+    ...settingsOf(settings.parts()),
+    ...tasksOf(env, world, tasks, seed),
+    env,
+    seed,
+    environmentFile: options.environmentFile,
+    pretrained: source?.settings,
+    from: earlier?.settings,
+  };
+  checkSettings(preset);
+  inWordsOf(recipe, () => checkPreset(preset, (key) => settings.by(key)));
   return preset;
 }
 
-/** The default methods of self-play: Absolute Zero has an advantage of its own, with a baseline per task and role. */
-const METHOD_OF_SELF_PLAY = { "absolute-zero": "trr++", "r-zero": "grpo_token" } as const;
-/** The largest number of tokens of a proposal: room for four lists of three numbers. */
-const PROPOSAL_TOKENS = 40;
+/** What a person has written. @throws UsageError if `--method` beside `--grpo-config` is more than add-ons */
+function layersOf(options: StartOptions, set: Values): Layer[] {
+  const flags = { values: valuesOfFlags(options), by: flagOf, isWritten: true };
+  const given = { values: set, by: (key: string) => `--set ${key}`, isWritten: true };
+  if (!options.grpoConfig) return [flags, given];
+  const { choice, training } = options.grpoConfig;
+  const { learningRate: lr, rollout, ...loop } = training;
+  const method = withAddOns(choice.method!, options.method);
+  const values = optionsIn({ rl: { ...choice, method, ...loop, lr }, rollout });
+  return [
+    { values, by: () => "--grpo-config", isWritten: true },
+    { ...flags, values: { ...flags.values, "rl.method": undefined } },
+    given,
+  ];
+}
 
-const EVALUATIONS = { every: 20, episodes: 120, finalEpisodes: 300 };
-/** Pretrained models are a hundred times as large, so that fewer tasks have to do. */
-const FEW_EVALUATIONS = { every: 20, episodes: 16, finalEpisodes: 32 };
+/**
+ * What self-play changes. Absolute Zero has an advantage of its own, with a baseline per task and role. A proposal has
+ * room for four lists of three numbers.
+ */
+const SELF_PLAY = {
+  "absolute-zero": { "rl.method": "trr++", "rollout.maxActionTokens": 40 },
+  "r-zero": { "rl.method": "grpo_token", "rollout.maxActionTokens": 40 },
+} as const;
 
-/** The learning rate for all weights of a pretrained model; an adapter's is ten times as high. */
+/** The numbers of an environment, with a model of this size. */
+function ofWorld(
+  { limits, tokenizer, sft, rl, small, maxPositions = 0 }: EnvironmentSettings,
+  size: ModelSize,
+): Values {
+  const model = { ...MODELS[size], ...(size === "small" ? small : undefined) };
+  const room = { maxPositions: Math.max(model.maxPositions, maxPositions) };
+  return optionsIn({
+    rollout: { ...limits },
+    tokenizer: { ...tokenizer },
+    sft: { ...sft },
+    rl: { ...rl },
+    model: { ...model, ...room },
+  });
+}
+
+/**
+ * What a pretrained model changes. Only if steps of a warm start are asked for do these train all of its weights.
+ * Such models are a hundred times as large, so that fewer tasks have to do. An adapter's rate is ten times that of all
+ * weights. An episode may have as many tokens as the environment needs, up to the model's positions.
+ */
+function ofSource({ config }: Source, { maxPositions: needed = ROOM }: EnvironmentSettings, said: Settings): Values {
+  const { vocabSize, hiddenSize, layers, heads, intermediateSize, ropeTheta, initializerRange } = config;
+  const maxPositions = Math.min(config.maxPositions, Math.max(ROOM, needed));
+  return optionsIn({
+    tokenizer: { vocabSize, corpusEpisodes: 0 },
+    model: { hiddenSize, layers, heads, intermediateSize, maxPositions, ropeTheta, initializerRange },
+    sft: { lr: WHOLE_RATE, steps: 0, warmup: 0 },
+    rl: { groups: 4, lr: (said.keys("lora").length > 0 ? 10 : 1) * WHOLE_RATE, gradEvery: 0 },
+    evaluation: { every: 20, episodes: 16, finalEpisodes: 32 },
+  });
+}
+
+/** The learning rate for all weights of a pretrained model. */
 const WHOLE_RATE = 1e-5;
-const rateOf = (set: ReturnType<typeof parseSettings>): number => (set["lora"] ? 10 : 1) * WHOLE_RATE;
-
-/** The model's own sizes. An episode may have as many tokens as the environment needs, up to the model's positions. */
-function pretrainedPart(
-  { lora, sft }: Preset,
-  { settings, config }: Source,
-  { maxPositions = ROOM }: EnvironmentSettings,
-  maxTokens: number | undefined,
-): Pick<Preset, "pretrained" | "model" | "tokenizer"> {
-  const { hiddenSize, layers, heads, intermediateSize, ropeTheta, initializerRange } = config;
-  if (maxTokens !== undefined && maxTokens > config.maxPositions)
-    throw new UsageError(`--set rollout.maxTokens: the model has ${config.maxPositions} positions, got ${maxTokens}`);
-  if (settings.storage !== "f32" && (lora === undefined || sft.steps > 0)) {
-    const what = lora === undefined ? "add an adapter, as with --set lora.r=16" : "leave --set sft.… out";
-    throw new UsageError(`--storage ${settings.storage}: weights in this form cannot be trained; ${what}`);
-  }
-  const positions = Math.min(config.maxPositions, maxTokens ?? Math.max(ROOM, maxPositions));
-  return {
-    pretrained: settings,
-    tokenizer: { vocabSize: config.vocabSize, corpusEpisodes: 0 },
-    model: { hiddenSize, layers, heads, intermediateSize, maxPositions: positions, ropeTheta, initializerRange },
-  };
-}
-
-/** How long episodes may be under the model of an earlier run, which has learnt no further positions. */
-function roomOf({ model }: Preset, maxTokens = model.maxPositions): Pick<Preset["model"], "maxPositions"> {
-  if (maxTokens <= model.maxPositions) return { maxPositions: maxTokens };
-  throw new UsageError(`--set rollout.maxTokens: the run's episodes had ${model.maxPositions}, got ${maxTokens}`);
-}
-
 /** The largest number of tokens of an episode, unless the environment needs more. */
 const ROOM = 1024;
 
-/** The settings of workers. @throws UsageError if there is a bound on staleness but no workers */
-function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "async"> {
-  if (workers !== undefined) return { async: { workers, maxStaleness } };
-  if (maxStaleness === 0) return {};
-  throw new UsageError("--max-staleness is for threads that play ahead of the learner; add --workers N");
+/** Small settings that go through every part of the main job in a few seconds; the agent learns nothing. */
+function quick(env: string, said: Settings, hasModel: boolean): Values {
+  const short = optionsIn({
+    rl: { steps: 4, groups: 3, groupSize: 4 },
+    evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },
+    checkpointEvery: 2,
+  });
+  if (hasModel) return short;
+  const { maxPositions = 0 } = environmentSettings(env, said.get("sft.thoughts") === true);
+  return {
+    ...short,
+    ...optionsIn({
+      tokenizer: { vocabSize: 320, corpusEpisodes: 100 },
+      model: { ...MODELS.tiny, maxPositions: Math.max(MODELS.tiny.maxPositions, maxPositions) },
+      sft: { demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6 },
+    }),
+  };
 }
 
-/** Makes everything that the settings name once, so that contradictions are reported before anything is written. */
-function checkPreset(preset: Preset): void {
-  const { sft, rl, rollout, data = {}, env } = preset;
+/** @throws UsageError if the model that the run begins with has not got what is asked for */
+function checkSource(settings: Settings, source: Source | undefined, before: Preset | undefined): void {
+  const made = settings.keys("tokenizer").find((key) => settings.isWritten(key));
+  if (made !== undefined && (source || before))
+    throw new UsageError(`${settings.by(made)} is about a tokenizer that is made, and the run begins with another's`);
+  const most = source?.config.maxPositions ?? before?.model.maxPositions ?? Infinity;
+  const room = settings.get("model.maxPositions")!;
+  if (room > most) {
+    const has = source ? `the model has ${most} positions` : `the run's episodes had ${most}`;
+    throw new UsageError(`${settings.by("model.maxPositions")}: ${has}, got ${room}`);
+  }
+  const isFrozen = settings.keys("lora").length > 0 && settings.get("sft.steps") === 0;
+  if (source && source.settings.storage !== "f32" && !isFrozen) {
+    const { storage } = source.settings;
+    const what = settings.keys("lora").length > 0 ? "leave --set sft.… out" : "add an adapter, as with --set lora.r=16";
+    throw new UsageError(`--storage ${storage}: weights in this form cannot be trained; ${what}`);
+  }
+}
+
+/**
+ * Makes everything that the settings name once, so that contradictions are reported before anything is written.
+ * @param by who says an option
+ */
+function checkPreset(preset: Preset, by = flagOf): void {
+  const { sft, rl, data = {}, env, async: { workers, maxStaleness = 0 } = {} } = preset;
   const world = WORLDS[env];
   if (world) checkTasks(world, preset);
   if (world && sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
-  // A run without a warm start, or without a tokenizer of its own, does not use their numbers, so they are not checked.
-  const { steps: _, warmup: __, ...unused } = sft;
-  checkLoop(objective, {
-    rl,
-    rollout,
-    sft: sft.steps === 0 ? unused : sft,
-    tokenizer: preset.pretrained ? {} : preset.tokenizer,
-  });
-  usage(() => EVALUATION.read(only(preset.evaluation, EVALUATION.fields)));
-  const { workers } = preset.async ?? {};
-  usage(() => typeof workers === "number" && checkCount("--workers", workers));
+  checkWarmStart(preset);
+  usage(() => checkGroupSize(objective.advantage, rl.groupSize, "--set rl.groupSize"));
   usage(() => {
-    const most = world?.atOnce?.(taskOptions(preset, "train")) ?? Infinity;
-    if (typeof workers === "number") checkRoom("--workers", workers, { name: preset.env, most });
+    if (typeof workers !== "number") return;
+    checkCount("--workers", workers);
+    checkRoom("--workers", workers, { name: env, most: world?.atOnce?.(taskOptions(preset, "train")) ?? Infinity });
   });
-  const { maxStaleness = 0 } = preset.async ?? {};
-  const { iterations = 1 } = rl;
-  const loss = flagOf(rl, "loss");
-  between(loss, "--max-staleness", () => checkOffPolicy(objective, { maxStaleness }));
-  between(loss, "--set rl.iterations", () => checkOffPolicy(objective, { iterations }));
+  const loss = nameOf(rl, "loss");
+  between(loss, by("async.maxStaleness"), () => checkOffPolicy(objective, { maxStaleness }));
+  between(loss, by("rl.iterations"), () => checkOffPolicy(objective, { iterations: rl.iterations ?? 1 }));
   const { selfPlay } = data;
-  usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward, preset));
   usage(() => selfPlay && checkSelfPlay(selfPlay, { groups: rl.groups, objective }));
   if (objective.tokenWeights?.name === "outcome_critic") usage(() => checkCritic(preset));
-  if (selfPlay) checkAlone(preset);
-  if (rl.method === "sft" && sft.labelled !== undefined)
-    throw new UsageError(
-      "--set sft.labelled takes the actions of most demonstrations away, and --method sft imitates them all; " +
-        "leave one of them out",
-    );
+  if (selfPlay) checkAlone(preset, by);
   usage(() => {
     if (!world) return;
     const { options } = dataFor(data, preset);
     for (const plugin of options.plugins ?? []) {
-      const { flag, against = "advantage" } = PLUGINS.find(({ name }) => name === plugin.name)!;
-      const other = against === "groupSize" ? "--set rl.groupSize" : flagOf(rl, against);
-      between(other, `--${flag.name}`, () => plugin.check?.({ objective, groupSize: rl.groupSize }));
+      const { name, flag, against = "advantage" } = PLUGINS.find((entry) => entry.name === plugin.name)!;
+      const other = against === "groupSize" ? by("rl.groupSize") : nameOf(rl, against);
+      const own = by(`${name}.${flag.kind === "switch" ? "on" : flag.option}`);
+      between(other, own, () => plugin.check?.({ objective, groupSize: rl.groupSize }));
     }
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
 }
 
+/** @throws UsageError if numbers of the warm start contradict each other */
+function checkWarmStart({ sft, rl }: Preset): void {
+  const { labelled, demonstrations, steps, warmup } = sft;
+  if (sft.noviceShare === 1 && sft.imitateNovices === false)
+    throw new UsageError("--set sft.imitateNovices: with sft.noviceShare=1 there would be nobody to imitate");
+  // A run without a warm start does not use its numbers.
+  if (steps > 0 && steps <= warmup)
+    throw new UsageError(
+      `--set sft.steps: expected more than sft.warmup, ${warmup}, in which the rate rises, got ${steps}`,
+    );
+  if (labelled === undefined) return;
+  if (labelled >= demonstrations)
+    throw new UsageError(
+      `--set sft.labelled: expected fewer than sft.demonstrations, ${demonstrations}, as the others are labelled, ` +
+        `got ${labelled}`,
+    );
+  if (sft.thoughts)
+    throw new UsageError("--set sft.labelled: labels are actions without thoughts; leave sft.thoughts out");
+  if (rl.method === "sft")
+    throw new UsageError(
+      "--set sft.labelled takes the actions of most demonstrations away, and --method sft imitates them all; " +
+        "leave one of them out",
+    );
+}
+
 /** The flag that says what the loss or the advantage is: its own, or that of the method. */
-const flagOf = (rl: Preset["rl"], part: "advantage" | "loss"): string =>
+const nameOf = (rl: Preset["rl"], part: "advantage" | "loss"): string =>
   rl[part] === undefined ? `--method ${rl.method}` : `--${part} ${rl[part]}`;
 
 /** Throws a UsageError that names both flags if the library refuses what they say together. */
@@ -288,46 +309,22 @@ function between(flag: string, other: string, make: () => unknown): void {
 }
 
 /** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with what does one of these. */
-function checkAlone({ env, rl, async, data = {} }: Preset): void {
+function checkAlone({ env, rl, async, data = {} }: Preset, by: (key: string) => string): void {
   if (env !== "code")
     throw new UsageError(`--self-play makes tasks about programs, which --env code measures; got --env ${env}`);
   const { selfPlay: _, ...others } = data;
   const other = Object.keys(others)[0];
   if (other !== undefined) {
-    const flag = PLUGINS.find(({ name }) => name === other)?.flag.name ?? other;
-    throw new UsageError(`--self-play makes its own tasks and plays them once; leave --${flag} out`);
+    const plugin = PLUGINS.find(({ name }) => name === other)?.flag;
+    const key = plugin ? `${other}.${plugin.kind === "switch" ? "on" : plugin.option}` : "rollout.temperature";
+    throw new UsageError(`--self-play makes its own tasks and plays them once; leave ${by(key)} out`);
   }
   if (rl.reward) {
     const own = rl.method.startsWith("gdpo") || rl.advantage === "gdpo";
-    const whose = own ? "the advantage gdpo, which compares components of a reward," : "--reward and --set reward.…";
+    const said = by(`reward.${Object.keys(rl.reward)[0]!}`);
+    const whose = own ? "the advantage gdpo, which compares components of a reward," : said;
     throw new UsageError(`--self-play has rewards of its own; leave ${whose} out`);
   }
   if (async)
     throw new UsageError("--self-play proposes and solves in turn, and nobody can play ahead; leave --workers out");
-}
-
-function modelFor(
-  size: ModelSize,
-  { maxPositions = 0, small = {} }: EnvironmentSettings,
-  maxTokens: number | undefined,
-): Preset["model"] {
-  const model = { ...MODELS[size], ...(size === "small" ? small : {}) };
-  return { ...model, maxPositions: maxTokens ?? Math.max(model.maxPositions, maxPositions) };
-}
-
-/** Small settings that go through every part of the main job in a few seconds; the agent learns nothing. */
-function quick(full: Preset, options: StartOptions, said: LoopSettings, set: ReturnType<typeof parseSettings>): Preset {
-  const short = {
-    ...full,
-    rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4, ...said.rl },
-    evaluation: { every: 2, episodes: 15, finalEpisodes: 15, ...set["evaluation"] },
-    checkpointEvery: 2,
-  };
-  if (full.pretrained || full.from) return short;
-  return {
-    ...short,
-    tokenizer: { ...full.tokenizer, vocabSize: 320, corpusEpisodes: 100, ...said.tokenizer },
-    model: modelFor("tiny", environmentSettings(full.env, full.sft.thoughts), said.rollout.maxTokens),
-    sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6, ...said.sft },
-  };
 }

@@ -13,7 +13,7 @@ import { stepLabels } from "../rl/rewards/process.ts";
 import { initReaderHead, type Marked, type Reader, trainReader } from "../rl/train/reader.ts";
 import type { Experiment } from "./experiment.ts";
 import { shownTo, type Watch } from "./observer.ts";
-import { PRM, type PrmOptions } from "./parts.ts";
+import { PRM, type PrmOptions } from "./rewardOptions.ts";
 import { rocArea, stepValues } from "./readers.ts";
 
 /** An episode with the labels of its steps; those that could not be tried have none. */

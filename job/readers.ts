@@ -9,7 +9,7 @@ import { type PROCESS_FORMS, processRewards, solutionScore } from "../rl/rewards
 import type { EpisodeReward } from "../rl/tasks/scoring.ts";
 import { criticise, outcomeClass, OUTCOMES } from "../rl/train/outcomeCritic.ts";
 import { lastToken, readEpisodes, type Reader } from "../rl/train/reader.ts";
-import type { OutcomeCriticOptions } from "./parts.ts";
+import type { OutcomeCriticOptions } from "./rewardOptions.ts";
 
 const probability = (logit: number): number => 1 / (1 + Math.exp(-logit));
 

@@ -1,5 +1,5 @@
 /** The weights of what the return of an episode is made of (rewards.ts). */
-import type { RewardSettings } from "./parts.ts";
+import type { RewardSettings } from "./rewardOptions.ts";
 
 /** The components that can be added to the outcome. */
 export const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;

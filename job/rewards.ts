@@ -23,15 +23,20 @@ import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
 import type { Reader } from "../rl/train/reader.ts";
 import { UsageError } from "./usage.ts";
-import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, PRM, type RewardSettings } from "./parts.ts";
-import type { MethodFlags } from "./startOptions.ts";
-import { isTrained, TRAINED } from "./trainedRewards.ts";
-import { type COMPONENTS, weightsOf } from "./rewardWeights.ts";
-import { once } from "./settings.ts";
-import type { Settings } from "./shownSettings.ts";
+import {
+  JUDGES,
+  ORM,
+  OUTCOME_CRITIC_TRAINING,
+  type OutcomeCriticOptions,
+  PRM,
+  type RewardSettings,
+} from "./rewardOptions.ts";
+import type { Settings } from "./layers.ts";
+import { isTrained } from "./trainedRewards.ts";
+import { COMPONENTS, weightsOf } from "./rewardWeights.ts";
 
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
-const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
+const CUSTOMARY = { format: 0.2, tools: 0.1 };
 
 /** Rewards that are computed from the info of an episode, and the environments that provide it. */
 const OF_INFO: Readonly<Record<ProgramRewardName | "toolrl", readonly string[]>> = {
@@ -41,51 +46,25 @@ const OF_INFO: Readonly<Record<ProgramRewardName | "toolrl", readonly string[]>>
   toolrl: ["tools"],
 };
 
-/** Options of one reward alone. */
-const OPTIONS_OF = { judges: "judges", timeout: "judges", matching: "toolrl" } as const;
-
 /**
- * The settings of the return.
- * @throws UsageError on a cap that would bound nothing, and on options of judges if no judges vote
+ * Puts the customary components for GDPO where there are none.
+ * @throws UsageError on a cap that would bound nothing
  */
-export function rewardSettings(
-  { reward }: Pick<MethodFlags, "reward">,
-  set: Settings,
-  advantage: string,
-): RewardSettings | undefined {
-  const name = once("--reward", reward, "reward.name", set);
-  const all: RewardSettings = {
-    ...set["reward"],
-    ...(name === undefined ? {} : { name }),
-    ...trainedModels(name, set),
-  };
-  const given = Object.keys(all).length === 0 ? undefined : all;
-  const { cap } = all;
-  for (const [option, owner] of Object.entries(OPTIONS_OF))
-    if (all[option as keyof RewardSettings] !== undefined && name !== owner)
-      throw new UsageError(`--set reward.${option} is about --reward ${owner}; add it`);
-  if (all.control !== undefined && !(name !== undefined && Object.hasOwn(PROGRAM_REWARDS, name)))
-    throw new UsageError("--set reward.control is about --reward coderl, ppocoder and swerl; add one of them");
-  const weights = weightsOf(all);
-  if (cap !== undefined && Object.keys(weights).length === 0)
+export function settleReward(settings: Settings, advantage: string): void {
+  const hasWeights = COMPONENTS.some((name) => settings.get(`reward.${name}`) !== undefined);
+  const isCapped = settings.get("reward.cap") !== undefined;
+  if (isCapped && !hasWeights)
     throw new UsageError(
-      "--set reward.cap bounds what the return has beside the outcome, which is nothing; " +
+      `${settings.by("reward.cap")} bounds what the return has beside the outcome, which is nothing; ` +
         "add --set reward.format=0.2 or another",
     );
-  if (advantage !== "gdpo") return given;
-  if (cap !== undefined)
+  if (advantage !== "gdpo") return;
+  if (isCapped)
     throw new UsageError(
-      "--set reward.cap bounds a sum, and the advantage gdpo compares the components one by one; leave it out",
+      `${settings.by("reward.cap")} bounds a sum, and the advantage gdpo compares the components one by one; ` +
+        "leave it out",
     );
-  return Object.keys(weights).length > 0 ? given : { ...given, ...CUSTOMARY };
-}
-
-/** The options of the model that the reward trains. @throws UsageError on those of another reward's */
-function trainedModels(name: string | undefined, set: Settings): Pick<RewardSettings, "orm" | "prm"> {
-  for (const part of TRAINED)
-    if (set[part] && name !== part)
-      throw new UsageError(`--set ${part}.${Object.keys(set[part])[0]!} is about --reward ${part}; add it`);
-  return Object.fromEntries(TRAINED.flatMap((part) => (set[part] ? [[part, set[part]]] : [])));
+  if (!hasWeights) for (const [name, weight] of Object.entries(CUSTOMARY)) settings.put(`reward.${name}`, weight);
 }
 
 /** The share of the longest completion at which DAPO's overlong punishment begins. */
@@ -184,7 +163,7 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
     const said = outcome(t, signal);
     return said instanceof Promise ? said.then((later) => join(t, later)) : join(t, said);
   };
-  return { reward, ...(timeout === undefined ? {} : { rewardLimits: { timeout } }) };
+  return { reward, rewardLimits: timeout === undefined ? undefined : { timeout } };
 }
 
 /** A reward, or the environment's own, with a critic's shares of the tokens for `+outcome_critic`. */

@@ -1,57 +1,48 @@
-/**
- * Checks the parts of a `config.json` that no flag sets and no other table checks: a file may have been written by
- * hand, or by another version.
- */
-import { number, options, REQUIRED, text } from "../engine/optionTable.ts";
+/** Checks settings against the one table (parts.ts): a `config.json` may have been written by hand. */
+import { showValue } from "../engine/options.ts";
+import { type Option, options } from "../engine/optionTable.ts";
+import { byPart, optionsIn } from "./layout.ts";
+import { DEFAULTS, type Fields, PARTS } from "./parts.ts";
 import type { Preset } from "./preset.ts";
-import { COUNT, type Fields, only, WHOLE } from "./parts.ts";
 import { isRecord } from "./records.ts";
+import { isSchedule, valuesOfSchedule } from "./schedules.ts";
+import { named } from "./settings.ts";
 import { usage, UsageError } from "./usage.ts";
 
-const RATE = { above: 0 };
-const SIZES = {
-  hiddenSize: number(REQUIRED, "width of the model", COUNT),
-  layers: number(REQUIRED, "number of blocks", COUNT),
-  heads: number(REQUIRED, "number of attention heads", COUNT),
-  intermediateSize: number(REQUIRED, "width of the feed-forward layers", COUNT),
-  maxPositions: number(REQUIRED, "largest number of tokens of an episode", COUNT),
-  ropeTheta: number(REQUIRED, "base of the rotary embedding", RATE),
-  initializerRange: number(REQUIRED, "standard deviation of the initial weights", RATE),
-};
-const STEPS = {
-  steps: number(REQUIRED, "number of updates", WHOLE),
-  checkpointEvery: number(undefined, "number of steps between two checkpoints", COUNT),
-};
-const RUN = {
-  env: text(REQUIRED, "name of the environment"),
-  seed: number(REQUIRED, "seed of all random numbers", { integer: true }),
-  checkpointEvery: number(REQUIRED, "number of steps between two checkpoints", COUNT),
-};
-
 /**
- * Checks that the settings of a `config.json` have all parts of a run, each an object, with numbers for sizes, steps
- * and seed.
+ * Checks that these are all parts of a run, with no option that is unknown and no value that is not allowed.
+ * @param file whose settings these are; by default those of a command line
  * @throws UsageError with one line
  */
-export function savedSettings(path: string, given: unknown): Preset {
-  const file = `${path}: its config.json`;
-  const preset = isRecord(given) ? given : {};
-  const part = (name: string): Record<string, unknown> => {
-    const value = preset[name];
-    if (!isRecord(value)) throw new UsageError(`${file} has no settings "${name}" of the main job`);
-    return value;
+export function checkSettings(given: unknown, file?: string): asserts given is Preset {
+  const settings = isRecord(given) ? given : {};
+  const isMissing = (name: string): boolean => !isRecord(settings[name]);
+  const missing =
+    ["model", "sft", "rl", "tokenizer", "rollout", "evaluation"].find(isMissing) ??
+    ["pretrained", "from", "tasks", "trainTasks", "demoTasks", "environmentFile"].find(
+      (name) => settings[name] !== undefined && isMissing(name),
+    );
+  if (missing !== undefined) throw new UsageError(`${file ?? "run"} has no settings "${missing}" of the main job`);
+  for (const [part, values] of Object.entries(byPart(optionsIn(settings)))) {
+    if (part === "tokenizer" && settings["pretrained"] !== undefined) continue; // it is the model's own
+    const where = file === undefined ? `--set ${part}` : part === "run" ? file : `${file}: ${part}`;
+    const name = Object.keys(values)[0]!;
+    if (part === "data" || part === "options")
+      throw new UsageError(`${where}.${name}: expected an object of options, got ${showValue(values[name])}`);
+    const fields = Object.entries(named(where, "part", PARTS, part));
+    const checked: Fields = Object.fromEntries(fields.map(([name, option]) => [name, asData(part, name, option)]));
+    usage(() => void options(where, checked).read(values));
+  }
+}
+
+/** The option as plain data has it: a schedule is no function, and what every run has is needed. */
+function asData(part: string, name: string, { accepts, ...option }: Option<unknown>): Option<unknown> {
+  const isKept = Object.hasOwn(DEFAULTS, `${part}.${name}`);
+  return {
+    ...option,
+    required: option.required || isKept,
+    default: undefined,
+    accepts:
+      option.kind === "schedule" ? (value) => isSchedule(value) && valuesOfSchedule(value).every(accepts) : accepts,
   };
-  const [model, sft, rl] = [part("model"), part("sft"), part("rl")];
-  for (const name of ["tokenizer", "rollout", "evaluation"]) part(name);
-  const others = ["data", "async", "lora", "pretrained", "from", "tasks", "trainTasks", "demoTasks", "environmentFile"];
-  for (const name of others) if (preset[name] !== undefined) part(name);
-  const read = (where: string, fields: Fields, values: object): void =>
-    void options(where, fields).read(only(values, fields) as never);
-  usage(() => {
-    read(file, RUN, preset);
-    read(`${file}: model`, SIZES, model);
-    read(`${file}: sft`, STEPS, sft);
-    read(`${file}: rl`, { ...STEPS, method: text(REQUIRED, "name of the method") }, rl);
-  });
-  return preset as unknown as Preset;
 }

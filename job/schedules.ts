@@ -56,7 +56,8 @@ export function parseSchedule(where: string, text: string): ScheduleData {
   return { at };
 }
 
-function isSchedule(data: unknown): boolean {
+/** Whether a value is a schedule as plain data. */
+export function isSchedule(data: unknown): data is ScheduleData {
   const isNumber = (x: unknown): boolean => typeof x === "number" && Number.isFinite(x);
   if (!isRecord(data)) return isNumber(data);
   const { at, from, to, steps, shape } = data;

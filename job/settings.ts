@@ -4,44 +4,71 @@
  */
 import { nearest } from "../engine/options.ts";
 import type { Option } from "../engine/optionTable.ts";
-import { UsageError } from "./usage.ts";
-import { type Fields, METHOD_PARTS, OTHER_PARTS } from "./parts.ts";
-import { type Settings, showSetting, type Value } from "./shownSettings.ts";
+import type { Value } from "./layout.ts";
+import { type Fields, PARTS } from "./parts.ts";
 import { parseSchedule, type ScheduleData, valuesOfSchedule } from "./schedules.ts";
+import { showSetting } from "./shownSettings.ts";
+import { UsageError } from "./usage.ts";
 
-const PARTS: Readonly<Record<string, Fields>> = { ...METHOD_PARTS, ...OTHER_PARTS };
+/** The parts and options that `--set` knows. */
+const SETTABLE: Readonly<Record<string, Fields>> = Object.fromEntries(
+  Object.entries(PARTS).flatMap(([part, fields]) => {
+    const options = Object.entries(fields).filter(([, { kind }]) => kind !== "code");
+    return options.length > 0 ? [[part, Object.fromEntries(options)]] : [];
+  }),
+);
 
 /** The parts whose options belong to the environment. It checks them (environments.ts), and they stay text here. */
-const TASK_PARTS: Readonly<Record<string, string>> = {
+const TASK_PARTS = {
   env: "any option of the environment, in training and evaluation: env.levels=1-2, env.families=read+count, env.size=2",
   train: "the same, for training only",
   demo: "the same, for the demonstrations of the warm start only",
-};
+} as const;
+
+type TaskPart = keyof typeof TASK_PARTS;
+
+/** What `--set` says. */
+export interface SetValues {
+  /** By `PART.OPTION`. */
+  readonly values: Readonly<Record<string, Value>>;
+  /** Texts for the environment, by part and option. */
+  readonly tasks: { readonly [P in TaskPart]?: Readonly<Record<string, string>> };
+}
 
 /** Reads texts `PART.OPTION=VALUE`. @throws UsageError with one line that says what was expected and what came */
-export function parseSettings(texts: readonly string[]): Settings {
-  const settings: Record<string, Record<string, Value>> = {};
+export function parseSettings(texts: readonly string[]): SetValues {
+  const values: Record<string, Value> = {};
+  const tasks: { [P in TaskPart]?: Record<string, string> } = {};
   for (const text of texts) {
     const [, part, option, value] = /^([\w+-]+)\.(\w+)=(.*)$/.exec(text) ?? [];
     if (part === undefined)
       throw new UsageError(`--set: expected PART.OPTION=VALUE, as in paw.alpha=0.5, got "${text}"`);
-    const own = (settings[part] ??= {});
-    if (Object.hasOwn(own, option!)) throw new UsageError(`--set: ${part}.${option} is there twice`);
-    if (Object.hasOwn(TASK_PARTS, part)) {
-      own[option!] = value!;
-      continue;
-    }
-    known(`--set ${text}`, "part", { ...PARTS, ...TASK_PARTS }, part);
-    const field = known(`--set ${part}.${option!}`, "option", PARTS[part]!, option!);
-    own[option!] = valueOf(`--set ${part}.${option!}`, field, value!);
+    const key = `${part}.${option!}`;
+    const isTask = Object.hasOwn(TASK_PARTS, part);
+    const own: Record<string, Value> = isTask ? (tasks[part as TaskPart] ??= {}) : values;
+    const name = isTask ? option! : key;
+    if (Object.hasOwn(own, name)) throw new UsageError(`--set: ${key} is there twice`);
+    own[name] = isTask ? value! : readValue(`--set ${key}`, settable(text, part, option!), value!);
   }
-  return settings;
+  return { values, tasks };
+}
+
+function settable(text: string, part: string, option: string): Option<unknown> {
+  const names = { ...SETTABLE, ...Object.fromEntries(Object.keys(TASK_PARTS).map((name) => [name, {}])) };
+  return named(`--set ${part}.${option}`, "option", named(`--set ${text}`, "part", names, part), option);
+}
+
+/** The option of this name, as in `rl.lr`. */
+export function optionAt(key: string): Option<unknown> {
+  const [part, option] = key.split(".") as [string, string];
+  return PARTS[part]![option]!;
 }
 
 /** So many names stand in one error message. */
 const SHORT_LIST = 15;
 
-function known<T>(where: string, what: string, table: Readonly<Record<string, T>>, name: string): T {
+/** The entry of a table under this name. @throws UsageError that suggests the nearest one if there is none */
+export function named<T>(where: string, what: string, table: Readonly<Record<string, T>>, name: string): T {
   if (Object.hasOwn(table, name)) return table[name]!;
   const names = Object.keys(table);
   const near = nearest(name, names);
@@ -51,7 +78,7 @@ function known<T>(where: string, what: string, table: Readonly<Record<string, T>
 }
 
 /** @throws UsageError unless the text is a value that the option allows */
-function valueOf(where: string, option: Option<unknown>, text: string): Value {
+export function readValue(where: string, option: Option<unknown>, text: string): Value {
   const { kind, accepts } = option;
   const near = typeof kind === "string" ? undefined : nearest(text, kind);
   const hint = near === undefined || near === text ? "" : `; did you mean "${near}"?`;
@@ -89,20 +116,11 @@ function readText(kind: Option<unknown>["kind"], text: string): Exclude<Value, S
 const numberOf = (text: string): number | undefined =>
   text.trim() === "" || Number.isNaN(Number(text)) ? undefined : Number(text);
 
-/** The value of an option that has both a flag and a name for `--set`. @throws UsageError if both are given */
-export function once<T extends Value>(flag: string, value: T | undefined, name: string, set: Settings): T | undefined {
-  const [part, option] = name.split(".") as [string, string];
-  const other = set[part]?.[option] as T | undefined;
-  if (value !== undefined && other !== undefined)
-    throw new UsageError(`${flag} and --set ${name} are the same; give one of them`);
-  return value ?? other;
-}
-
 /** An option as `--list` and docs/methods.md show it. */
 export interface OptionRow {
   readonly part: string;
   readonly name: string;
-  /** Its value if it is not given, or who says it: `none`, `derived` (`about` says of what), `the run's`. */
+  /** Its value if it is not given, or `none`, `needed`, `derived` (`about` says of what). */
   readonly default: string;
   readonly allowed: string;
   readonly about: string;
@@ -110,7 +128,7 @@ export interface OptionRow {
 
 /** All options, part by part. */
 export function optionRows(): OptionRow[] {
-  return Object.entries(PARTS).flatMap(([part, fields]) =>
+  return Object.entries(SETTABLE).flatMap(([part, fields]) =>
     Object.entries(fields).map(([name, option]) => rowOf(part, name, option)),
   );
 }
@@ -118,25 +136,19 @@ export function optionRows(): OptionRow[] {
 /** The option of this name, as in `rl.lr`; undefined if there is none. */
 export function optionRow(key: string): OptionRow | undefined {
   const [part, name] = key.split(".") as [string, string];
-  const option = PARTS[part]?.[name];
+  const option = SETTABLE[part]?.[name];
   return option && rowOf(part, name, option);
 }
 
 function rowOf(part: string, name: string, option: Option<unknown>): OptionRow {
   const { default: value, about } = option;
-  const given = value === undefined ? absentText(part, option) : showSetting(value as Value);
+  const given = value === undefined ? absentText(option) : showSetting(value as Value);
   return { part, name, default: given, allowed: allowedText(option), about };
 }
 
-/** Parts whose numbers the environment or the main job says (environments.ts, presets.ts). */
-const OF_THE_RUN = ["tokenizer", "sft", "rl", "rollout", "evaluation"];
-
 /** What holds where an option without a default is not given. */
-function absentText(part: string, { required, about }: Option<unknown>): string {
-  if (required) return "needed";
-  if (about.includes("by default")) return "derived";
-  return OF_THE_RUN.includes(part) ? "the run's" : "none";
-}
+const absentText = ({ required, about }: Option<unknown>): string =>
+  required ? "needed" : about.includes("by default") ? "derived" : "none";
 
 /** All options for `--list`, with one line each: name, default, allowed values, meaning. */
 export function listSettings(): string {
@@ -151,7 +163,7 @@ export function listSettings(): string {
 }
 
 /** The values of an option as they are written on the command line. */
-export function allowedText({ kind, expected }: Option<unknown>): string {
+function allowedText({ kind, expected }: Option<unknown>): string {
   if (kind === "schedule") return expected.replace("a function of the step", "a schedule");
   if (kind === "bounds") return "LOW..HIGH or none";
   if (kind === "number or word") return expected.replaceAll('"', "").replaceAll(/, | or /g, " | ");

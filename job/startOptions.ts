@@ -1,59 +1,63 @@
 /** The flags of `npm start` as values, from a command line or from a page's address. Mistakes are one-line errors. */
 import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { WEIGHT_STORAGES, type WeightStorage } from "../nn/index.ts";
-import { SELF_PLAY_NAMES } from "../rl/selfplay/options.ts";
-import { REWARDS } from "./parts.ts";
-import { camel, type PluginFlags, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
-import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "./usage.ts";
+import type { Value, Values } from "./layout.ts";
+import type { ValueAt } from "./parts.ts";
+import { type Camel, camel, type PluginFlags, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
+import type { EnvironmentFile } from "./preset.ts";
+import { optionAt, readValue } from "./settings.ts";
+import { folderName, oneOf, UsageError, wholeNumber } from "./usage.ts";
 
 export const MODEL_SIZES = ["tiny", "small", "base"] as const;
 export type ModelSize = (typeof MODEL_SIZES)[number];
 export const DEVICES = ["auto", "wasm", "webgpu", "reference"] as const;
 
-/** The flags about a method. Where one is undefined, the method decides (methods.ts). */
-export interface MethodFlags {
-  readonly method?: string | undefined;
-  readonly advantage?: string | undefined;
-  readonly loss?: string | undefined;
-  readonly aggregation?: string | undefined;
-  readonly lambda?: number | undefined;
-  readonly kl?: number | undefined;
-  readonly klTarget?: number | undefined;
-  readonly importanceCorrection?: string | undefined;
-  /** Replaces the environment's own outcome (rewards.ts). */
-  readonly reward?: (typeof REWARDS)[number] | undefined;
-  /** The fields of TRL's GRPOConfig, as its file has them. */
-  readonly grpoConfig?: ReturnType<typeof methodFromGrpoConfig> | undefined;
-  /** Texts `PART.OPTION=VALUE` (settings.ts). */
-  readonly set?: readonly string[] | undefined;
-}
+/** Flags that are short for `--set PART.OPTION`. */
+const COMMON_KEYS = {
+  steps: "rl.steps",
+  method: "rl.method",
+  loss: "rl.loss",
+  advantage: "rl.advantage",
+  aggregation: "rl.aggregation",
+  lambda: "echo.lambda",
+  kl: "kl.beta",
+  "kl-target": "kl.target",
+  "importance-correction": "importanceCorrection.mode",
+  reward: "reward.name",
+  temperature: "rollout.temperature",
+  "self-play": "selfPlay.name",
+  workers: "async.workers",
+  "max-staleness": "async.maxStaleness",
+} as const;
+const PLUGIN_KEYS = Object.fromEntries(
+  PLUGINS.map(({ name, flag }) => [flag.name, `${name}.${flag.kind === "switch" ? "on" : flag.option}`]),
+);
+/** The option of each flag that is short for one. */
+export const FLAG_KEYS: Readonly<Record<string, string>> = { ...COMMON_KEYS, ...PLUGIN_KEYS };
 
-/** The flags about the data (data.ts). */
-export interface DataFlags extends PluginFlags {
-  /** A number or a schedule (schedules.ts). */
-  readonly temperature?: string | undefined;
-  /** Where tasks come from: rl/selfplay. */
-  readonly selfPlay?: (typeof SELF_PLAY_NAMES)[number] | undefined;
-}
+/** What these flags say, by their names; undefined is not said. */
+export type SettingFlags = PluginFlags & {
+  readonly [F in keyof typeof COMMON_KEYS as Camel<F>]?: ValueAt<(typeof COMMON_KEYS)[F]> | undefined;
+};
 
-/** The file of an environment that is not the library's. */
-export interface EnvironmentFile {
-  /** Its absolute path. */
-  readonly path: string;
-  /** The file's hash, without what it imports. A run is resumed only if it is still the same. */
-  readonly sha256: string;
-}
+/** What the flags say, by `PART.OPTION`. */
+export const valuesOfFlags = (options: SettingFlags): Values =>
+  Object.fromEntries(Object.entries(FLAG_KEYS).map(([flag, key]) => [key, options[camel(flag) as keyof SettingFlags]]));
+
+/** How an error names the flag that is short for an option: `--kl`, or `--set kl.estimator`, which has none. */
+export const flagOf = (key: string): string => {
+  const flag = Object.keys(FLAG_KEYS).find((name) => FLAG_KEYS[name] === key);
+  return flag === undefined ? `--set ${key}` : `--${flag}`;
+};
 
 /** All flags of `npm start`. */
-export interface StartOptions extends MethodFlags, DataFlags {
-  /** How many threads play, or the address of the NATS server through which workers on other machines play. */
-  readonly workers?: number | string | undefined;
-  /** How many steps old an episode may be; needs workers. */
-  readonly maxStaleness?: number | undefined;
+export interface StartOptions extends SettingFlags {
   readonly device: (typeof DEVICES)[number];
   readonly seed: number;
-  /** The number of RL steps; undefined: the preset's. */
-  readonly steps: number | undefined;
+  /** Texts `PART.OPTION=VALUE` (settings.ts). */
+  readonly set?: readonly string[] | undefined;
+  /** The fields of TRL's GRPOConfig, as its file has them. */
+  readonly grpoConfig?: ReturnType<typeof methodFromGrpoConfig> | undefined;
   /** Default `home`. */
   readonly env?: string | undefined;
   /** The file of that environment, if it is not one of the library's. */
@@ -75,41 +79,30 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly quick: boolean;
 }
 
+type FlagType = { readonly type: "string" | "boolean"; readonly multiple?: true };
+const TEXT = { type: "string" } as const;
+
 /** All flags with a value, and those that are there or not. */
 export const START_FLAGS = {
-  device: { type: "string" },
-  seed: { type: "string" },
-  steps: { type: "string" },
-  model: { type: "string" },
-  "model-path": { type: "string" },
-  storage: { type: "string" },
-  system: { type: "string" },
-  env: { type: "string" },
-  arms: { type: "string" },
-  method: { type: "string" },
-  loss: { type: "string" },
-  advantage: { type: "string" },
-  aggregation: { type: "string" },
-  lambda: { type: "string" },
-  kl: { type: "string" },
-  "kl-target": { type: "string" },
-  "importance-correction": { type: "string" },
-  reward: { type: "string" },
-  temperature: { type: "string" },
+  device: TEXT,
+  seed: TEXT,
+  model: TEXT,
+  "model-path": TEXT,
+  storage: TEXT,
+  system: TEXT,
+  env: TEXT,
+  arms: TEXT,
   ...(Object.fromEntries(
-    PLUGINS.map(({ flag }) => [flag.name, { type: flag.kind === "switch" ? "boolean" : "string" }]),
-  ) as PluginFlagTypes),
-  "self-play": { type: "string" },
-  workers: { type: "string" },
-  "max-staleness": { type: "string" },
+    Object.entries(FLAG_KEYS).map(([flag, key]) => [flag, key.endsWith(".on") ? { type: "boolean" } : TEXT]),
+  ) as { readonly [F in keyof typeof COMMON_KEYS]: typeof TEXT } & PluginFlagTypes),
   set: { type: "string", multiple: true },
-  "grpo-config": { type: "string" },
-  name: { type: "string" },
-  from: { type: "string" },
-  checkpoint: { type: "string" },
-  resume: { type: "string" },
+  "grpo-config": TEXT,
+  name: TEXT,
+  from: TEXT,
+  checkpoint: TEXT,
+  resume: TEXT,
   quick: { type: "boolean" },
-} as const;
+} as const satisfies Readonly<Record<string, FlagType>>;
 
 /** The values as they were given, by the names of the flags. */
 export type Said = Readonly<Record<string, unknown>>;
@@ -129,27 +122,11 @@ export function startOptions(values: Said): StartOptions {
     if (other !== undefined) throw new UsageError(`--from begins with the model of a run; leave --${other} out`);
   } else if (text("checkpoint") !== undefined)
     throw new UsageError("--checkpoint names a checkpoint of --from, and there is none");
-  const number = (name: keyof typeof START_FLAGS): number | undefined =>
-    text(name) === undefined ? undefined : numberFrom(name, text(name)!);
+  const flags = Object.keys(FLAG_KEYS).map((flag) => [camel(flag), flagValue(flag, values[flag])]);
   return {
+    ...(Object.fromEntries(flags) as SettingFlags),
     device: oneOf("device", text("device") ?? "auto", DEVICES),
     seed: wholeNumber("seed", text("seed") ?? "0", 0),
-    steps: text("steps") === undefined ? undefined : wholeNumber("steps", text("steps")!, 0),
-    method: text("method"),
-    loss: text("loss"),
-    advantage: text("advantage"),
-    aggregation: text("aggregation"),
-    lambda: number("lambda"),
-    kl: number("kl"),
-    klTarget: number("kl-target"),
-    importanceCorrection: text("importance-correction"),
-    reward: text("reward") === undefined ? undefined : oneOf("reward", text("reward")!, REWARDS),
-    temperature: text("temperature"),
-    ...pluginFlags(values),
-    selfPlay: text("self-play") === undefined ? undefined : oneOf("self-play", text("self-play")!, SELF_PLAY_NAMES),
-    workers: workersOf(text("workers")),
-    maxStaleness:
-      text("max-staleness") === undefined ? undefined : wholeNumber("max-staleness", text("max-staleness")!, 0),
     set: values["set"] as readonly string[] | undefined,
     grpoConfig: values["grpo-config"] as StartOptions["grpoConfig"],
     env: text("env"),
@@ -166,17 +143,24 @@ export function startOptions(values: Said): StartOptions {
   };
 }
 
-/** What the flags of plug-ins say. */
-const pluginFlags = (values: Said): PluginFlags =>
-  Object.fromEntries(
-    PLUGINS.map(({ flag: { name, kind } }) => {
-      const said = values[name] as string | undefined;
-      const isNumber = kind === "count" && said !== undefined;
-      return [camel(name), kind === "switch" ? values[name] === true : isNumber ? wholeNumber(name, said, 0) : said];
-    }),
-  );
+/** Flags that other words and numbers are given to than their options have. */
+const READ: Readonly<Record<string, (text: string) => Value>> = {
+  "importance-correction": (text) =>
+    CORRECTIONS[oneOf("importance-correction", text, Object.keys(CORRECTIONS) as ("tis" | "icepop")[])],
+  // A number of threads, or an address.
+  workers: (text) => (/^(nats|tls):\/\//.test(text) ? text : wholeNumber("workers", text, 1)),
+  // 0 is off.
+  ...Object.fromEntries(
+    PLUGINS.filter(({ flag }) => flag.kind === "count").map(({ flag: { name } }) => [
+      name,
+      (text: string): number => wholeNumber(name, text, 0),
+    ]),
+  ),
+};
+const CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
 
-/** A number of threads, or an address. */
-function workersOf(said: string | undefined): number | string | undefined {
-  return said === undefined || /^(nats|tls):\/\//.test(said) ? said : wholeNumber("workers", said, 1);
+/** The value of a flag that is short for an option; undefined: it is not said. */
+function flagValue(flag: string, said: unknown): Value | undefined {
+  if (typeof said !== "string") return said === true ? true : undefined;
+  return READ[flag]?.(said) ?? readValue(`--${flag}`, optionAt(FLAG_KEYS[flag]!), said);
 }

@@ -3,7 +3,7 @@
  * a method. Those that learn take as many optimiser steps as RL, each on as many episodes as RL plays in a step.
  */
 import { UsageError } from "./usage.ts";
-import type { LoopNumbers } from "./parts.ts";
+import type { Settings } from "./layers.ts";
 
 /** The yardsticks, with the text for `--list`. */
 export const YARDSTICKS = {
@@ -26,24 +26,23 @@ export function phaseOf(method: string): { readonly during: string; readonly aft
   return { during: `reinforcement learning: ${method}`, after: "after RL" };
 }
 
-/**
- * Options of RL that yardsticks have too. Random play accepts them without effect, because the arms of a comparison may
- * share them.
- */
-const OPTIONS: readonly (keyof LoopNumbers)[] = ["lr", "warmup", "clipNorm", "weightDecay", "groups", "groupSize"];
+/** The parts that yardsticks have, too. */
+const PARTS = ["tokenizer", "model", "sft", "lora", "rollout", "async", "evaluation", "run"];
+/** The options of RL that they have, too. Random play ignores them: the arms of a comparison may share them. */
+const OF_RL = ["method", "steps", "lr", "warmup", "clipNorm", "weightDecay", "groups", "groupSize"];
 
 /**
- * Throws a UsageError if an option is about RL and not about yardsticks.
- * @param given flags about methods and data, by name
- * @param rl the options of `--set rl.…`
+ * The settings of a yardstick, which has none of RL's parts.
+ * @throws UsageError if a person has written an option that is about RL
  */
-export function checkYardstick(method: Yardstick, given: Readonly<Record<string, unknown>>, rl: object = {}): void {
-  const flag = Object.keys(given).find((name) => given[name] !== undefined && given[name] !== false);
-  if (flag !== undefined) throw new UsageError(`--${flag} is about RL, which --method ${method} is not`);
-  const own: readonly string[] = method === "sft" ? [...OPTIONS, "expertsOnly"] : OPTIONS;
-  const foreign = Object.keys(rl).find((option) => !own.includes(option));
-  if (foreign !== undefined)
-    throw new UsageError(`--set rl.${foreign} is no option of --method ${method}; expected ${own.join(", ")}`);
+export function settleYardstick(settings: Settings, method: Yardstick): void {
+  settings.put("rl.aggregation", "token-mean");
+  for (const key of settings.keys()) {
+    const [part, option] = key.split(".") as [string, string];
+    const isKnown = PARTS.includes(part) || (part === "rl" && OF_RL.includes(option));
+    if (isKnown || (method === "sft" && key === "rl.expertsOnly") || !settings.isWritten(key)) continue;
+    throw new UsageError(`${settings.by(key)} is about RL, which --method ${method} is not`);
+  }
 }
 
 /** One line for each, for `--list`. */

@@ -14,8 +14,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { reasonOf } from "../engine/errors.ts";
 import type { EnvironmentSpec } from "../environments/index.ts";
 import { addEnvironment } from "../job/worlds.ts";
-import type { Preset } from "../job/preset.ts";
-import type { EnvironmentFile, StartOptions } from "../job/startOptions.ts";
+import type { EnvironmentFile, Preset } from "../job/preset.ts";
+import type { StartOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import { sha256 } from "./sealed.ts";
 

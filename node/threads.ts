@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../engine/errors.ts";
 import { WORLDS } from "../job/worlds.ts";
-import type { EnvironmentFile } from "../job/startOptions.ts";
+import type { EnvironmentFile } from "../job/preset.ts";
 import { loadEnvironment } from "./environmentFile.ts";
 import { giveWebSocket } from "./webSocket.ts";
 import { checkCount } from "../rl/async/count.ts";

@@ -158,9 +158,8 @@ export function methodTable(): Promise<string> {
     ...presets,
   ].join("\n");
   const recipes = Object.entries(RECIPES).map(([name, recipe]) => {
-    const { method, dynamicSampling, curriculum, set, description, source } = recipe;
-    const tasks = curriculum ? [`--curriculum ${curriculum}`] : [];
-    const flags = [`--method ${method}`, ...(dynamicSampling ? ["--dynamic-sampling"] : []), ...tasks, ...set];
+    const { method, set, description, source } = recipe;
+    const flags = [`--method ${method}`, ...set];
     return `| \`${name}\` | \`${flags.join(" ")}\` | ${description} | ${source} |`;
   });
   const recipeTable = ["| Method | Stands for | In words | Source |", "| - | - | - | - |", ...recipes].join("\n");
@@ -198,8 +197,8 @@ ${runTable}
 
 What \`--set PART.OPTION=VALUE\` and the options objects in code know. A table in the source declares each option once \
 (\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Defaults: \
-**the run's** is what the environment or the main job says; **derived**: the last column says of what; **none**: the \
-part does without it; **needed**: it has to be given.
+those of **tokenizer**, **sft**, **rl** and **rollout** hold where the environment has no numbers of its own; \
+**derived**: the last column says of what; **none**: the part does without it; **needed**: it has to be given.
 
 ${optionTable}
 

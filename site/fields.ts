@@ -2,7 +2,7 @@
 import { ENVIRONMENTS } from "../environments/index.ts";
 import type { Preset } from "../job/preset.ts";
 import { optionRow } from "../job/settings.ts";
-import type { Value } from "../job/shownSettings.ts";
+import type { Value } from "../job/layout.ts";
 import { showSetting } from "../job/shownSettings.ts";
 import { DEVICES, MODEL_SIZES } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";

@@ -99,7 +99,7 @@ export function rowsWithoutSpread(trajectories: readonly Trajectory[], byPart = 
 }
 
 /** The rows of rollouts that ran out of tokens. */
-export const truncatedRows = (trajectories: readonly Trajectory[]): Set<number> =>
+const truncatedRows = (trajectories: readonly Trajectory[]): Set<number> =>
   new Set(
     rolloutRows(trajectories).flatMap((rows) => (rows.some((row) => isTruncated(trajectories[row]!)) ? rows : [])),
   );

@@ -169,7 +169,7 @@ export function methodFromGrpoConfig(given: GrpoConfigLike): { choice: MethodCho
       ...(beta > 0 ? { kl: { beta, estimator: "k3", ...present({ importance: config.use_bias_correction_kl }) } } : {}),
       ...entropyOf(config),
       ...importanceCorrectionOf(config),
-      ...(config.mask_truncated_completions ? { maskTruncated: true } : {}),
+      maskTruncated: config.mask_truncated_completions ?? undefined,
     },
     training: {
       ...present({

@@ -7,7 +7,7 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
-import { flag, inCode, number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
+import { inCode, number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
 import type { AdvantageEstimator } from "./advantages/estimator.ts";
 import { type Aggregation, aggregationByName } from "./aggregation.ts";
 import { rolloutFilter, type RolloutFilterOptions } from "./filter.ts";
@@ -16,13 +16,13 @@ import { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./losses/entropy.t
 import { AdaptiveKl, DecayingKl, KL_PENALTY, type KlChoice, klClampByName, klEstimatorByName } from "./losses/kl.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { entryByName, type Table } from "./names.ts";
-import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
+import { checkObjective, type CriticOptions, type KlOptions, type Objective, SWITCHES } from "./objective.ts";
 import type { LossTerm } from "./terms.ts";
 import type { TokenWeighting } from "./weighting.ts";
 import type { WorldObjective } from "./world/echo.ts";
 
 /** A preset: the names of a method's parts. */
-export interface Method {
+export interface Method extends OptionsOf<typeof SWITCHES> {
   readonly description: string;
   readonly source: string;
   readonly advantage: string;
@@ -31,8 +31,6 @@ export interface Method {
   readonly advantageOptions?: object;
   readonly lossOptions?: object;
   readonly critic?: true;
-  readonly dropConstantGroups?: true;
-  readonly imitation?: number;
 }
 
 const method = (
@@ -124,9 +122,6 @@ export const METHOD = options("method", {
     "a number ≥ 0, or an object of options",
     (value) => isObject(value) || (typeof value === "number" && value >= 0),
   ),
-  imitation: number(undefined, "μ, the weight of imitating successful rollouts; by default the preset's (VAPO: 0.1)", {
-    min: 0,
-  }),
   rolloutFilter: inCode<RolloutFilterOptions>("leaves out groups of little spread", "an object of options", isObject),
   critic: inCode<CriticOptions>(
     "options of the value loss, for a method with a critic",
@@ -138,20 +133,7 @@ export const METHOD = options("method", {
     "an object of options",
     isObject,
   ),
-  dropConstantGroups: flag(
-    undefined,
-    "whether groups without spread are left out of the denominators; by default the preset's (DAPO: true)",
-  ),
-  maskTruncated: flag(
-    false,
-    "whether rollouts that ran out of tokens are left out of the policy term and of all statistics of rewards",
-  ),
-  trainObservations: flag(
-    false,
-    "a mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, " +
-      "as if the agent had chosen it",
-  ),
-  rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
+  ...SWITCHES.fields,
 });
 /**
  * A method for `objectiveOf`, as names and numbers that a file can hold: a preset with add-ons (`method`, default
@@ -181,7 +163,7 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
     () => `objectiveOf: expected an object such as { method: "grpo" }, got ${showValue(given)}`,
   );
   const choice = METHOD.read(given);
-  const { options = {}, maxLength, kl, entropy = 0, critic, maskTruncated, rewardFrom } = choice;
+  const { options = {}, maxLength, kl, entropy = 0, critic } = choice;
   const names = splitNames(choice.method, parts);
   const presets = names.filter((name) => Object.hasOwn(METHODS, name));
   check(
@@ -212,7 +194,9 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
     aggregation !== "seq-mean-token-sum-norm" || maxLength !== undefined,
     () => "method: seq-mean-token-sum-norm needs maxLength, the longest completion",
   );
-  const imitation = choice.imitation ?? preset.imitation ?? 0;
+  const switches = (Object.keys(SWITCHES.fields) as (keyof typeof SWITCHES.fields)[])
+    .map((name) => [name, choice[name] ?? preset[name]] as const)
+    .filter(([, value]) => value); // what is off is not there
   const objective: Objective = {
     advantage: estimator,
     policyLoss,
@@ -225,13 +209,9 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
     ...(critic ? { critic } : {}),
     ...(kl ? { kl: klOf(kl) } : {}),
     ...(typeof entropy !== "number" ? { entropy: new AdaptiveEntropy(entropy) } : entropy === 0 ? {} : { entropy }),
-    ...(imitation === 0 ? {} : { imitation }),
     ...(choice.rolloutFilter ? { rolloutFilter: rolloutFilter(choice.rolloutFilter) } : {}),
     ...(choice.importanceCorrection ? { importanceCorrection: importanceCorrection(choice.importanceCorrection) } : {}),
-    ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
-    ...(maskTruncated ? { maskTruncated } : {}),
-    ...(choice.trainObservations ? { trainObservations: true } : {}),
-    ...(rewardFrom === 0 ? {} : { rewardFrom }),
+    ...Object.fromEntries(switches),
   };
   checkObjective(objective);
   return objective;

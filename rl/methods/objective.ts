@@ -61,8 +61,36 @@ export const CRITIC = options("critic", {
  */
 export type CriticOptions = OptionsOf<typeof CRITIC>;
 
+/** Numbers and switches of an objective, which a method has under the same names. */
+export const SWITCHES = options("objective", {
+  /** The mean of −lp over all tokens of the step's successes (positive-example NLL, arXiv 2504.05118, eq. 10, 11). */
+  imitation: number(undefined, "μ, the weight of imitating successful rollouts; by default the preset's (VAPO: 0.1)", {
+    min: 0,
+  }),
+  /** World models still learn from these groups. */
+  dropConstantGroups: flag(
+    undefined,
+    "whether groups without spread are left out of the denominators; by default the preset's (DAPO: true)",
+  ),
+  /**
+   * As if they could not be scored; world models still learn from them. TRL's `mask_truncated_completions` leaves them
+   * in the statistics of their group, where their return pushes the others up or down.
+   */
+  maskTruncated: flag(
+    false,
+    "whether rollouts that ran out of tokens are left out of the policy term and of all statistics of rewards",
+  ),
+  trainObservations: flag(
+    false,
+    "a mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, " +
+      "as if the agent had chosen it",
+  ),
+  /** Before it every advantage is 0, no success is imitated and no value is learnt: only the world model learns. */
+  rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
+});
+
 /** What is trained, as functions and numbers. */
-export interface Objective {
+export interface Objective extends OptionsOf<typeof SWITCHES> {
   /** How rewards become an advantage for each of the agent's tokens: `grpo()`, `gae()`, …. */
   readonly advantage: AdvantageEstimator;
   /** The loss of a token of the agent's: `ppoClip()`, `gspo()`, …. */
@@ -89,36 +117,10 @@ export interface Objective {
    */
   readonly entropy?: number | AdaptiveEntropy;
   /**
-   * μ, the weight of an imitation term: the mean of −lp over all tokens of the step's successful rollouts
-   * (positive-example NLL, VAPO, arXiv 2504.05118, eq. 10, 11). Default 0.
-   */
-  readonly imitation?: number;
-  /**
-   * Whether groups without spread are left out of the policy term's denominators (DAPO). World models still learn from
-   * them.
-   */
-  readonly dropConstantGroups?: boolean;
-  /**
    * Leaves groups of little spread out of the policy term and its denominators (RAGEN). World models still learn from
    * them.
    */
   readonly rolloutFilter?: RolloutFilter;
-  /**
-   * Whether rollouts that ran out of tokens are left out of the policy term, its denominators, and all statistics of
-   * rewards, as if they could not be scored. World models still learn from them. TRL's `mask_truncated_completions`
-   * leaves them in the statistics of their group, where their return pushes the others up or down.
-   */
-  readonly maskTruncated?: boolean;
-  /**
-   * A mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, with
-   * the advantage of the action before it, as if the agent had chosen it. Default false.
-   */
-  readonly trainObservations?: boolean;
-  /**
-   * The first step that looks at rewards. Before it every advantage is 0, no success is imitated and no value is
-   * learnt, so only the world model learns. Default 0.
-   */
-  readonly rewardFrom?: number;
 }
 
 /** All keys of an `Objective`. */
@@ -134,12 +136,8 @@ const OBJECTIVE_KEYS = [
   "importanceCorrection",
   "critic",
   "entropy",
-  "imitation",
-  "dropConstantGroups",
   "rolloutFilter",
-  "maskTruncated",
-  "trainObservations",
-  "rewardFrom",
+  ...(Object.keys(SWITCHES.fields) as (keyof typeof SWITCHES.fields)[]),
 ] as const;
 
 export const worldsOf = ({ world }: Pick<Objective, "world">): readonly WorldObjective[] =>

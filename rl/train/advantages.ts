@@ -16,6 +16,10 @@ export interface StepAdvantages extends Advantages {
   readonly kl?: number;
 }
 
+/** The episodes as an objective judges them: those that ran out of tokens may be left without a score. */
+export const judged = (objective: Objective, played: readonly Trajectory[]): readonly Trajectory[] =>
+  objective.maskTruncated ? withoutTruncated(played) : played;
+
 /**
  * What the objective's estimator makes of the rewards, of which a KL penalty may be taken off before.
  * @throws one clear line if the parts of the objective do not fit together
@@ -27,9 +31,9 @@ export function advantagesOf(
   step: number,
   statistics: TokenStatistics = {},
 ): StepAdvantages {
-  const { advantage, kl: penalty, rewardFrom = 0, maskTruncated } = objective;
+  const { advantage, kl: penalty, rewardFrom = 0 } = objective;
   checkObjective(objective);
-  const trajectories = maskTruncated ? withoutTruncated(played) : played;
+  const trajectories = judged(objective, played);
   check(trajectories.length > 0, () => "advantagesOf: the list of episodes is empty");
   const shaped = penalty?.in === "reward" ? withKlInReward(objective, trajectories, statistics) : { trajectories };
   const { perToken, returns, fracRewardZeroStd } = advantage.estimate(shaped.trajectories, statistics);

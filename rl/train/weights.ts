@@ -3,7 +3,7 @@
  * (denominators, selections, what a policy loss computes over all tokens) is settled here, before the step is split
  * into micro-batches.
  */
-import { rowsWithoutSpread, truncatedRows, withoutTruncated } from "../episode/groups.ts";
+import { rowsWithoutSpread } from "../episode/groups.ts";
 import { succeeded } from "../episode/outcomes.ts";
 import { isAgentToken, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { aggregationWeights } from "../methods/aggregation.ts";
@@ -13,7 +13,7 @@ import { betaOf, CRITIC, entropyOf, extraTermsOf, type Objective, worldsOf } fro
 import type { WeighedStep } from "../methods/terms.ts";
 import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { WorldObjective } from "../methods/world/echo.ts";
-import type { StepAdvantages } from "./advantages.ts";
+import { judged, type StepAdvantages } from "./advantages.ts";
 import type { Ratios } from "./score.ts";
 
 /**
@@ -115,12 +115,12 @@ function carriedOn(advantages: Float64Array, { stream: { roles } }: Trajectory):
 
 /** Rows that the policy term and its denominators leave out. */
 function rowsLeftOut(objective: Objective, trajectories: readonly Trajectory[]): ReadonlySet<number> {
-  const { dropConstantGroups, rolloutFilter, maskTruncated } = objective;
-  const judged = maskTruncated ? withoutTruncated(trajectories) : trajectories;
+  const { dropConstantGroups, rolloutFilter } = objective;
+  const scored = judged(objective, trajectories);
   return new Set([
-    ...(dropConstantGroups ? rowsWithoutSpread(judged, objective.advantage.readsParts) : []),
-    ...(rolloutFilter?.rowsLeftOut(judged) ?? []),
-    ...(maskTruncated ? truncatedRows(trajectories) : []),
+    ...(dropConstantGroups ? rowsWithoutSpread(scored, objective.advantage.readsParts) : []),
+    ...(rolloutFilter?.rowsLeftOut(scored) ?? []),
+    ...trajectories.flatMap((trajectory, row) => (scored[row] === trajectory ? [] : [row])),
   ]);
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { REWARDS } from "../../job/parts.ts";
+import { REWARDS } from "../../job/rewardOptions.ts";
 import { CURRICULA } from "../../rl/tasks/curricula.ts";
 import { RECIPES } from "../../job/recipes.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
@@ -38,21 +38,21 @@ test("--list says in a line each what every method, reward, curriculum, environm
 
 test.each([
   [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
-  [["--steps", "many"], '--steps: expected an integer ≥ 0, got "many"'],
+  [["--steps", "many"], '--steps must be an integer ≥ 0, got "many"'],
   [["--device", "tpu"], '--device: expected auto, wasm, webgpu, reference, got "tpu"'],
   [["--lambda"], "worldgrad: Option '--lambda <value>' argument missing"],
-  [["--lambda", "-1"], '--lambda: expected a number ≥ 0, got "-1"'],
-  [["--lambda=-.5"], '--lambda: expected a number ≥ 0, got "-.5"'],
+  [["--lambda", "-1"], '--lambda: expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE, got "-1"'],
+  [["--lambda=-.5"], '--lambda: expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE, got "-.5"'],
   [["-1"], "unknown flag -1"],
   [["--method", "ecko"], '--method: unknown name "ecko"; did you mean "echo"?'],
   [["--method", "ppo", "--advantage", "rloo"], "--method ppo has a critic, which --advantage rloo does not read"],
-  [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
+  [["--method", "dapo", "--lambda", "0.1"], "--lambda: echo is no part of --method dapo, whose parts are grpo, ppo"],
   [["--method", "rloo", "--replay", "4"], "reinforce has no ratio, and nothing else makes up for the older policies"],
   [["--loss", "dpo"], "dpo learns from pairs, and the main job from rewards"],
   [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
   [["--set", "paw.alpha=0.5"], "--set paw.alpha: paw is no part of --method grpo_token, whose parts are grpo, ppo"],
   [["--set", "ppo.epsilonHgh=0.3"], '--set ppo.epsilonHgh: unknown option "epsilonHgh"; did you mean "epsilonHigh"?'],
-  [["--curriculum", "poools"], '--curriculum: unknown name "poools"; did you mean "pools"?'],
+  [["--curriculum", "poools"], 'got "poools"; did you mean "pools"?'],
   [["--method", "ppo", "--method", "grpo"], "--method is there twice"],
   [["--resume", "nowhere"], "--resume: openRun: no folder nowhere"],
   [["--resume", "nowhere", "--seed", "1"], "--resume continues a run with its own settings; remove --seed"],

@@ -26,7 +26,7 @@ describe("data", () => {
       "dynamicSampling",
       "replay",
     ]);
-    expect(preset.data!.dynamicSampling).toEqual({ maxRefills: 1 });
+    expect(preset.data!.dynamicSampling).toEqual({ on: true, maxRefills: 1 });
     const [, curriculum] = options.plugins!;
     expect(Object.values(curriculum!.metrics!([])).reduce((a, b) => a + b, 0)).toBe(5);
     expect(curriculum!.state!()).toEqual(dataFor(preset.data!, preset).memories["curriculum"]!.state());
@@ -58,23 +58,23 @@ describe("data", () => {
   );
 
   test.each([
-    [["--curriculum", "learn"], '--curriculum: unknown name "learn"; expected learnability'],
+    [["--curriculum", "learn"], "--curriculum must be learnability | failed | failed+learnability | pools, got"],
     [
       ["--curriculum", "pools", "--set", "curriculum.tasks=0"],
       "--set curriculum.tasks must be an integer in [1, 100000], got 0",
     ],
     [["--curriculum", "failed", "--set", "curriculum.share=2"], "--set curriculum.share must be in [0, 1], got 2"],
     [["--set", "curriculum.by=level"], "--set curriculum.by is about --curriculum"],
-    [["--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"],
-    [["--replay", "2", "--set", "replay.perStep=3"], "--replay and --set replay.perStep are the same"],
+    [["--set", "replay.order=fifo"], "--set replay.order is about --replay N; add it"],
+    [["--replay", "2", "--set", "replay.perStep=3"], "--replay says what --set replay.perStep says; give one of them"],
     [["--replay", "9", "--set", "replay.capacity=3"], "perStep 9 is more than the capacity, 3"],
     [["--set", "expertPrefix.maxPrefix=2"], "--set expertPrefix.maxPrefix is about --expert-prefix"],
     [["--set", "dynamicSampling.maxRefills=2"], "--set dynamicSampling.maxRefills is about --dynamic-sampling"],
-    [["--explore", "1.5"], "--explore must be in [0, 1], or a schedule, got 1.5"],
-    [["--temperature", "1..0@9"], "--temperature: expected numbers > 0"],
+    [["--explore", "1.5"], '--explore must be in [0, 1], or a schedule, got "1.5"'],
+    [["--temperature", "1..0@9"], "--temperature must be > 0, or a schedule, got"],
     [
       ["--temperature", "1", "--set", "rollout.temperature=2"],
-      "--temperature and --set rollout.temperature are the same",
+      "--temperature says what --set rollout.temperature says",
     ],
     [["--set", "rl.groupSize=1"], "--set rl.groupSize=1: the advantage grpo compares the episodes of a group"],
     [
@@ -88,14 +88,11 @@ describe("data", () => {
       ["--curriculum", "pools", "--set", "curriculum.tasks=9e9"],
       "--set curriculum.tasks must be an integer in [1, 100000], got 9000000000",
     ],
-    [["--set", "predictions.size=4"], "--set predictions.size is about --predict; add --predict N"],
-    [["--set", "hindsight.weight=4"], "--set hindsight.weight is about --hindsight; add --hindsight N"],
+    [["--set", "predictions.size=4"], "--set predictions.size is about --predict N; add it"],
+    [["--set", "hindsight.weight=4"], "--set hindsight.weight is about --hindsight N; add it"],
     [["--hindsight", "2"], "--hindsight: terminal does not say what was achieved; those that do: household, web"],
     [["--hindsight", "2", "--env", "web", "--set", "hindsight.weight=0"], "--set hindsight.weight must be > 0, got 0"],
-    [
-      ["--set", "imitateExpert.weight=4"],
-      "--set imitateExpert.weight is about --imitate-expert; add --imitate-expert N",
-    ],
+    [["--set", "imitateExpert.weight=4"], "--set imitateExpert.weight is about --imitate-expert N; add it"],
     [["--imitate-expert", "2", "--set", "imitateExpert.weight=0"], "--set imitateExpert.weight must be > 0, got 0"],
     [["--imitate-expert", "-1"], "--imitate-expert"],
     [["--predict", "2", "--set", "predictions.size=1"], "--set predictions.size must be an integer ≥ 2, got 1"],
@@ -113,13 +110,13 @@ describe("data", () => {
       ["--dynamic-sampling", "--method", "rae", "--set", "rl.groupSize=1"],
       "--set rl.groupSize and --dynamic-sampling: dynamicSampling needs groups of at least 2, got groupSize 1",
     ],
-    [["--replay", "0", "--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"],
+    [["--replay", "0", "--set", "replay.order=fifo"], "--set replay.order is about --replay N; add it"],
     [["--set", "reward.cap=0.2"], "--set reward.cap bounds what the return has beside the outcome, which is nothing"],
     [
       ["--method", "gdpo", "--set", "reward.format=1", "--set", "reward.cap=0.2"],
       "gdpo compares the components one by one",
     ],
-    [["--kl", "0.1", "--set", "kl.horizon=5"], "--set kl.horizon is about --kl-target; add --kl-target X"],
+    [["--kl", "0.1", "--set", "kl.horizon=5"], "--set kl.horizon is about --kl-target X; add it"],
     [["--method", "paw", "--set", "paw.clamp=2..1"], '--set paw.clamp must be LOW..HIGH or none, got "2..1"'],
     [["--method", "rft", "--set", "rft.perTask=0"], "perTask must be an integer ≥ 1 or Infinity, got 0"],
     [["--set", "rl.lr=0"], "--set rl.lr must be > 0, got 0"],
@@ -129,11 +126,11 @@ describe("data", () => {
     [["--set", "sft.warmup=2.5"], "--set sft.warmup must be an integer ≥ 0, got 2.5"],
     [["--set", "sft.steps=30"], "--set sft.steps: expected more than sft.warmup, 50, in which the rate rises, got 30"],
     [["--method", "echo", "--advantage", "none", "--lambda", "0"], "--advantage none learns from no reward"],
-    [["--set", "rejection.max=2"], "--set rejection: expected rejection.level, rejection.estimator and rejection.max"],
+    [["--set", "rejection.max=2"], '--set rejection: level must be "token", "sum", "mean" or "max", got missing'],
     [["--set", "rollout.topP=2"], "--set rollout.topP must be in (0, 1], got 2"],
     [["--set", "reward.format=0.2", "--set", "reward.cap=2"], "composite: cap must be in [0, 1)"],
     [["--set", "paw"], "--set: expected PART.OPTION=VALUE"],
-    [["--set", "echo.lambda=1", "--lambda", "1"], "--lambda and --set echo.lambda are the same"],
+    [["--set", "echo.lambda=1", "--lambda", "1"], "--lambda says what --set echo.lambda says"],
     [["--set", "ppo.epsilon=.1", "--set", "ppo.epsilon=.2"], "--set: ppo.epsilon is there twice"],
     [["--set", "gae.whiten=yes", "--method", "ppo"], '--set gae.whiten must be true or false, got "yes"'],
     [["--set", "echo.normalization=tokenmean"], 'got "tokenmean"; did you mean "token-mean"?'],

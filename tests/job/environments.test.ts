@@ -70,8 +70,8 @@ describe("--set env.…, train.…, demo.…", () => {
     const { tasks } = presetOfFlags(...set("env.families=read+count"));
     expect(tasks).toEqual({ families: ["read", "count"] });
     expect(presetOfFlags("--env", "calculator").tasks).toEqual({ levels: [1, 3] });
-    expect(presetOfFlags()).not.toHaveProperty("tasks");
-    expect(presetOfFlags()).not.toHaveProperty("demoTasks");
+    expect(presetOfFlags().tasks).toBeUndefined();
+    expect(presetOfFlags()).toHaveProperty("demoTasks", undefined);
   });
 
   test("a text that the environment does not take for what it looks like stays a text", () => {

@@ -52,7 +52,7 @@ describe("settings", () => {
       rl: { method: "grpo_token+echo", aggregation: "token-mean", groups: 24 },
       rollout: { temperature: 1, maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
     });
-    expect("tasks" in presetOfFlags()).toBe(false);
+    expect(presetOfFlags().tasks).toBeUndefined();
     const written: Objective = {
       advantage: grpo(),
       policyLoss: ppoClip({ epsilon: 0.2, epsilonHigh: 0.28 }),
@@ -153,9 +153,9 @@ describe("settings", () => {
     [["--method", "dpo"], "dpo learns from pairs, and the main job from rewards"],
     [["--loss", "dpo_ipo"], "dpo_ipo learns from pairs"],
     [["--loss", "sft"], "sft learns from demonstrations"],
-    [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
-    [["--kl-target", "0.1"], "--kl-target steers the weight of --kl"],
-    [["--kl", "-1"], '--kl: expected a number ≥ 0, got "-1"'],
+    [["--method", "dapo", "--lambda", "0.1"], "--lambda: echo is no part of --method dapo, whose parts are grpo, ppo"],
+    [["--kl-target", "0.1"], "--kl-target is about --kl X; add it"],
+    [["--kl", "-1"], "--kl must be ≥ 0, got -1"],
   ])("%j is one clear line", (args, message) => {
     expect(() => presetOfFlags(...args)).toThrow(UsageError);
     expect(() => presetOfFlags(...args)).toThrow(message);

@@ -65,8 +65,8 @@ describe("with a line more in the list", () => {
     expect(job.presetOfFlags("--best-episodes", "0").data).toBeUndefined();
     expect(job.HELP).toContain("--best-episodes N   imitates the N best episodes so far\n");
     for (const [flags, message] of [
-      [set("best.weight=1"), "--set best.weight is about --best-episodes; add --best-episodes N"],
-      [["--best-episodes", "2", ...set("best.count=3")], "--best-episodes and --set best.count are the same"],
+      [set("best.weight=1"), "--set best.weight is about --best-episodes N; add it"],
+      [["--best-episodes", "2", ...set("best.count=3")], "--best-episodes says what --set best.count says"],
       [["--best-episodes", "1", ...set("best.weight=0")], "--set best.weight must be > 0, got 0"],
       [["--best-episodes", "1", "--method", "sft"], "--best-episodes is about RL, which --method sft is not"],
     ] as const)

@@ -5,7 +5,7 @@ import { assign, mul } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
 import { schedule } from "../../nn/index.ts";
 import type { Experiment } from "../../job/experiment.ts";
-import type { PrmOptions } from "../../job/parts.ts";
+import type { PrmOptions } from "../../job/rewardOptions.ts";
 import { trainProcessModel } from "../../job/processModel.ts";
 import {
   judgeOutcome,

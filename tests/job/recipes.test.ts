@@ -1,17 +1,15 @@
 /** Recipes: one name for a paper's method with its data and rewards, and what the user says beside it. */
 import { describe, expect, it } from "vitest";
-import { listRecipes, RECIPES, withRecipe } from "../../job/recipes.ts";
+import { listRecipes, recipeOf, RECIPES } from "../../job/recipes.ts";
 import { objectiveFor } from "../../job/methods.ts";
 import { groupsKept } from "../../rl/methods/filter.ts";
-import type { StartOptions } from "../../job/startOptions.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 
 describe("a recipe", () => {
   it.each(Object.entries(RECIPES))("%s is the settings of the flags that it stands for", (name, recipe) => {
-    const flags = ["--method", recipe.method, ...(recipe.dynamicSampling ? ["--dynamic-sampling"] : [])];
-    if (recipe.curriculum) flags.push("--curriculum", recipe.curriculum);
     const env = name === "coderl" ? ["--env", "code"] : [];
-    expect(presetOfFlags("--method", name, ...env)).toEqual(presetOfFlags(...flags, ...env, ...set(...recipe.set)));
+    const flags = ["--method", recipe.method, ...env, ...set(...recipe.set)];
+    expect(presetOfFlags("--method", name, ...env)).toEqual(presetOfFlags(...flags));
   });
 
   it("starpo_s has a critic, no KL, clip-higher, an entropy bonus, a filter and a price for malformed actions", () => {
@@ -25,7 +23,7 @@ describe("a recipe", () => {
 
   it("dapo_full refills ten times and then fails, and vapo_full trains its critic first", () => {
     const dapo = presetOfFlags("--method", "dapo_full+echo");
-    expect(dapo.data?.dynamicSampling).toEqual({ maxRefills: 10, exhausted: "fail" });
+    expect(dapo.data?.dynamicSampling).toEqual({ on: true, maxRefills: 10, exhausted: "fail" });
     expect([dapo.rl.method, dapo.rl.reward]).toEqual(["dapo+echo", { overlong: 0.5, cap: 0.5 }]);
     expect(presetOfFlags("--method", "vapo_full").rl.critic).toEqual({ pretrain: 50, rate: 2 });
   });
@@ -53,22 +51,17 @@ describe("a recipe", () => {
     expect(own.data?.replay?.minProbability).toBe(0.5);
     const without = presetOfFlags("--method", "webrl_full", "--replay", "0").data;
     expect(without).toEqual({ curriculum: { name: "failed+learnability", variants: 0.5 } });
-    expect(withRecipe({ method: "dapo_full" } as StartOptions)).not.toHaveProperty("curriculum");
     expect(() => presetOfFlags("--curriculum", "failed", ...set("curriculum.variants=0.5"))).toThrow(
-      "--set curriculum.variants: --curriculum failed has share, capacity, solvedAt",
+      "--set curriculum.variants is about --curriculum failed+learnability; add it",
     );
   });
 
-  // What these mean together is the library's to say, in the words of the settings that the user wrote.
-  it.each<Partial<StartOptions>>([
-    { loss: "ppo" },
-    { replay: 2 },
-    { advantage: "vtrace" },
-    { loss: "reinforce", replay: 2 },
-    { loss: "reinforce", importanceCorrection: "tis" },
-    { loss: "reinforce", advantage: "vtrace" },
-  ])("webrl_full says nothing about its replay beside %j", (options) => {
-    expect(withRecipe({ ...options, method: "webrl_full" } as StartOptions).method).toBe("webrl");
+  it("is a layer that says whose it is, and leaves the add-ons", () => {
+    const { method, layer } = recipeOf("echo+vapo_full")!;
+    expect(method).toBe("echo+vapo");
+    expect(layer.values).toEqual({ "critic.pretrain": 50, "critic.rate": 2 });
+    expect(layer.by!("critic.rate")).toBe("--method vapo_full (critic.rate)");
+    expect(recipeOf("dapo+echo")).toBeUndefined();
   });
 
   it("coderl weighs tokens by its critic, and takes another reward that is asked for", () => {
@@ -91,7 +84,7 @@ describe("a recipe", () => {
     [["--env", "code", ...set("outcomeCritic.steps=3")], "--set outcomeCritic.steps is about +outcome_critic; add it"],
     [
       ["--env", "code", "--method", "coderl", "--reward", "prm"],
-      "coderl and --reward prm: a run trains one such model",
+      "outcome_critic and --reward prm: a run trains one such model",
     ],
     [
       ["--env", "code", "--method", "grpo+outcome_critic", "--reward", "prm"],
@@ -101,16 +94,30 @@ describe("a recipe", () => {
     [["--env", "web", "--reward", "orm", ...set("prm.steps=3")], "--set prm.steps is about --reward prm; add it"],
     [["--env", "web", "--reward", "prm", ...set("orm.steps=3")], "--set orm.steps is about --reward orm; add it"],
     [["--env", "web", "--reward", "prm", "--workers", "1"], "--reward prm asks a model on the learner's device; leave"],
-    [["--env", "web", "--method", "sft", ...set("prm.steps=3")], "prm is no part of --method sft, which is no RL"],
+    [
+      ["--env", "web", "--method", "sft", ...set("prm.steps=3")],
+      "--set prm.steps is about RL, which --method sft is not",
+    ],
     [["--env", "web", ...set("orm.steps=3")], "--set orm.steps is about --reward orm; add it"],
     [["--env", "web", "--reward", "orm", "--workers", "1"], "leave --workers out"],
     [["--env", "tools", ...set("reward.matching=best")], "--set reward.matching is about --reward toolrl; add it"],
     [["--env", "web", "--reward", "toolrl"], "--reward toolrl is for the environments tools, not web"],
-    [["--method", "dapo_full", "--advantage", "gdpo"], "take --method dapo"],
-    [["--method", "webrl_full", "--loss", "reinforce"], "reinforce has no ratio, which replayed episodes of older"],
-    [["--method", "dapo_full", "--self-play", "r-zero"], "and so has --self-play; take --method dapo"],
-    [["--method", "dapo_full", ...set("selfPlay.name=r-zero")], "and so has --self-play; take --method dapo"],
-    [set("sft.generalTexts=shuffled"), "add --set sft.general=0.5"],
+    [
+      ["--method", "dapo_full", "--advantage", "gdpo"],
+      "--method dapo_full (reward.cap) bounds a sum, and the advantage",
+    ],
+    [
+      ["--method", "webrl_full", "--loss", "reinforce"],
+      "--loss reinforce and --method webrl_full (replay.perStep): reinforce has no ratio",
+    ],
+    [
+      ["--method", "dapo_full", "--env", "code", ...set("selfPlay.name=r-zero")],
+      "plays them once; leave --method dapo_full (dynamicSampling.on) out",
+    ],
+    [["--env", "code", "--method", "coderl+actfocus"], "one token weighting is possible"],
+    [["--env", "code", "--method", "coderl", ...set("rl.trainObservations=true")], "trainObservations"],
+    [["--method", "webrl_full", ...set("rl.trainObservations=true")], "trainObservations"],
+    [set("sft.generalTexts=shuffled"), "--set sft.generalTexts is about --set sft.general=0.5; add it"],
     [["--kl", "0.1", "--kl-target", "1", ...set("kl.decay=0.5")], "kl: target and decay both change beta"],
   ])("%j is refused: %s", (flags, message) => expect(() => presetOfFlags(...flags)).toThrow(message));
 

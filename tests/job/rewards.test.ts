@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { checkRewards, criticised, rewardOf as returnOf, rewardOptionsOf } from "../../job/rewards.ts";
 import { rewardWeights } from "../../job/rewardWeights.ts";
-import { PRM, type RewardSettings } from "../../job/parts.ts";
+import { PRM, type RewardSettings } from "../../job/rewardOptions.ts";
 import { showSettings } from "../../job/shownSettings.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
@@ -45,7 +45,9 @@ describe("flags", () => {
     expect(rewardOf("--env", "code", "--reward", "coderl")).toEqual({ name: "coderl" });
     const both = rewardOf("--env", "patch", ...set("reward.name=swerl", "reward.format=0.1"));
     expect(both).toEqual({ name: "swerl", format: 0.1 });
-    expect(showSettings({ reward: both })).toBe("reward.name=swerl, reward.format=0.1");
+    expect(showSettings(presetOfFlags("--env", "patch", ...set("reward.name=swerl", "reward.format=0.1")))).toBe(
+      "reward.name=swerl, reward.format=0.1",
+    );
     const judges = set("reward.judges=verifier+approval", "reward.timeout=500");
     expect(rewardOf("--reward", "judges", ...judges)).toEqual({
       name: "judges",
@@ -71,16 +73,19 @@ describe("flags", () => {
   });
 
   it.each<[readonly string[], string]>([
-    [["--reward", "code"], '--reward: expected coderl, ppocoder, swerl, toolrl, orm, prm, judges, got "code"'],
+    [["--reward", "code"], '--reward must be coderl | ppocoder | swerl | toolrl | orm | prm | judges, got "code"'],
     [["--reward", "coderl"], "--reward coderl is for the environments code, patch, not terminal"],
     [["--env", "code", "--reward", "swerl"], "--reward swerl is for the environments patch, not code"],
     [["--reward", "judges", ...set("reward.judges=form+formm")], 'unknown judge "formm"; did you mean "form"?'],
     [["--reward", "judges", ...set("reward.judges=zzzzzz")], "expected verifier, form, tools, approval"],
     [["--reward", "judges", ...set("reward.judges=form+form")], "--set reward.judges: form is there twice"],
-    [["--reward", "judges", ...set("reward.control=chance")], "reward.control is about --reward coderl, ppocoder and"],
+    [["--reward", "judges", ...set("reward.control=chance")], "reward.control is about --reward coderl or ppocoder"],
     [set("reward.judges=form"), "--set reward.judges is about --reward judges; add it"],
     [["--env", "code", "--reward", "coderl", ...set("reward.timeout=5")], "reward.timeout is about --reward judges"],
-    [["--reward", "judges", ...set("reward.name=judges")], "--reward and --set reward.name are the same"],
+    [
+      ["--reward", "judges", ...set("reward.name=judges")],
+      "--reward says what --set reward.name says; give one of them",
+    ],
     [["--reward", "judges", ...set("reward.cap=0.1")], "which is nothing"],
     [["--method", "sft", "--reward", "judges"], "--reward"],
     [
@@ -230,6 +235,6 @@ describe("outcomes", () => {
     );
     expect(rewardLimits).toEqual({ timeout: 7 });
     const context = { template: toyTemplate, model, maxLength: 9, seed: 0 };
-    expect(rewardOptionsOf({ name: "judges" }, context)).not.toHaveProperty("rewardLimits");
+    expect(rewardOptionsOf({ name: "judges" }, context)).toHaveProperty("rewardLimits", undefined);
   });
 });

@@ -11,8 +11,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 test.each([
   [["--workers", "0"], '--workers: expected an integer ≥ 1, got "0"'],
   [["--workers", "65"], "expected 1 to 64 workers, got 65"],
-  [["--max-staleness", "1"], "--max-staleness is for threads that play ahead of the learner; add --workers N"],
-  [["--workers", "1", "--max-staleness", "-1"], '--max-staleness: expected an integer ≥ 0, got "-1"'],
+  [["--max-staleness", "1"], "--max-staleness is about --workers N; add it"],
+  [["--workers", "1", "--max-staleness", "-1"], "--max-staleness must be an integer ≥ 0, got -1"],
   [["--workers", "1", "--max-staleness", "1", "--loss", "reinforce"], "reinforce has no ratio"],
 ])(
   "a wrong flag is one line and exit code 2: %j",

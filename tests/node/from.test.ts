@@ -239,7 +239,8 @@ describe("a run that begins with another", () => {
   });
 
   it.each([
-    [["--from", "PATH", "--kl", "0.1"], "the method is ppo with its settings; to change one of them name the method"],
+    [["--from", "PATH", "--lambda", "0.1"], "--lambda: echo is no part of --method ppo, whose parts are gae, ppo"],
+    [["--from", "PATH", ...set("tokenizer.vocabSize=300")], "is about a tokenizer that is made, and the run begins"],
     [["--from", "PATH", "--model", "small"], "--from begins with the model of a run; leave --model out"],
     [["--from", "PATH", "--checkpoint", "9"], 'newest, best, or the step of a checkpoint of PATH, got "9"'],
     [["--from", "PATH", ...set("rollout.maxTokens=9999")], "--set rollout.maxTokens: the run's episodes had"],

@@ -3,7 +3,8 @@ import { type Arm, parseArms, parseWords, type Word } from "../../job/arms.ts";
 import { parse } from "../../node/flags.ts";
 import { folderName, oneOf, UsageError, wholeNumber } from "../../job/usage.ts";
 
-import { DEVICES, type EnvironmentFile, MODEL_SIZES, type ModelSize } from "../../job/startOptions.ts";
+import type { EnvironmentFile } from "../../job/preset.ts";
+import { DEVICES, MODEL_SIZES, type ModelSize } from "../../job/startOptions.ts";
 import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
 /** An environment, and where it is from if it is of a file that was loaded. */

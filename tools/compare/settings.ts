@@ -10,7 +10,7 @@
  */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Arm, parseArms, presetOfArm } from "../../job/arms.ts";
+import { AGENT_FLAGS, type Arm, parseArms, presetOfArm } from "../../job/arms.ts";
 import { withFiles } from "../../node/commandLine.ts";
 import { checkFinished, type Job } from "../arms/job.ts";
 import { environmentSettings } from "../../job/environments.ts";
@@ -19,7 +19,7 @@ import { COMPARISON } from "../../node/comparison.ts";
 import { sealed, unsealed } from "../../node/sealed.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
-import { camel, type PluginFlags, PLUGINS } from "../../job/plugins.ts";
+import { camel } from "../../job/plugins.ts";
 import { presetFor } from "../../job/presets.ts";
 
 /** An agent of the comparison. */
@@ -60,34 +60,18 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
  */
 export function isAboutSeveral(options: StartOptions): boolean {
   const { env = "home", arms } = options;
-  const own = OF_ONE.find((name) => options[name] !== undefined && options[name] !== false);
+  const values: object = options;
+  const own = OF_ONE.find((flag) => (values as Readonly<Record<string, unknown>>)[camel(flag)] !== undefined);
   if (arms === undefined) return own === undefined && environmentSettings(env).arms !== undefined;
   if (own === undefined) return true;
-  const flag = own.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   throw new UsageError(
-    `--${flag} sets one agent, but --arms names several; give it to an agent, as in --arms ` +
+    `--${own} sets one agent, but --arms names several; give it to an agent, as in --arms ` +
       `"grpo,grpo+echo[lambda=0.1]"`,
   );
 }
 
-/** Options that belong to one agent, and not to the world or the warm start, which all have in common. */
-const OF_ONE = [
-  "modelPath",
-  "from",
-  "method",
-  "loss",
-  "advantage",
-  "aggregation",
-  "lambda",
-  "kl",
-  "klTarget",
-  "importanceCorrection",
-  "grpoConfig",
-  "temperature",
-  ...PLUGINS.map(({ flag }) => camel(flag.name) as keyof PluginFlags),
-  "workers",
-  "maxStaleness",
-] as const;
+/** Flags that belong to one agent, and not to the world or the warm start, which all have in common. */
+const OF_ONE = ["model-path", "from", "method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
 
 /** Makes the folder, with its settings or not at all. */
 export function createComparison({ path, options, arms }: Comparison): void {
