@@ -10,16 +10,16 @@
  * same time. Steps of different arms play episodes of different lengths, so compare tokens per second.
  */
 import { parseArgs } from "node:util";
-import { threadWorkers } from "../node/threads.ts";
-import { trainRlAsync } from "../rl/async/train.ts";
-import { Experiment } from "../job/experiment.ts";
-import { parseStart } from "../node/commandLine.ts";
-import type { StartOptions } from "../job/startOptions.ts";
-import type { Preset } from "../job/preset.ts";
-import { presetFor } from "../job/presets.ts";
+import { threadWorkers } from "../run/node/threads.ts";
+import { trainRlAsync } from "../distribute/async/train.ts";
+import { Experiment } from "../run/experiment.ts";
+import { parseStart } from "../run/node/commandLine.ts";
+import type { StartOptions } from "../run/startOptions.ts";
+import type { Preset } from "../run/preset.ts";
+import { presetFor } from "../run/presets.ts";
 import { fail } from "../engine/errors.ts";
 import { device as makeDevice } from "../engine/index.ts";
-import { installPolicy } from "../rl/async/messages.ts";
+import { installPolicy } from "../distribute/async/messages.ts";
 import { type WarmStart, warmStart } from "./warmStart.ts";
 
 interface Arm {

@@ -1,12 +1,12 @@
 /**
  * `npx tsx bench/diverseBeams.ts`: what groups of beams find that one group, or as many samples, do not. stories260K
  * goes on with openings of stories, in eight tries each; the task is that one of the tries names a certain animal. The
- * tries' likeness to each other is the mean similarity of all pairs (rl/rewards/similarity.ts).
+ * tries' likeness to each other is the mean similarity of all pairs (papers/rewards/similarity.ts).
  */
 import { device, Rng } from "../engine/index.ts";
 import { beamSearch, type Generated, generate } from "../nn/index.ts";
-import { openModelFolder } from "../node/modelFolder.ts";
-import { similarity } from "../rl/rewards/similarity.ts";
+import { openModelFolder } from "../run/node/modelFolder.ts";
+import { similarity } from "../papers/rewards/similarity.ts";
 import { fileURLToPath } from "node:url";
 
 const TRIES = 8;

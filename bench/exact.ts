@@ -9,7 +9,7 @@
  */
 import { parseArgs } from "node:util";
 import { device } from "../engine/index.ts";
-import { formatNumber } from "../tools/figures/format.ts";
+import { formatNumber } from "../run/figures/format.ts";
 import { angleOf } from "../site/exact/figures.ts";
 import { Laboratory, type Question } from "../site/exact/laboratory.ts";
 import { PAGE_METHODS } from "../site/exact/methods.ts";

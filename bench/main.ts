@@ -4,8 +4,8 @@
  * checks what is promised about speed.
  */
 import { availableParallelism } from "node:os";
-import { report } from "../node/flags.ts";
-import { UsageError } from "../job/usage.ts";
+import { report } from "../run/node/flags.ts";
+import { UsageError } from "../run/usage.ts";
 import { casesFor, runCases, settingFor } from "./run.ts";
 import { HELP, parseBench } from "./options.ts";
 

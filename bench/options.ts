@@ -1,6 +1,6 @@
 /** The command line of `npm run bench`. Every value is checked; a mistake is an error of one line. */
-import { parse } from "../node/flags.ts";
-import { UsageError, wholeNumber } from "../job/usage.ts";
+import { parse } from "../run/node/flags.ts";
+import { UsageError, wholeNumber } from "../run/usage.ts";
 import { isShape } from "./cases/matmul.ts";
 import { CONTENDERS } from "./contenders/index.ts";
 

@@ -8,20 +8,12 @@
  */
 import process from "node:process";
 import { device, Rng, scope, sum, type Tensor, tensor, tokenLogProbs, valueAndGrad } from "../engine/index.ts";
-import {
-  AdamW,
-  addLora,
-  forward,
-  generate,
-  type LoraParams,
-  outputMatrix,
-  pickHidden,
-  WEIGHT_STORAGES,
-} from "../nn/index.ts";
-import { drawMemory, type StepMemory, stepMemory } from "../nn/fit.ts";
-import { processMemory } from "../node/modelMemory.ts";
-import { openModelFolder } from "../node/modelFolder.ts";
-import { oneOf, wholeNumber } from "../job/usage.ts";
+import { AdamW, forward, generate, outputMatrix, pickHidden } from "../nn/index.ts";
+import { addLora, type LoraParams, WEIGHT_STORAGES } from "../pretrained/index.ts";
+import { drawMemory, type StepMemory, stepMemory } from "../pretrained/fit.ts";
+import { processMemory } from "../run/node/modelMemory.ts";
+import { openModelFolder } from "../run/node/modelFolder.ts";
+import { oneOf, wholeNumber } from "../run/usage.ts";
 
 const MIB = 2 ** 20;
 const RANK = 16;

@@ -11,12 +11,12 @@
  */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
-import { addLora, WEIGHT_STORAGES } from "../nn/index.ts";
-import { oneOf, wholeNumber } from "../job/usage.ts";
-import { openModelFolder } from "../node/modelFolder.ts";
-import { processMemory } from "../node/modelMemory.ts";
-import { promptSteps } from "../tools/fit/promptSteps.ts";
-import { rlStepMemory } from "../tools/fit/rlStep.ts";
+import { addLora, WEIGHT_STORAGES } from "../pretrained/index.ts";
+import { oneOf, wholeNumber } from "../run/usage.ts";
+import { openModelFolder } from "../run/node/modelFolder.ts";
+import { processMemory } from "../run/node/modelMemory.ts";
+import { promptSteps } from "../run/fit/promptSteps.ts";
+import { rlStepMemory } from "../run/fit/rlStep.ts";
 
 const MIB = 2 ** 20;
 const [path = "", form = "bf16", ...sizes] = process.argv.slice(2);

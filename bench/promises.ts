@@ -5,7 +5,7 @@
  */
 import { allCases } from "./cases/index.ts";
 import { nameOf, SIZES } from "./cases/model.ts";
-import { UsageError } from "../job/usage.ts";
+import { UsageError } from "../run/usage.ts";
 import { findAdapter } from "./machine.ts";
 import type { Measurement } from "./measure.ts";
 import type { BenchOptions } from "./options.ts";

@@ -3,7 +3,7 @@
  * of each case and contender counts. Nothing is measured here.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { UsageError } from "../job/usage.ts";
+import { UsageError } from "../run/usage.ts";
 import { GROWTH, nameOf, SIZES } from "./cases/model.ts";
 import { barPlot, linePlot } from "./plots.ts";
 import { readResults, type ResultLine } from "./results.ts";

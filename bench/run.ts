@@ -1,5 +1,5 @@
 /** Runs cases one after another, prints each, and appends the results. */
-import { UsageError } from "../job/usage.ts";
+import { UsageError } from "../run/usage.ts";
 import { type Case, chooseCases, isMeant } from "./cases/case.ts";
 import { allCases } from "./cases/index.ts";
 import { matmulCase } from "./cases/matmul.ts";

@@ -7,8 +7,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import process from "node:process";
-import { report } from "../node/flags.ts";
-import { bundleScript } from "../tools/page/assets.ts";
+import { report } from "../run/node/flags.ts";
+import { bundleScript } from "../run/page/assets.ts";
 import { assumedCase, type Case, measuredCase, resultOf } from "./scale/cases.ts";
 import { readMeasured } from "./scale/measured.ts";
 import { markdown, renderScale } from "./scale/render.ts";

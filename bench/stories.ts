@@ -11,8 +11,8 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import { join } from "node:path";
 import process from "node:process";
 import { device as makeDevice } from "../engine/index.ts";
-import { UsageError, wholeNumber } from "../job/usage.ts";
-import { parse, report } from "../node/flags.ts";
+import { UsageError, wholeNumber } from "../run/usage.ts";
+import { parse, report } from "../run/node/flags.ts";
 import { ARMS, type Job, runArm, type RunRecord, type Settings, SETTINGS, START } from "./stories/arms.ts";
 import { heldOutTexts, startModel } from "./stories/model.ts";
 import { reportOf } from "./stories/report.ts";

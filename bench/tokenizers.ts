@@ -19,7 +19,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { tokenizerFromJSON } from "../nn/tokenizers/json.ts";
+import { tokenizerFromJSON } from "../pretrained/tokenizers/json.ts";
 import { PYTHON } from "./process.ts";
 import { median } from "./statistics.ts";
 

@@ -1,8 +1,8 @@
 /** The model with which arms of a measurement begin: that of `npm start` after its warm start, or of a short one. */
-import { Experiment } from "../job/experiment.ts";
+import { Experiment } from "../run/experiment.ts";
 import { device as makeDevice } from "../engine/index.ts";
-import type { Preset } from "../job/preset.ts";
-import { type Policy, policyOf } from "../rl/async/messages.ts";
+import type { Preset } from "../run/preset.ts";
+import { type Policy, policyOf } from "../distribute/async/messages.ts";
 import { Template } from "../rl/episode/template.ts";
 
 export interface WarmStart {

@@ -4,8 +4,17 @@
  * differences.ts, what to do with them in docs/gradient-checks.md.
  */
 import { type Comparison, findWrong, GradientComparison, signed } from "./compareGradients.ts";
-import { evaluate, gradientsAt, type Point, type Problem, reading, type Slope, sweep } from "./differences.ts";
-import type { Values, Variable } from "./differences.ts";
+import {
+  evaluate,
+  gradientsAt,
+  type Point,
+  type Problem,
+  reading,
+  type Slope,
+  sweep,
+  type Values,
+  type Variable,
+} from "./differences.ts";
 import { check, fail } from "./errors.ts";
 import { tensor } from "./ops/create.ts";
 import { checkKeys, showValue } from "./options.ts";

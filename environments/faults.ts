@@ -16,7 +16,7 @@ import type {
   OutsideEnd,
   StepInfo,
   StepResult,
-} from "./environment.ts";
+} from "../rl/environment.ts";
 import { number, options, type OptionsOf, type Settled } from "../engine/optionTable.ts";
 import { COMMON_OPTIONS } from "./options.ts";
 

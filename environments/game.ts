@@ -20,7 +20,7 @@ import {
   SingleUseEnvironment,
   type StepInfo,
   type StepResult,
-} from "./environment.ts";
+} from "../rl/environment.ts";
 import { number, type Settled } from "../engine/optionTable.ts";
 import {
   COMMON_OPTIONS,

@@ -4,18 +4,18 @@
  * line names. They know the engine's random numbers and nothing else.
  */
 
-export {
-  type CallOptions,
-  type EndResult,
-  type Environment,
-  type EnvironmentOptions,
-  type EnvironmentSpec,
-  type Achievement,
-  type NoviceMove,
-  type OutsideEnd,
-  type ShownTurn,
-} from "./environment.ts";
-export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";
+export type {
+  CallOptions,
+  EndResult,
+  Environment,
+  EnvironmentOptions,
+  EnvironmentSpec,
+  Achievement,
+  NoviceMove,
+  OutsideEnd,
+  ShownTurn,
+} from "../rl/environment.ts";
+export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "../rl/environment.ts";
 export { ENVIRONMENTS } from "./registry.ts";
 export { type FaultOptions, FAULTS, withFaults } from "./faults.ts";
 

@@ -13,7 +13,7 @@ import {
   type Settled,
   text,
 } from "../engine/optionTable.ts";
-import type { EnvironmentOptions } from "./environment.ts";
+import type { EnvironmentOptions } from "../rl/environment.ts";
 
 /**
  * How a game (`defineGame`) declares an option of its own, with its default (`undefined`: none) and one line that says

@@ -5,7 +5,7 @@
 import { calculator } from "./calculator/index.ts";
 import { castle } from "./castle/index.ts";
 import { code } from "./code/index.ts";
-import type { EnvironmentSpec } from "./environment.ts";
+import type { EnvironmentSpec } from "../rl/environment.ts";
 import { withFaults } from "./faults.ts";
 import { gridworld } from "./gridworld/index.ts";
 import { home } from "./home/index.ts";

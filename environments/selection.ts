@@ -9,7 +9,7 @@
 import { check, fail } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
 import { Rng } from "../engine/random.ts";
-import type { EnvironmentOptions, FamilyInfo } from "./environment.ts";
+import type { EnvironmentOptions, FamilyInfo } from "../rl/environment.ts";
 
 export type Split = "train" | "heldout";
 

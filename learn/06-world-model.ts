@@ -23,9 +23,30 @@
  * the box's **code**; a **random code**, drawn anew each time; or the box's **colour**, two letters that never change
  * and have nothing to do with the code. All three pay the same tries.
  */
-import { actFocus, AdamW, byteTokenizer, defineGame, device, echo, type EnvironmentSpec, grpo } from "../index.ts";
-import { initParams, type Model, modelConfig, paw, playScripted, ppoClip, Rng, rowOf, score } from "../index.ts";
-import { SPECIAL_TOKENS, Template, trainRl, trainSft, type Trajectory } from "../index.ts";
+import {
+  actFocus,
+  AdamW,
+  byteTokenizer,
+  defineGame,
+  device,
+  echo,
+  type EnvironmentSpec,
+  grpo,
+  initParams,
+  type Model,
+  modelConfig,
+  paw,
+  playScripted,
+  ppoClip,
+  Rng,
+  rowOf,
+  score,
+  SPECIAL_TOKENS,
+  Template,
+  trainRl,
+  trainSft,
+  type Trajectory,
+} from "../index.ts";
 import { tokenStatistics } from "../rl/train/score.ts";
 
 const pair = (rng: Rng, from: string): string => rng.choice([...from]) + rng.choice([...from]);
@@ -223,7 +244,7 @@ console.log(
  *
  * ## In the library
  *
- * `rl/methods/world/echo.ts`, `rl/methods/world/paw.ts` and `rl/methods/tokenWeights.ts` compute weights and no losses:
+ * `rl/objective/echo.ts`, `methods/paw.ts` and `methods/tokenWeights.ts` compute weights and no losses:
  * `rl/train/loss.ts` is one weighted sum for all methods. `rl/train/gradients.ts` measures the cosines. In the library
  * |O| also counts warnings (say, of an action that could not be read), which are not to be predicted; episodes whose
  * environment failed are left out.

@@ -13,11 +13,33 @@
  *
  * Right on average, but a product of many factors varies wildly. Corrections give up some rightness for less noise.
  */
-import { AdamW, byteTokenizer, demonstrate, device, grpo, importanceCorrection, initParams } from "../index.ts";
-import { type Model, modelConfig, type Objective, ppoClip, reinforce, Rng, type RlOptions } from "../index.ts";
-import { schedule, SingleUseEnvironment, SPECIAL_TOKENS, type StepReport, type StepResult } from "../index.ts";
-import { type EnvironmentSpec, Template, trainRl, trainRlAsync, trainSft } from "../index.ts";
-import { installPolicy, policyOf } from "../rl/async/messages.ts";
+import {
+  AdamW,
+  byteTokenizer,
+  demonstrate,
+  device,
+  grpo,
+  importanceCorrection,
+  initParams,
+  type Model,
+  modelConfig,
+  type Objective,
+  ppoClip,
+  reinforce,
+  Rng,
+  type RlOptions,
+  schedule,
+  SingleUseEnvironment,
+  SPECIAL_TOKENS,
+  type StepReport,
+  type StepResult,
+  type EnvironmentSpec,
+  Template,
+  trainRl,
+  trainRlAsync,
+  trainSft,
+} from "../index.ts";
+import { installPolicy, policyOf } from "../distribute/async/messages.ts";
 
 /**
  * ## A problem small enough to know the truth
@@ -240,8 +262,8 @@ for (const maxStaleness of [2, 8])
  *
  * ## In the library
  *
- * `rl/async/train.ts` is the loop, `rl/async/queue.ts` the bound on age, `node/threads.ts` has workers in threads
- * (`docs/async.md`). `rl/methods/importanceCorrection.ts` has the weights, made of logarithms, for a whole step.
+ * `distribute/async/train.ts` is the loop, `distribute/async/queue.ts` the bound on age, `run/node/threads.ts` has workers in threads
+ * (`docs/async.md`). `methods/importanceCorrection.ts` has the weights, made of logarithms, for a whole step.
  *
  * ## Exercises
  *

@@ -18,15 +18,37 @@
  *   as the sampler recorded them. 0 but for rounding if episodes are fresh and everything is masked as it should be.
  * - `completions/mean_length`: tokens that the agent wrote in an episode.
  */
-import { AdamW, type AdvantageEstimator, byteTokenizer, demonstrate, device, type EnvironmentSpec } from "../index.ts";
-import { grpo, importanceCorrection, importanceSampling, initParams, type Model, modelConfig } from "../index.ts";
-import { ppoClip, reinforce, type RlOptions, Rng, schedule, SingleUseEnvironment, SPECIAL_TOKENS } from "../index.ts";
-import { type StepResult, Template, trainRl, trainRlAsync, trainSft } from "../index.ts";
-import type { MetricsRecord, Transcript } from "../job/records.ts";
-import { describeEpisodes, pickEpisodes } from "../job/transcripts.ts";
-import { installPolicy, policyOf } from "../rl/async/messages.ts";
-import { diagnose } from "../tools/doctor/diagnose.ts";
-import type { RunLog } from "../tools/doctor/run.ts";
+import {
+  AdamW,
+  type AdvantageEstimator,
+  byteTokenizer,
+  demonstrate,
+  device,
+  type EnvironmentSpec,
+  grpo,
+  importanceCorrection,
+  importanceSampling,
+  initParams,
+  type Model,
+  modelConfig,
+  ppoClip,
+  reinforce,
+  type RlOptions,
+  Rng,
+  schedule,
+  SingleUseEnvironment,
+  SPECIAL_TOKENS,
+  type StepResult,
+  Template,
+  trainRl,
+  trainRlAsync,
+  trainSft,
+} from "../index.ts";
+import type { MetricsRecord, Transcript } from "../run/records.ts";
+import { describeEpisodes, pickEpisodes } from "../run/transcripts.ts";
+import { installPolicy, policyOf } from "../distribute/async/messages.ts";
+import { diagnose } from "../studies/doctor/diagnose.ts";
+import type { RunLog } from "../studies/doctor/run.ts";
 
 /**
  * ## The agent and its world
@@ -240,7 +262,7 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
  *
  * ## In the library
  *
- * `tools/doctor/diagnose.ts` lists all detectors, causes before consequences; `rl/train/report.ts` makes the numbers.
+ * `studies/doctor/diagnose.ts` lists all detectors, causes before consequences; `rl/train/report.ts` makes the numbers.
  * `tests/tools/doctor.long.test.ts` breaks runs on purpose, as here, and expects the doctor to say so.
  *
  * ## Exercises

@@ -2,10 +2,10 @@
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 import type { Model } from "../nn/index.ts";
-import { observationTokens } from "./methods/world/echo.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import { observationTokens } from "./objective/echo.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "./environment.ts";
 import { score, tokenStatistics } from "./train/score.ts";
-import { rowOf } from "./methods/columns.ts";
+import { rowOf } from "./objective/columns.ts";
 import { rollout, type RolloutOptions } from "./play/rollout.ts";
 import { familiesOf, mean, moments } from "./episode/groups.ts";
 import { succeeded } from "./episode/outcomes.ts";

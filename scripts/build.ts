@@ -37,7 +37,7 @@ const ENTRIES: readonly Entry[] = [
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"] },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
-  { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"] },
+  { name: "worldgrad/tensor-methods", file: "methods.js", folders: ["kernels", "engine"] },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"] },
   {
     name: "worldgrad/environments",
@@ -48,12 +48,12 @@ const ENTRIES: readonly Entry[] = [
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
-    file: "rl/worker/index.js",
+    file: "distribute/worker/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
   },
   // A run goes through every part, and its settings name any method and any world.
   {
-    name: "worldgrad/job",
+    name: "worldgrad/run",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
   },
@@ -129,7 +129,7 @@ for (const { name, file, folders, external } of ENTRIES) {
 const { outputFiles: forPages } = await build({
   ...FOR_BROWSERS,
   absWorkingDir: dist,
-  entryPoints: ["rl/worker/agentWorker.js"],
+  entryPoints: ["distribute/worker/agentWorker.js"],
 });
 const inPage = gzipSync(forPages[0]!.contents, { level: 9 }).length;
 writeFileSync(join(dist, "agentWorker.min.js"), forPages[0]!.contents);

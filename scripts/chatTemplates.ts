@@ -8,7 +8,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { chatTemplate, type ChatMessage } from "../chat/index.ts";
+import { chatTemplate, type ChatMessage } from "../connect/chat/index.ts";
 import { byteTokenizer } from "../nn/index.ts";
 
 interface Conversation {

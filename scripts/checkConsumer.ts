@@ -59,7 +59,6 @@ const NODE_ONLY = `
 import * as all from "worldgrad";
 import * as node from "worldgrad/node";
 import info from "worldgrad/package.json" with { type: "json" };
-import { report } from "./train.js";
 
 for (const name of ["tensor", "grad", "forward", "generate", "grpo", "echo", "trainRl", "terminal"]) {
   if (!(name in all)) throw new Error("worldgrad does not export " + name);
@@ -70,14 +69,14 @@ console.log("worldgrad " + info.version + ", " + Object.keys(all).length + " nam
 
 /** Ops as methods, with the types that they have as functions. */
 const METHODS = `
-import "worldgrad/methods";
+import "worldgrad/tensor-methods";
 import { device, grad, ones, tensor, type Tensor } from "worldgrad/engine";
 
 await device("wasm");
 const loss = (w: Tensor): Tensor => tensor([[1, 2], [3, 4]]).matmul(w).add(1).square().sum({ axis: 0 }).mean();
 const whole: Int32Array = await tensor([1, 5, 2]).argmax().read();
 const values = [...(await grad(loss)(ones([2, 1])).read()), whole[0]];
-if (values.join() !== "56,80,1") throw new Error("worldgrad/methods: " + values.join());
+if (values.join() !== "56,80,1") throw new Error("worldgrad/tensor-methods: " + values.join());
 `;
 
 /** A program that also needs fast-check, the optional peer. */
@@ -136,8 +135,8 @@ try {
   compile("train.ts", ["es2023"]);
   compile("all.ts", ["es2023", "dom"]);
 
-  writeFileSync(join(folder, "methods.ts"), METHODS);
-  compile("methods.ts", ["es2023"]);
+  writeFileSync(join(folder, "tensorMethods.ts"), METHODS);
+  compile("tensorMethods.ts", ["es2023"]);
   inConsumer(process.execPath, "--no-warnings", "methods.js");
 
   writeFileSync(join(folder, "main.js"), NODE_ONLY);

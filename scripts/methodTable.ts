@@ -9,9 +9,9 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { format } from "prettier";
-import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
-import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
-import { METHODS } from "../rl/methods/choice.ts";
+import { ADVANTAGES } from "../methods/advantages/index.ts";
+import { POLICY_LOSSES } from "../methods/losses/index.ts";
+import { METHODS } from "../methods/choice.ts";
 import {
   ADVANTAGE_CASES,
   CORRECTION_CASES,
@@ -30,8 +30,8 @@ import {
   LOSS_ROWS,
 } from "../tests/support/rlMethods.ts";
 import { OTHER_ROWS } from "../tests/support/rlOtherMethods.ts";
-import { RECIPES } from "../job/recipes.ts";
-import { optionRows } from "../job/settings.ts";
+import { RECIPES } from "../run/recipes.ts";
+import { optionRows } from "../run/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
 import { anchorOf, rowPage, sortedRows } from "./rows.ts";
 

@@ -20,7 +20,7 @@ import { allMutants, readTarget, targetFiles, testFiles } from "./mutate/targets
 import { packageFolder } from "./packageFolder.ts";
 
 const HELP = `npm run mutate -- [--only PATTERN] [--tests PATTERN] [--jobs N] [--list] [--quiet]
-  --only PATTERN  mutants whose line in the list matches this regular expression, as rl/methods/losses/kl or "sign"
+  --only PATTERN  mutants whose line in the list matches this regular expression, as methods/losses/kl or "sign"
   --tests PATTERN files of tests that match this; what the others would kill survives
   --jobs N        processes at once, default 2
   --list          prints the mutants and runs nothing

@@ -8,7 +8,8 @@ import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:f
 import { join } from "node:path";
 import process from "node:process";
 import { bfloat16Bits } from "../nn/half.ts";
-import { configToHuggingFace, huggingFaceName, type ModelConfig } from "../nn/index.ts";
+import { configToHuggingFace } from "../pretrained/index.ts";
+import { huggingFaceName, type ModelConfig } from "../nn/index.ts";
 import { parameterShapes } from "../nn/parameters.ts";
 import { DEFAULT_PATTERN } from "../nn/tokenizer.ts";
 import { toAlphabet } from "../nn/tokenizers/alphabet.ts";

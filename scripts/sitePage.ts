@@ -10,7 +10,7 @@ import { check } from "../engine/errors.ts";
 import { experimentOf } from "../site/experiment.ts";
 import { BROKEN, listHtml, type PagePreset, WORKING } from "../site/presets.ts";
 import { REPORT_FILES } from "../site/saveReport.ts";
-import { bundleScript, withHashes } from "../tools/page/assets.ts";
+import { bundleScript, withHashes } from "../run/page/assets.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 

@@ -1,8 +1,8 @@
 /** The worker of one agent: a session that does what the page says, one thing after the other. */
 import { device as makeDevice } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
-import type { Observer } from "../job/observer.ts";
-import type { Preset } from "../job/preset.ts";
+import type { Observer } from "../run/observer.ts";
+import type { Preset } from "../run/preset.ts";
 import { AGENTS, type FromAgent, type ToAgent } from "./messages.ts";
 import { Session, warmUp } from "./session.ts";
 

@@ -1,5 +1,5 @@
 /** An agent as the page sees it: what its worker has said until now, and what the page can ask of it. */
-import type { MetricsRecord, Transcript } from "../job/records.ts";
+import type { MetricsRecord, Transcript } from "../run/records.ts";
 import type { PageAgent } from "./experiment.ts";
 import type { AgentLog, FromAgent, ToAgent } from "./messages.ts";
 import { Questions } from "./asking.ts";

@@ -1,18 +1,18 @@
 /** What an agent answers to questions about its last step (questions.ts). Runs in its worker, loaded when asked. */
 import { scope } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
-import { objectiveFrom } from "../job/objective.ts";
-import type { Preset } from "../job/preset.ts";
-import { longestCompletion } from "../job/template.ts";
-import { describeEpisodes } from "../job/transcripts.ts";
-import { isYardstick } from "../job/yardsticks.ts";
+import { objectiveFrom } from "../run/objective.ts";
+import type { Preset } from "../run/preset.ts";
+import { longestCompletion } from "../run/template.ts";
+import { describeEpisodes } from "../run/transcripts.ts";
+import { isYardstick } from "../run/yardsticks.ts";
 import { logits, readText } from "../nn/index.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
-import { lossOf, type MethodChoice } from "../rl/methods/choice.ts";
-import { CRITIC, type Objective, worldsOf } from "../rl/methods/objective.ts";
-import { ALL_PARTS } from "../rl/methods/presets.ts";
-import { PAW } from "../rl/methods/world/paw.ts";
-import { expectedTokens } from "../rl/play/expectation.ts";
+import { lossOf, type MethodChoice } from "../methods/choice.ts";
+import { CRITIC, type Objective, worldsOf } from "../rl/objective/objective.ts";
+import { ALL_PARTS } from "../methods/presets.ts";
+import { PAW } from "../methods/paw.ts";
+import { expectedTokens } from "../data/expectation.ts";
 import { logitGradients, probabilities } from "./formulas/logits.ts";
 import { stepTerms, tokenNumbers, type TokenTerm } from "./formulas/step.ts";
 import { type LossForm, TERMS } from "./formulas/terms.ts";

@@ -2,8 +2,8 @@
  * The form of an experiment: fields for what matters, and a line for every other setting. Apply reads it as words; a
  * word that cannot stand is said in one line under its field, and nothing starts.
  */
-import { UsageError } from "../job/usage.ts";
-import { element } from "../tools/page/dom.ts";
+import { UsageError } from "../run/usage.ts";
+import { element } from "../run/page/dom.ts";
 import type { PageExperiment } from "./experiment.ts";
 import { AGENT_FIELDS, type Field, METHOD_WORDS, SHARED_FIELDS, type Wrong, wrongIn } from "./fields.ts";
 import { type AgentWords, type ExperimentWords, readWords, showWords, type Words } from "./words.ts";

@@ -2,8 +2,8 @@
  * The live curves: charts with a line for each agent, and for each agent a chart with a line for each term of its loss.
  * All are small, so that they are seen together.
  */
-import { type Line, LineChart, type LineChartInfo } from "../tools/page/lineChart.ts";
-import type { MetricsRecord } from "../job/records.ts";
+import { type Line, LineChart, type LineChartInfo } from "../run/page/lineChart.ts";
+import type { MetricsRecord } from "../run/records.ts";
 
 /** What the curves of an agent are drawn from. */
 export interface Measured {

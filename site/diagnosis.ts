@@ -2,9 +2,9 @@
  * What the doctor (tools/doctor) says of the agents, beside each other and while they learn. It is loaded when the
  * first steps are done. A doctor looks at symptoms: nothing found does not prove that all is well.
  */
-import { diagnose, type Diagnosis, type FailureMode } from "../tools/doctor/diagnose.ts";
-import type { RunLog } from "../tools/doctor/run.ts";
-import { element } from "../tools/page/dom.ts";
+import { diagnose, type Diagnosis, type FailureMode } from "../studies/doctor/diagnose.ts";
+import type { RunLog } from "../studies/doctor/run.ts";
+import { element } from "../run/page/dom.ts";
 
 export class Diagnoses {
   readonly view: HTMLElement;

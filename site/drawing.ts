@@ -3,10 +3,10 @@
  * `drawing.js` (scripts/sitePage.ts), for two uses: the page imports it when an agent has begun to work, and
  * saveReport.ts puts its text into the report as the report's script. So the chart library is loaded once.
  */
-import { mountComparison } from "../tools/compare/mount.ts";
+import { mountComparison } from "../run/compare/mount.ts";
 
-export { WayColumn } from "../tools/compare/ways.ts";
-export { TokenStrip } from "../tools/page/tokens.ts";
+export { WayColumn } from "../run/compare/ways.ts";
+export { TokenStrip } from "../run/page/tokens.ts";
 export { Curves } from "./curves.ts";
 
 // The live page has no such element: it is the data of a report.

@@ -2,11 +2,11 @@
  * The experiment of a page, from its address: the flags of `npm start`, without dashes (words.ts). The same words make
  * the same run in Node.
  */
-import { type Arm, parseArms, presetOfArm } from "../job/arms.ts";
-import type { Preset } from "../job/preset.ts";
-import { presetFor } from "../job/presets.ts";
-import { type StartOptions, startOptions } from "../job/startOptions.ts";
-import { UsageError } from "../job/usage.ts";
+import { type Arm, parseArms, presetOfArm } from "../run/arms.ts";
+import type { Preset } from "../run/preset.ts";
+import { presetFor } from "../run/presets.ts";
+import { type StartOptions, startOptions } from "../run/startOptions.ts";
+import { UsageError } from "../run/usage.ts";
 import { armText, checkShared, type ExperimentWords, saidBy, wordsOf } from "./words.ts";
 
 export interface PageAgent {

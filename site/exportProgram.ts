@@ -18,7 +18,7 @@ export function programOf({ words, agents, options }: PageExperiment): string {
  * is printed are lines of metrics. On WebAssembly they are the page's to the last bit; times differ.
  */
 import { device } from "worldgrad";
-import { encodeMetrics, MemoryStore, type Preset, Run } from "worldgrad/job";
+import { encodeMetrics, MemoryStore, type Preset, Run } from "worldgrad/run";
 
 /** All settings of each agent. */
 const AGENTS: Record<string, Preset> = ${JSON.stringify(presets, null, 2)};

@@ -1,14 +1,14 @@
 /** The fields of the page's form, with the texts, ranges and words of the project's own tables of options. */
 import { ENVIRONMENTS } from "../environments/index.ts";
-import type { Preset } from "../job/preset.ts";
-import { optionRow } from "../job/settings.ts";
-import type { Value } from "../job/layout.ts";
-import { showSetting } from "../job/shownSettings.ts";
-import { DEVICES, MODEL_SIZES } from "../job/startOptions.ts";
-import { UsageError } from "../job/usage.ts";
-import { YARDSTICKS } from "../job/yardsticks.ts";
-import { TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
-import { METHODS } from "../rl/methods/choice.ts";
+import type { Preset } from "../run/preset.ts";
+import { optionRow } from "../run/settings.ts";
+import type { Value } from "../run/layout.ts";
+import { showSetting } from "../run/shownSettings.ts";
+import { DEVICES, MODEL_SIZES } from "../run/startOptions.ts";
+import { UsageError } from "../run/usage.ts";
+import { YARDSTICKS } from "../run/yardsticks.ts";
+import { TOKEN_WEIGHTS, WORLD } from "../methods/presets.ts";
+import { METHODS } from "../methods/choice.ts";
 import { experimentOfWords } from "./experiment.ts";
 import type { AgentWords, ExperimentWords, Words } from "./words.ts";
 

@@ -2,10 +2,10 @@
  * The last step of each agent, token by token: choose an agent and an episode, look along its tokens, and open one to
  * see its loss. Loaded when its section is opened (tokenSection.ts). What is shown is asked of the agents' workers.
  */
-import { formatNumber, formatSigned } from "../tools/figures/format.ts";
-import { visible } from "../job/visible.ts";
-import { choice, element, select, setOptions } from "../tools/page/dom.ts";
-import type { ColourMode } from "../tools/page/tokens.ts";
+import { formatNumber, formatSigned } from "../run/figures/format.ts";
+import { visible } from "../run/visible.ts";
+import { choice, element, select, setOptions } from "../run/page/dom.ts";
+import type { ColourMode } from "../run/page/tokens.ts";
 import type { Questions } from "./asking.ts";
 import { TokenStrip } from "./drawing.js";
 import type { EpisodeHead, EpisodeToken, EpisodeView, StepView } from "./questions.ts";

@@ -1,8 +1,8 @@
 /** One experiment on the page: agents in workers of their own, their curves, and how they go about the same task. */
-import type { MetricsRecord } from "../job/records.ts";
-import { formatAs } from "../tools/figures/format.ts";
-import { element } from "../tools/page/dom.ts";
-import type { WayColumn } from "../tools/compare/ways.ts";
+import type { MetricsRecord } from "../run/records.ts";
+import { formatAs } from "../run/figures/format.ts";
+import { element } from "../run/page/dom.ts";
+import type { WayColumn } from "../run/compare/ways.ts";
 import { AgentProxy } from "./agentProxy.ts";
 import type { Curves } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";

@@ -1,6 +1,6 @@
 /** What a page and the worker of an agent send each other. Messages travel by structured clone, so NaN stays NaN. */
-import type { Preset } from "../job/preset.ts";
-import type { Evaluation, MetricsRecord, Score, Summary, Transcript } from "../job/records.ts";
+import type { Preset } from "../run/preset.ts";
+import type { Evaluation, MetricsRecord, Score, Summary, Transcript } from "../run/records.ts";
 import type { Answer, Question } from "./questions.ts";
 import type { WarmStart } from "./session.ts";
 

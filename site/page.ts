@@ -4,8 +4,8 @@
  * without words means the experiment that was made with the page (scripts/sitePage.ts); what reads words is loaded with
  * the first that has some.
  */
-import { UsageError } from "../job/usage.ts";
-import { element } from "../tools/page/dom.ts";
+import { UsageError } from "../run/usage.ts";
+import { element } from "../run/page/dom.ts";
 import type { Controls } from "./controls.ts";
 import type { PageExperiment } from "./experiment.ts";
 import { LiveRun } from "./live.ts";

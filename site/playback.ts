@@ -1,5 +1,5 @@
 /** The buttons of a run: play and pause, one step, reset, how fast, and a slider to any step that was reached. */
-import { element, select } from "../tools/page/dom.ts";
+import { element, select } from "../run/page/dom.ts";
 
 /** What the buttons do; the live page does it. */
 export interface Player {

@@ -1,6 +1,6 @@
 /** Experiments that are worth a look, each an address: those that work, and those that a doctor can name. */
-import type { FailureMode } from "../tools/doctor/diagnose.ts";
-import { escapeHtml } from "../tools/page/frame.ts";
+import type { FailureMode } from "../studies/doctor/diagnose.ts";
+import { escapeHtml } from "../run/page/frame.ts";
 
 export interface PagePreset {
   readonly title: string;

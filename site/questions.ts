@@ -2,7 +2,7 @@
  * What a page asks an agent about its last step, and what it is answered. Questions are answered in the agent's worker
  * (answers.ts), from the step that the session holds.
  */
-import type { TranscriptToken } from "../job/records.ts";
+import type { TranscriptToken } from "../run/records.ts";
 import type { TokenNumbers } from "./formulas/language.ts";
 import type { TokenTerm } from "./formulas/step.ts";
 import type { LossForm } from "./formulas/terms.ts";

@@ -1,12 +1,12 @@
 /**
- * The report.html of `npm start` (tools/compare/render.ts) for what has been trained on the page, at the end of a run
+ * The report.html of `npm start` (run/compare/render.ts) for what has been trained on the page, at the end of a run
  * or in the middle of it. It is loaded when a report is asked for. The report's script and style are two
  * files that the page has loaded already: drawing.js (drawing.ts) and frame.css.
  */
-import type { Evaluation, MetricsRecord } from "../job/records.ts";
-import { outcomeOf } from "../tools/compare/outcome.ts";
-import { renderComparison } from "../tools/compare/render.ts";
-import type { PageAssets } from "../tools/page/assets.ts";
+import type { Evaluation, MetricsRecord } from "../run/records.ts";
+import { outcomeOf } from "../run/compare/outcome.ts";
+import { renderComparison } from "../run/compare/render.ts";
+import type { PageAssets } from "../run/page/assets.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog } from "./messages.ts";
 import { addressOf } from "./words.ts";

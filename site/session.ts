@@ -5,12 +5,12 @@
  */
 import type { Device } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
-import { MemoryStore } from "../job/memoryStore.ts";
-import type { Observer } from "../job/observer.ts";
-import type { Preset } from "../job/preset.ts";
-import type { MetricsRecord, Summary, Transcript } from "../job/records.ts";
-import { Run } from "../job/run.ts";
-import { phaseOf } from "../job/yardsticks.ts";
+import { MemoryStore } from "../run/memoryStore.ts";
+import type { Observer } from "../run/observer.ts";
+import type { Preset } from "../run/preset.ts";
+import type { MetricsRecord, Summary, Transcript } from "../run/records.ts";
+import { Run } from "../run/run.ts";
+import { phaseOf } from "../run/yardsticks.ts";
 import { type LastStep, StepKeeper } from "./lastStep.ts";
 
 /** The end of a warm start, from which several agents may begin: the same weights, bit for bit. */

@@ -2,10 +2,10 @@
  * A token of the strip: what each term of the loss makes of it, as formulas with its numbers filled in, and what the
  * model had where it was predicted: the likeliest tokens, and what its heads looked at.
  */
-import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
-import { formatNumber, formatPercent, formatSigned } from "../tools/figures/format.ts";
-import { visible } from "../job/visible.ts";
-import { element } from "../tools/page/dom.ts";
+import { POLICY_LOSSES } from "../methods/losses/index.ts";
+import { formatNumber, formatPercent, formatSigned } from "../run/figures/format.ts";
+import { visible } from "../run/visible.ts";
+import { element } from "../run/page/dom.ts";
 import type { TokenNumbers } from "./formulas/language.ts";
 import { logitFormula } from "./formulas/logits.ts";
 import { type FormulaLine, formulaLines, mathTable, numberMath, symbolMath, weighedLines } from "./formulas/mathml.ts";

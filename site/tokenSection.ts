@@ -1,5 +1,5 @@
 /** The section that looks at tokens: what it needs is loaded when it is opened, and not at the page's start. */
-import { element } from "../tools/page/dom.ts";
+import { element } from "../run/page/dom.ts";
 import type { Inspected, Inspector } from "./inspector.ts";
 
 export class TokenSection {

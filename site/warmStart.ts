@@ -2,8 +2,8 @@
  * The warm start that lies beside the page: a run folder that stops where RL begins, made by scripts/siteWarmStart.ts.
  * It belongs to one experiment; for any other an agent makes its own, which takes a minute.
  */
-import type { Preset } from "../job/preset.ts";
-import { decodeMetrics, type PackedTranscript, unpackTranscript } from "../job/records.ts";
+import type { Preset } from "../run/preset.ts";
+import { decodeMetrics, type PackedTranscript, unpackTranscript } from "../run/records.ts";
 import type { WarmStart } from "./session.ts";
 
 /** What `warm/warm.json` says. */

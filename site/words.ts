@@ -4,10 +4,10 @@
  * the page change these words; experiment.ts makes the settings of the agents of them.
  */
 import { nearest } from "../engine/options.ts";
-import { AGENT_FLAGS, type Arm, parseArms, settingsIn } from "../job/arms.ts";
-import { environmentSettings } from "../job/environments.ts";
-import { type Said, START_FLAGS } from "../job/startOptions.ts";
-import { UsageError } from "../job/usage.ts";
+import { AGENT_FLAGS, type Arm, parseArms, settingsIn } from "../run/arms.ts";
+import { environmentSettings } from "../run/environments.ts";
+import { type Said, START_FLAGS } from "../run/startOptions.ts";
+import { UsageError } from "../run/usage.ts";
 import { AGENTS } from "./messages.ts";
 
 /** Values by flag or by PART.OPTION; a switch has the value undefined. */

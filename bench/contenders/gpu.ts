@@ -1,6 +1,5 @@
 /** Gives libraries that were written for browsers `navigator.gpu` and WebGPU's constants, from Dawn. */
-import type { GpuAdapter } from "../../engine/backends/webgpu-api.ts";
-import { adapterName } from "../../engine/backends/webgpu-api.ts";
+import { type GpuAdapter, adapterName } from "../../engine/backends/webgpu-api.ts";
 
 interface Dawn {
   create(flags: readonly string[]): { requestAdapter(request?: object): Promise<GpuAdapter | null> };

@@ -19,7 +19,7 @@ import {
 } from "../../engine/index.ts";
 import type { WebgpuOptions } from "../../engine/backends/webgpu.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
-import { packMatrix } from "../../nn/packedMatrix.ts";
+import { packMatrix } from "../../pretrained/packedMatrix.ts";
 import type { Engine, EngineOptions, Prepared } from "./engine.ts";
 import { ladder } from "./ladder.ts";
 import { finished, prepared } from "./worldgradPrepared.ts";

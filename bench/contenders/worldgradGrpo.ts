@@ -7,7 +7,7 @@ import { type Device, Rng } from "../../engine/index.ts";
 import { initParams, modelConfig, type Model } from "../../nn/index.ts";
 import type { StepReport } from "../../rl/index.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { promptSteps } from "../../tools/fit/promptSteps.ts";
+import { promptSteps } from "../../run/fit/promptSteps.ts";
 import type { Prepared } from "./engine.ts";
 
 export function grpoTask(on: Device, task: TaskOf<"grpo">): Prepared {

@@ -3,9 +3,9 @@
  * played, then the model learns from them once. A short warm start comes first, because an untrained model plays other
  * episodes: one endless action each.
  */
-import { presetFor } from "../../job/presets.ts";
-import { Experiment, MAX_BATCH_TOKENS } from "../../job/experiment.ts";
-import { parseStart } from "../../node/commandLine.ts";
+import { presetFor } from "../../run/presets.ts";
+import { Experiment, MAX_BATCH_TOKENS } from "../../run/experiment.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
 import { type Device, Rng } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";

@@ -1,6 +1,6 @@
 /** The script of the page of bench/scale.ts: draws the curves from the embedded results. Runs in the browser. */
-import { element } from "../../tools/page/dom.ts";
-import { type Line, LineChart } from "../../tools/page/lineChart.ts";
+import { element } from "../../run/page/dom.ts";
+import { type Line, LineChart } from "../../run/page/lineChart.ts";
 import type { ScaleData } from "./render.ts";
 
 const { cases } = JSON.parse(document.getElementById("data")?.textContent ?? "") as ScaleData;

@@ -1,9 +1,9 @@
-/** The results of bench/scale.ts: a page in the frame of all reports (tools/page/frame.ts), and tables in Markdown. */
-import type { Table } from "../../tools/display/table.ts";
-import { formatCount, formatNumber, formatPercent } from "../../tools/figures/format.ts";
-import type { PageAssets } from "../../tools/page/assets.ts";
-import { embedJson } from "../../tools/page/embedded.ts";
-import { escapeHtml, pageHtml, tableHtml } from "../../tools/page/frame.ts";
+/** The results of bench/scale.ts: a page in the frame of all reports (run/page/frame.ts), and tables in Markdown. */
+import type { Table } from "../../run/display/table.ts";
+import { formatCount, formatNumber, formatPercent } from "../../run/figures/format.ts";
+import type { PageAssets } from "../../run/page/assets.ts";
+import { embedJson } from "../../run/page/embedded.ts";
+import { escapeHtml, pageHtml, tableHtml } from "../../run/page/frame.ts";
 import { type CaseResult, type Lever, LEVERS, type Point } from "./cases.ts";
 import type { Measured, MeasuredRun } from "./measured.ts";
 

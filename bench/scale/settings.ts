@@ -1,7 +1,7 @@
 /** What is assumed, each assumption a flag: the command line of bench/scale.ts, and its help. */
 import { number, type Option, options, text } from "../../engine/optionTable.ts";
-import { parse } from "../../node/flags.ts";
-import { UsageError } from "../../job/usage.ts";
+import { parse } from "../../run/node/flags.ts";
+import { UsageError } from "../../run/usage.ts";
 
 /** Of the large case, in which everything is assumed. */
 export const ASSUMED = options("assumed", {

@@ -1,6 +1,6 @@
 /**
  * Many workers on other machines, simulated: the admission and the order of groups are the queue's own code
- * (rl/async/queue.ts); seconds and bytes are drawn from distributions. Deterministic under its seed.
+ * (distribute/async/queue.ts); seconds and bytes are drawn from distributions. Deterministic under its seed.
  *
  * What is modelled as nats/ does it: a worker asks for another group when fewer episodes than it has places for are
  * playing or waiting in it; before a group begins, it reads the newest policy, and one that comes while it plays at
@@ -9,7 +9,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { Rng } from "../../engine/random.ts";
-import { StalenessQueue } from "../../rl/async/queue.ts";
+import { StalenessQueue } from "../../distribute/async/queue.ts";
 import { Events } from "./events.ts";
 
 /** How long things take, and how large they are. */

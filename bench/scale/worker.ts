@@ -6,7 +6,7 @@
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { ENVIRONMENTS, type Environment, type EnvironmentSpec } from "../../environments/index.ts";
-import { serveNats } from "../../nats/index.ts";
+import { serveNats } from "../../distribute/nats/index.ts";
 
 const [, , server, name, places, wait] = process.argv;
 

@@ -7,15 +7,26 @@
  * arXiv 2106.09685; ECHO: arXiv 2605.24517.
  */
 import { type Device, Rng } from "../../engine/index.ts";
-import { addLora, AdamW, disposeLora, isLora, type Model, schedule, trainableOf } from "../../nn/index.ts";
-import { type AdvantageEstimator, echo, grpo, type Objective, objectiveOf, rollout, trainRl } from "../../rl/index.ts";
-import type { RolloutOptions, Template, Trajectory } from "../../rl/index.ts";
-import { worldModelLoss } from "../../rl/index.ts";
+import { addLora, disposeLora, isLora } from "../../pretrained/index.ts";
+import { AdamW, type Model, schedule, trainableOf } from "../../nn/index.ts";
+import {
+  type AdvantageEstimator,
+  echo,
+  grpo,
+  type Objective,
+  rollout,
+  trainRl,
+  type RolloutOptions,
+  type Template,
+  type Trajectory,
+  worldModelLoss,
+} from "../../rl/index.ts";
+import { objectiveOf } from "../../methods/index.ts";
 import { groupBy } from "../../rl/episode/groups.ts";
-import { klEstimate } from "../../rl/methods/losses/kl.ts";
+import { klEstimate } from "../../rl/objective/kl.ts";
 import { tokenStatistics } from "../../rl/train/score.ts";
 import type { EnvironmentSpec } from "../../environments/index.ts";
-import { mean } from "../../tools/figures/statistics.ts";
+import { mean } from "../../run/figures/statistics.ts";
 import { castOf, HELD_OUT_COMPANIES, TURNS } from "./cast.ts";
 import { dialogueTemplate, disposeModel, type HeldOutTexts, perplexity, startModel, storyTemplate } from "./model.ts";
 import { heldOutSeeds, judge, sharedSentences, story, toldIn, usesOf } from "./tell.ts";

@@ -2,7 +2,7 @@
 import { type Device, logProbs, Rng, scope, tensor, treeLeaves } from "../../engine/index.ts";
 import { forward, logits, type Model } from "../../nn/index.ts";
 import { generate } from "../../nn/generate.ts";
-import { modelFromLlama2c } from "../../nn/llama2c.ts";
+import { modelFromLlama2c } from "../../pretrained/llama2c.ts";
 import { Template } from "../../rl/index.ts";
 import { BOS, stories, tokenizer } from "../../tests/support/stories.ts";
 

@@ -1,6 +1,5 @@
 /** The tables of `npm run stories`, in Markdown, from its lines of results. */
-import { mean, meanOver, pairedDifference } from "../../tools/figures/statistics.ts";
-import type { Interval } from "../../tools/figures/statistics.ts";
+import { mean, meanOver, pairedDifference, type Interval } from "../../run/figures/statistics.ts";
 import { ARMS, type Job, type RunRecord, START } from "./arms.ts";
 
 const JOBS: readonly Job[] = ["tell", "cast"];

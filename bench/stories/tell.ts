@@ -9,8 +9,8 @@ import {
   type StepResult,
 } from "../../environments/index.ts";
 import { Rng } from "../../engine/index.ts";
-import { composite, type CompositeReward, isAgentToken, repetitionPenalty, type Template } from "../../rl/index.ts";
-import type { Trajectory } from "../../rl/index.ts";
+import { composite, type CompositeReward, repetitionPenalty } from "../../papers/index.ts";
+import { isAgentToken, type Template, type Trajectory } from "../../rl/index.ts";
 
 const WORDS = {
   train: "cat bird frog rabbit lion duck car tree doll box king star train puppy bug ship pig horse".split(" "),

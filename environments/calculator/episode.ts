@@ -1,6 +1,6 @@
 /** The families of `calculator`, its options, and what an episode knows. */
 import { number } from "../../engine/optionTable.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { Episode, GameTask } from "../game.ts";
 import type { OptionsWith } from "../options.ts";
 import type { Rational } from "./rational.ts";

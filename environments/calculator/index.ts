@@ -91,7 +91,7 @@
  * Held-out problems share no quantity of three or more digits with training problems (see problems.ts); the words are
  * the same.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { CALCULATOR, FAMILIES } from "./episode.ts";
 

@@ -1,6 +1,6 @@
 /** The families of `castle`, its options, and what an episode knows. */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import { factFields, WORLD_SEED } from "../facts/options.ts";
 import type { Episode, GameTask } from "../game.ts";
 import type { OptionsWith } from "../options.ts";

@@ -98,7 +98,7 @@
  * out evenly), and that a thing in this room lies in one of its two chests. Not modelled: what else is in a room,
  * weight, and that an open chest needs no key.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { CASTLE, type CastleOptions, FAMILIES } from "./episode.ts";
 

@@ -1,6 +1,6 @@
 /** The families of `code`, its options, and the types of its tasks and states. */
 import { number } from "../../engine/optionTable.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { Episode, GameTask } from "../game.ts";
 import type { OptionsWith } from "../options.ts";
 import type { ProgramTest } from "../program/cases.ts";

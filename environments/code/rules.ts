@@ -1,7 +1,7 @@
 /** The rules and the scripted players of `code`. It is loaded later, so it imports no value of ../game.ts. */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
-import type { NoviceMove } from "../environment.ts";
+import type { NoviceMove } from "../../rl/environment.ts";
 import type { GameRules } from "../game.ts";
 import { drawCalculation, drawReduction, drawSelection } from "../program/draw.ts";
 import type { CODE, CodeEpisode, CodeFamily, CodeTask } from "./episode.ts";

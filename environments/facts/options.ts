@@ -1,5 +1,5 @@
 /** The options that worlds of unknown facts (`home`, `castle`) have in common; world.ts says what such a world is. */
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import { SIZED } from "../game.ts";
 import { number, oneOf, type Option } from "../../engine/optionTable.ts";
 import { names, type OptionsWith } from "../options.ts";

@@ -6,7 +6,7 @@
  * Not here: what a world's facts are, and what is asked about them.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { Ending } from "../game.ts";
 
 /** The reward of an ending: its score if its family pays, and else 0. */

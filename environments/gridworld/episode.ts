@@ -1,6 +1,6 @@
 /** The families of `gridworld`, its options, and what an episode knows. */
 import { flag, number } from "../../engine/optionTable.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { Episode, GameTask } from "../game.ts";
 import type { OptionsWith } from "../options.ts";
 import type { Rng } from "../../engine/index.ts";

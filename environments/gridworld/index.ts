@@ -75,7 +75,7 @@
  *
  * A quarter of all maps is held out, with their rotations and mirror images, whatever the start.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, GRIDWORLD, type GridworldOptions } from "./episode.ts";
 

@@ -73,7 +73,7 @@
  * files of a home say (they are empty), copies (nobody can read one), and what a lock prevents.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { type HomeNames, namesOf } from "./facts.ts";
 import { type HomeEpisode, type HomeState, play } from "./shell.ts";

@@ -1,6 +1,6 @@
 /** What is asked in a home, which commands answer it, and which pairs (file, question) are kept for held-out tasks. */
 import { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import { factFields, WORLD_SEED } from "../facts/options.ts";
 import { heldOutKinds } from "../facts/world.ts";
 import type { GameTask } from "../game.ts";

@@ -1,5 +1,5 @@
 /** The families of `household`, its options, and what an episode knows. */
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import { type Episode, type GameTask, SIZED } from "../game.ts";
 import { number } from "../../engine/optionTable.ts";
 import { type OptionsWith, SHAPED } from "../options.ts";

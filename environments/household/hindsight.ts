@@ -1,5 +1,5 @@
-/** What an episode did achieve, as a task, for hindsight relabelling (rl/tasks/hindsight.ts). */
-import type { Achievement, ShownTurn } from "../environment.ts";
+/** What an episode did achieve, as a task, for hindsight relabelling (data/hindsight.ts). */
+import type { Achievement, ShownTurn } from "../../rl/environment.ts";
 import { into } from "./tasks.ts";
 
 /**

@@ -166,7 +166,7 @@
  * in the kitchen). Not modelled: kinds of things (their names are as arbitrary as places are fixed), slicing, places
  * within places.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, HOUSEHOLD, type HouseholdOptions } from "./episode.ts";
 

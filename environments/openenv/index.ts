@@ -23,7 +23,7 @@ import {
   SingleUseEnvironment,
   type StepInfo,
   type StepResult,
-} from "../environment.ts";
+} from "../../rl/environment.ts";
 import { settleOptions } from "../options.ts";
 import { selectFamilies, type Split } from "../selection.ts";
 import { type Fields, isFields, OpenEnvError } from "./connection.ts";

@@ -11,7 +11,7 @@
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { inCode, number, options, type OptionsOf, REQUIRED, text } from "../../engine/optionTable.ts";
-import type { CallOptions } from "../environment.ts";
+import type { CallOptions } from "../../rl/environment.ts";
 import {
   Connection,
   type Fields,

@@ -16,7 +16,7 @@ import {
   SingleUseEnvironment,
   type StepInfo,
   type StepResult,
-} from "../environment.ts";
+} from "../../rl/environment.ts";
 import { option, type OptionsWith, settleOptions, type SettledOptions } from "../options.ts";
 import { selectFamilies } from "../selection.ts";
 

@@ -67,10 +67,10 @@
  *     $ submit
  *
  * The reward is 1 if all tests pass. The info of `submit` also has the outcome, the similarity of the submitted files
- * to the right ones, and both patches as unified diffs. From these rl/rewards/program.ts computes other rewards:
+ * to the right ones, and both patches as unified diffs. From these papers/rewards/program.ts computes other rewards:
  * `--reward swerl`, the similarity of the patches (which needs no test), `coderl` and `ppocoder`.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, PATCH, type PatchOptions } from "./episode.ts";
 

@@ -2,7 +2,7 @@
  * The answers of `patch` to actions. It is loaded when somebody plays, so it imports nothing that imports the engine;
  * the parsed action is passed in.
  */
-import type { StepInfo } from "../environment.ts";
+import type { StepInfo } from "../../rl/environment.ts";
 import type { Move } from "../game.ts";
 import { judge, type ProgramInfo } from "../program/judge.ts";
 import { dataFlowMatch, syntaxMatch } from "../program/likeness.ts";

@@ -2,8 +2,7 @@
  * A small repository: files with one program each (../program/syntax.ts), which call each other by name. Applies edits,
  * and shows changes as a unified diff.
  */
-import type { Code } from "../program/machine.ts";
-import { compile } from "../program/machine.ts";
+import { type Code, compile } from "../program/machine.ts";
 import { parseProgram, type Program } from "../program/syntax.ts";
 import type { Edit } from "./edits.ts";
 

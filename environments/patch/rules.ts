@@ -1,7 +1,7 @@
 /** The rules and the scripted players of `patch`. It is loaded later, so it imports no value of ../game.ts. */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
-import type { NoviceMove } from "../environment.ts";
+import type { NoviceMove } from "../../rl/environment.ts";
 import type { GameRules } from "../game.ts";
 import { sayEdit } from "./edits.ts";
 import type { PATCH, PatchEpisode, PatchFamily, PatchState, PatchTask } from "./episode.ts";

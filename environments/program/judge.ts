@@ -45,7 +45,7 @@ export function report({ outputs, passed }: Judgement): string {
 
 const cut = (text: string): string => (text.length > SHOWN ? `${text.slice(0, SHOWN)}..` : text);
 
-/** The info of a submitted program, for metrics and rewards (rl/rewards/program.ts reads these names). */
+/** The info of a submitted program, for metrics and rewards (papers/rewards/program.ts reads these names). */
 export interface ProgramInfo {
   readonly outcome: ProgramOutcome;
   /** Share of the tests that pass. */

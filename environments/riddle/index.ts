@@ -14,7 +14,7 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame, type Game } from "../game.ts";
 import { FAMILIES, familyOf, type RiddleFamily, type RiddleTask } from "./riddle.ts";
 

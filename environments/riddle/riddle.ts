@@ -9,7 +9,7 @@
  * These are the three kinds of Absolute Zero (Zhao et al. 2025, arXiv 2505.03335). A proposal consists of program and
  * input or, for an induction, of inputs for a given program; the machine computes the outputs.
  */
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { GameTask } from "../game.ts";
 import { show, type Value } from "../program/machine.ts";
 

@@ -1,6 +1,6 @@
 /** The families of `screen`, its options, and what an episode knows: windows, what is in them, and the goal. */
 import { oneOf } from "../../engine/optionTable.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { Episode, GameTask } from "../game.ts";
 import { type OptionsWith, SHAPED } from "../options.ts";
 

@@ -107,7 +107,7 @@
  * of `press` is then `click 75 26`. Only scrolling shows all items of a list, and only closing a window shows what is
  * under it; all else follows from what has been shown. Not modelled: pixels, drags, moved windows, a pointer.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, SCREEN, type ScreenOptions } from "./episode.ts";
 

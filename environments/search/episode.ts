@@ -1,5 +1,5 @@
 /** The families of `search`, and what an episode knows. */
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { Episode, GameTask, SIZED } from "../game.ts";
 import type { Corpus } from "./corpus.ts";
 

@@ -131,7 +131,7 @@
  * solvable by reading only: names are drawn anew for every seed, and the answer never stands in the question. Not
  * modelled: synonyms, text that is wrong or irrelevant, pages too long to read, questions without an answer.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame, type GameOptions, SIZED } from "../game.ts";
 import { FAMILIES } from "./episode.ts";
 

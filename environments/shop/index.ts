@@ -142,7 +142,7 @@
  * has it all. Not modelled: pages of descriptions and reviews, attributes in other words, options that change the
  * price.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, SHOP, type ShopOptions } from "./episode.ts";
 

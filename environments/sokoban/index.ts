@@ -86,7 +86,7 @@
  * position of a held-out task can come up in training. Not here: rooms of your own, of other shapes, or with more than
  * three boxes.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, SOKOBAN, type SokobanOptions } from "./episode.ts";
 

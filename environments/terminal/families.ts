@@ -2,7 +2,7 @@
  * The task families, and the contract between the functions that draft their tasks (tasks-*.ts) and the code that makes
  * tasks of the drafts (tasks.ts).
  */
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { World } from "./world.ts";
 
 /** All families, easiest first. */

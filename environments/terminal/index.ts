@@ -101,7 +101,7 @@
  * programs. Where it is known to differ from the real one: `wc < file` pads its columns as for a pipe, `cp -r d d/x`
  * copies nothing, and `find` and `grep -r` list in order of names.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { TERMINAL, type TerminalOptions } from "./episode.ts";
 import { FAMILIES } from "./families.ts";

@@ -1,5 +1,5 @@
 /** The families of `tools`, its options, and what an episode knows. */
-import type { EnvironmentOptions, FamilyInfo } from "../environment.ts";
+import type { EnvironmentOptions, FamilyInfo } from "../../rl/environment.ts";
 import type { Episode, GameTask } from "../game.ts";
 
 /** All families, easiest first. */

@@ -57,7 +57,7 @@
  * Calls are compared, not what they do: a lamp that was set wrong cannot be set again. Held-out requests share no set
  * of calls with those of training, and no name.
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, TOOLS } from "./episode.ts";
 

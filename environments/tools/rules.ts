@@ -94,7 +94,7 @@ function play({ task, state }: ToolEpisode, action: string): Move<ToolState> {
 const sameCalls = (calls: readonly Call[], wanted: readonly Call[]): boolean =>
   calls.map(keyOf).toSorted().join("\n") === wanted.map(keyOf).toSorted().join("\n");
 
-/** What a reward of calls compares (rl/rewards/toolCalls.ts). */
+/** What a reward of calls compares (papers/rewards/toolCalls.ts). */
 const infoOf = (task: ToolTask, { calls, kinds }: ToolState) => ({
   calls: JSON.stringify(calls),
   wantedCalls: JSON.stringify(task.calls),

@@ -1,6 +1,6 @@
 /** The families of `web`, its options, and its types: a site of pages, their elements, the goal, and the state. */
 import { oneOf } from "../../engine/optionTable.ts";
-import type { FamilyInfo } from "../environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import type { Episode, GameTask } from "../game.ts";
 import { type OptionsWith, SHAPED } from "../options.ts";
 

@@ -116,7 +116,7 @@
  * has been shown. Not modelled: nested elements, attributes, styles and pictures (WebGUM shows the last two beside the
  * text).
  */
-import type { EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";
 import { FAMILIES, WEB, type WebOptions } from "./episode.ts";
 

@@ -1,6 +1,6 @@
 /** The rules and the scripted players of `web`. */
 import type { Rng } from "../../engine/index.ts";
-import type { NoviceMove } from "../environment.ts";
+import type { NoviceMove } from "../../rl/environment.ts";
 import type { GameRules } from "../game.ts";
 import { nameMaker } from "../words.ts";
 import {

@@ -31,8 +31,19 @@
  * It has no optimiser (the engine's compiler does that), no other types, no tables, globals or exceptions.
  * Source: the WebAssembly core specification, §5 (binary format).
  */
-import { I32, makeValue, storeCode, storeLaneCode, unsignedLEB } from "./values.ts";
-import type { AnyVector, Code, Kind, Value, ValueOf, Var } from "./values.ts";
+import {
+  I32,
+  makeValue,
+  storeCode,
+  storeLaneCode,
+  unsignedLEB,
+  type AnyVector,
+  type Code,
+  type Kind,
+  type Value,
+  type ValueOf,
+  type Var,
+} from "./values.ts";
 
 export * from "./values.ts";
 

@@ -1,9 +1,7 @@
 /** Conversion between i32 and f32. i32 → f32 rounds to nearest; f32 → i32 truncates, saturates, and makes NaN 0. */
-import type { Program, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type Program, type WasmKernel, single } from "../kernel.ts";
 import type { CastSpec } from "../specs.ts";
-import { kernelModule, load } from "./assembler.ts";
-import type { F32x4, I32x4 } from "./assembler.ts";
+import { kernelModule, load, type F32x4, type I32x4 } from "./assembler.ts";
 import { loadPart, storePart } from "./partial.ts";
 
 /** Elements per unit of work. */

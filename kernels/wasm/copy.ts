@@ -2,12 +2,10 @@
  * Strided copy and fill of 32-bit words, whatever they mean: permute, slice, broadcast, concat, pad and constants. Axes
  * that both sides walk alike are merged; a unit of `copy` is one row of the last axis that is left.
  */
-import type { Program, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type Program, type WasmKernel, single } from "../kernel.ts";
 import { collapse } from "../pointwise.ts";
 import type { CopySpec, FillSpec } from "../specs.ts";
-import { I32x4, kernelModule, load } from "./assembler.ts";
-import type { FunctionBuilder, I32, Kind, Var } from "./assembler.ts";
+import { I32x4, kernelModule, load, type FunctionBuilder, type I32, type Kind, type Var } from "./assembler.ts";
 
 /** Words per unit of work along the last axis. */
 const CHUNK = 16384;

@@ -3,11 +3,9 @@
  * kept in doubles: a million additions in f32 were 1 % off (pandas-dev/pandas#47488). A unit of work is one group of
  * columns; along rows (inner = 1) that is one row.
  */
-import type { Program, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type Program, type WasmKernel, single } from "../kernel.ts";
 import type { CumsumSpec } from "../specs.ts";
-import { F64x2, kernelModule, load } from "./assembler.ts";
-import type { I32 } from "./assembler.ts";
+import { F64x2, kernelModule, load, type I32 } from "./assembler.ts";
 import { joinHalves } from "./math.ts";
 
 /** Columns per unit of work. */

@@ -2,10 +2,8 @@
  * Scalar expressions (`kernels/expr.ts`) as SIMD code: four elements at a time, each node computed once into a local.
  * Comparisons stay lane masks as long as only `where` looks at them.
  */
-import { topologicalOrder } from "../expr.ts";
-import type { Expr } from "../expr.ts";
-import { F32x4, I32x4 } from "./assembler.ts";
-import type { FunctionBuilder } from "./assembler.ts";
+import { topologicalOrder, type Expr } from "../expr.ts";
+import { F32x4, I32x4, type FunctionBuilder } from "./assembler.ts";
 import * as math from "./math.ts";
 
 const UNARY: Record<string, (f: FunctionBuilder, x: F32x4) => F32x4> = {

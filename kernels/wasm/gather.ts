@@ -3,11 +3,9 @@
  * its columns for all rows and goes through the indices in order. So there are no atomics, and the order of summation
  * is the order of n.
  */
-import type { Program, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type Program, type WasmKernel, single } from "../kernel.ts";
 import type { GatherSpec, ScatterAddSpec, ScatterAlongSpec, TakeAlongSpec, WriteRowsSpec } from "../specs.ts";
-import { F32, i32s, I32x4, kernelModule, load } from "./assembler.ts";
-import type { FunctionBuilder, I32, ParamVars } from "./assembler.ts";
+import { F32, i32s, I32x4, kernelModule, load, type FunctionBuilder, type I32, type ParamVars } from "./assembler.ts";
 import { copyWords, fillWords } from "./copy.ts";
 
 /** Columns per unit of the kernels whose units own columns. */

@@ -11,8 +11,7 @@
  *
  * Each function appends its statements to a builder and returns a variable with the result.
  */
-import { F32x4, F64x2, I32x4 } from "./assembler.ts";
-import type { FunctionBuilder, Var } from "./assembler.ts";
+import { F32x4, F64x2, I32x4, type FunctionBuilder, type Var } from "./assembler.ts";
 
 type Unary = (f: FunctionBuilder, x: F32x4) => Var<F32x4>;
 

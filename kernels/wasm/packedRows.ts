@@ -1,6 +1,5 @@
 /** Rows of a packed matrix, as an embedding looks them up. */
-import type { Program, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type Program, type WasmKernel, single } from "../kernel.ts";
 import { type PackedFormat, packedRow, type PackedRowsSpec } from "../packed.ts";
 import { I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
 import { fillWords } from "./copy.ts";

@@ -2,8 +2,7 @@
  * Loads and stores the last one to three elements of a row as a vector. So edges run the same vector code as everything
  * else, an element's bits do not depend on its place, and no memory outside the row is touched.
  */
-import { load } from "./assembler.ts";
-import type { AnyVector, F32x4, FunctionBuilder, I32, Var } from "./assembler.ts";
+import { load, type AnyVector, type F32x4, type FunctionBuilder, type I32, type Var } from "./assembler.ts";
 
 /** `count` ∈ {1, 2, 3} words from `address`; the other lanes are 0. */
 export function loadPart(f: FunctionBuilder, address: I32, count: I32): Var<F32x4> {

@@ -5,15 +5,20 @@
  * elements of one row. What does not change along a row (scalars, broadcast inputs, and all that is computed from them)
  * is computed once per unit. The last one to three elements of a piece use the same vector code.
  */
-import { topologicalOrder } from "../expr.ts";
-import type { Expr } from "../expr.ts";
-import type { Program, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { topologicalOrder, type Expr } from "../expr.ts";
+import { type Program, type WasmKernel, single } from "../kernel.ts";
 import type { PointwiseSpec } from "../specs.ts";
-import { I32, kernelModule, load } from "./assembler.ts";
-import type { F32, F32x4, FunctionBuilder, Kind, Var } from "./assembler.ts";
-import { emitNodes, emittedFloat } from "./expression.ts";
-import type { Emitted } from "./expression.ts";
+import {
+  I32,
+  kernelModule,
+  load,
+  type F32,
+  type F32x4,
+  type FunctionBuilder,
+  type Kind,
+  type Var,
+} from "./assembler.ts";
+import { emitNodes, emittedFloat, type Emitted } from "./expression.ts";
 import { loadPart, storePart } from "./partial.ts";
 
 /** Elements per unit of work: enough to hide the cost of a unit, few enough to divide the work between threads. */

@@ -2,11 +2,9 @@
  * Uniform random floats from Threefry-2x32 with 20 rounds (Salmon et al., SC 2011), four blocks at a time. Word i is a
  * function of the key and i alone; every executor gives the same bits.
  */
-import type { Program, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type Program, type WasmKernel, single } from "../kernel.ts";
 import type { RandomSpec } from "../specs.ts";
-import { I32x4, kernelModule } from "./assembler.ts";
-import type { F32x4, FunctionBuilder, Var } from "./assembler.ts";
+import { I32x4, kernelModule, type F32x4, type FunctionBuilder, type Var } from "./assembler.ts";
 import { storePart } from "./partial.ts";
 
 /** Words per unit of work, a multiple of 8. */

@@ -8,12 +8,20 @@
  *
  * NaN: sums, max and min give NaN; argmax and argmin ignore it. Of equal elements they give the lowest position.
  */
-import type { Expr } from "../expr.ts";
-import { input } from "../expr.ts";
+import { type Expr, input } from "../expr.ts";
 import type { Program, Step, WasmKernel } from "../kernel.ts";
 import type { ReduceSpec } from "../specs.ts";
-import { F32x4, I32x4, kernelModule, load } from "./assembler.ts";
-import type { F32, FunctionBuilder, I32, Kind, Var } from "./assembler.ts";
+import {
+  F32x4,
+  I32x4,
+  kernelModule,
+  load,
+  type F32,
+  type FunctionBuilder,
+  type I32,
+  type Kind,
+  type Var,
+} from "./assembler.ts";
 import { emitExpr } from "./expression.ts";
 import { loadPart, storePart } from "./partial.ts";
 

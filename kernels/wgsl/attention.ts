@@ -10,8 +10,7 @@
  * Neighbouring threads take neighbouring queries of one head: they read the same key at the same time. It does not use
  * workgroup memory for tiles, and it does not divide keys between threads for decoding.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
-import { f32, single, u32 } from "../kernel.ts";
+import { type AdapterProfile, type Program, type WgslKernel, f32, single, u32 } from "../kernel.ts";
 import type { AttentionBackwardSpec, AttentionSpec } from "../specs.ts";
 import { type Bindings, independentThreads, vectorPrelude, vectorType, vectorWidth } from "./rows.ts";
 import { gridFor, linearMain, shader } from "./shader.ts";

@@ -6,8 +6,7 @@
  * busy, so the 32 threads of a workgroup take every 32nd key each and merge their results (Flash-Decoding, Dao et al.
  * 2023). A token's result does not depend on the other tokens. There is no paged cache and no derivative.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
-import { f32, single, u32 } from "../kernel.ts";
+import { type AdapterProfile, type Program, type WgslKernel, f32, single, u32 } from "../kernel.ts";
 import type { CacheAttentionSpec } from "../specs.ts";
 import { independentThreads, vectorPrelude, vectorType, vectorWidth } from "./rows.ts";
 import { gridFor, groupMain, linearMain, shader } from "./shader.ts";

@@ -5,8 +5,7 @@
  * keeps the entropy exact where logits are far from 0; lse − Σ p·z would subtract two large numbers. c is limited to
  * −100 from below, where e^c is no longer a normal f32, so that a logit of −1e30 gives 0 and not 0·∞.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type AdapterProfile, type Program, type WgslKernel, single } from "../kernel.ts";
 import type { LogProbsBackwardSpec, LogProbsSpec } from "../specs.ts";
 import { rowKernel, vectorType, vectorWidth } from "./rows.ts";
 

@@ -14,8 +14,7 @@
  * There are no subgroup matrices (Dawn offers no configuration on the adapters that this was written on), and nothing
  * is tuned on a GPU.
  */
-import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type AdapterProfile, type MatmulRung, type Program, type WgslKernel, single } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { directKernel, subgroupKernel } from "./matmulDirect.ts";
 import { bufferCount } from "./matmulCommon.ts";

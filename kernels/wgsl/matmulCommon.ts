@@ -3,8 +3,7 @@
  * a split takes, and the epilogue `store`, which is the only place that writes C.
  */
 import { exprToString } from "../expr.ts";
-import type { Uniform } from "../kernel.ts";
-import { f32, u32 } from "../kernel.ts";
+import { type Uniform, f32, u32 } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { emitExpression } from "./expression.ts";
 import { type Bindings, vectorType } from "./rows.ts";

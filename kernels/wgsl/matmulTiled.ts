@@ -4,8 +4,7 @@
  * tiles and products in f16, sums in f32. Also here: the naive product, for comparison, and the sum of the parts of a
  * split product.
  */
-import type { AdapterProfile, Program, Uniform, WgslKernel } from "../kernel.ts";
-import { single, u32 } from "../kernel.ts";
+import { type AdapterProfile, type Program, type Uniform, type WgslKernel, single, u32 } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import {
   activationFunction,

@@ -6,8 +6,7 @@
  * dx is made by rows, which also leave (mean, r) for the sums over columns. These sum blocks of rows and then the
  * blocks, so that many threads take part and every sum has a fixed order without float atomics.
  */
-import type { AdapterProfile, Program, Step, WgslKernel } from "../kernel.ts";
-import { f32, single, u32 } from "../kernel.ts";
+import { type AdapterProfile, type Program, type Step, type WgslKernel, f32, single, u32 } from "../kernel.ts";
 import type { NormBackwardSpec, NormSpec } from "../specs.ts";
 import {
   type Bindings,

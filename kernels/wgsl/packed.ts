@@ -8,8 +8,15 @@
  *
  * Like those kernels, none of these is tuned on hardware.
  */
-import type { AdapterProfile, MatmulRung, Program, Uniform, WgslKernel } from "../kernel.ts";
-import { single, u32 } from "../kernel.ts";
+import {
+  type AdapterProfile,
+  type MatmulRung,
+  type Program,
+  type Uniform,
+  type WgslKernel,
+  single,
+  u32,
+} from "../kernel.ts";
 import { type PackedFormat, type PackedMatmulSpec, packedRow, type PackedRowsSpec } from "../packed.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { biasBinding, bufferCount, epilogueKey, sizes, storedBy, storeFunction, tilePlace } from "./matmulCommon.ts";

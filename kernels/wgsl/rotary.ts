@@ -3,8 +3,7 @@
  * the angle whose cosine and sine are in tables. The host makes the tables, because WGSL promises sin and cos to 2⁻¹¹
  * only.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
-import { single, u32 } from "../kernel.ts";
+import { type AdapterProfile, type Program, type WgslKernel, single, u32 } from "../kernel.ts";
 import type { RotarySpec } from "../specs.ts";
 import { independentThreads } from "./rows.ts";
 import { gridFor, linearMain, shader } from "./shader.ts";

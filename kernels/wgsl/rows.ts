@@ -10,8 +10,7 @@
  * Reductions over other axes are in reduce.ts. There are no subgroup operations here, as their size is unknown until a
  * shader runs.
  */
-import type { AdapterProfile, Uniform, WgslKernel } from "../kernel.ts";
-import { u32 } from "../kernel.ts";
+import { type AdapterProfile, type Uniform, type WgslKernel, u32 } from "../kernel.ts";
 import { mathFunctions } from "./math.ts";
 import { type BindingType, gridFor, groupMain, linearMain, shader } from "./shader.ts";
 

@@ -8,8 +8,7 @@
  * thread takes the whole row. Sums are by blocks of 64 columns, so that rounding does not grow with the vocabulary. The
  * host does top-k, top-p and min-p, which need sorted logits.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
-import { single, u32 } from "../kernel.ts";
+import { type AdapterProfile, type Program, type WgslKernel, single, u32 } from "../kernel.ts";
 import type { SampleSpec } from "../specs.ts";
 import { threefryRounds } from "./random.ts";
 import { independentThreads } from "./rows.ts";

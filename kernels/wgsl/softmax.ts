@@ -3,8 +3,7 @@
  * first, so that exp never overflows. It is taken over entries that are not excluded, so it does not matter what stands
  * in an excluded one.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
+import { type AdapterProfile, type Program, type WgslKernel, single } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
 import { type Bindings, rowKernel, vectorType } from "./rows.ts";
 

@@ -29,8 +29,8 @@
  * It computes the same: a test gives it this file's model and episodes and compares the loss and the gradient of every
  * weight. `engine/backward.ts` has the chain rule, for tensors: one op handles all words of many episodes at once, so
  * that the processor is busy with numbers and not with a million small objects. `nn/transformer.ts` is the model.
- * `environments/environment.ts` says what a world is. `rl/methods/advantages/grpo.ts` has A,
- * `rl/methods/world/echo.ts` the world model, and `rl/train/step.ts` is one step. There playing takes no notes for the
+ * `rl/environment.ts` says what a world is. `rl/objective/grpo.ts` has A,
+ * `rl/objective/echo.ts` the world model, and `rl/train/step.ts` is one step. There playing takes no notes for the
  * gradient: the episodes are read once more for it, all words side by side. `nn/optimizer.ts` is Adam.
  *
  * ## Exercises

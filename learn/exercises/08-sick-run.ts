@@ -1,6 +1,6 @@
 /** The exercises of chapter 8: a triage by numbers, which the project's doctor judges, and a mask that leaks. */
-import type { MetricsRecord, Transcript, TranscriptToken } from "../../job/records.ts";
-import { diagnose } from "../../tools/doctor/diagnose.ts";
+import type { MetricsRecord, Transcript, TranscriptToken } from "../../run/records.ts";
+import { diagnose } from "../../studies/doctor/diagnose.ts";
 import { expectEqual } from "./expect.ts";
 
 /** What a run logged, a value for each of its steps. */

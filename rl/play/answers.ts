@@ -5,7 +5,7 @@
  */
 import { check, WorldgradError } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
-import type { EndResult, StepInfo, StepResult } from "../../environments/index.ts";
+import type { EndResult, StepInfo, StepResult } from "../environment.ts";
 
 /** One such task is an episode that is masked; where no task fits, the rollout is set up wrongly (`Player.run`). */
 export class TaskTooLong extends WorldgradError {}

@@ -14,7 +14,7 @@ import type {
   EnvironmentSpec,
   OutsideEnd,
   StepResult,
-} from "../../environments/index.ts";
+} from "../environment.ts";
 import {
   append,
   emptyStream,

@@ -6,16 +6,22 @@ import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { Model, Schedule } from "../../nn/index.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
 import type { Metrics } from "../episode/metrics.ts";
-import type { AdvantageEstimator } from "../methods/advantages/estimator.ts";
+import type { AdvantageEstimator } from "../objective/estimator.ts";
 import { type EpisodeRequest, ROLLOUT, rollout, type RolloutOptions } from "../play/rollout.ts";
 import { groupBy } from "../episode/groups.ts";
 import { successRate } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
-import { type EpisodePlugin, isHelped, type PlayedGroups, type PlayGroups } from "./plugin.ts";
-import type { TaskChoice, TaskOutcome } from "./plugin.ts";
+import {
+  type EpisodePlugin,
+  isHelped,
+  type PlayedGroups,
+  type PlayGroups,
+  type TaskChoice,
+  type TaskOutcome,
+} from "./plugin.ts";
 import { checkRewards, rewarded, rewardMetrics, type RewardOptions } from "./scoring.ts";
 import { TRUNCATED, type TruncatedReward, withTruncatedReward } from "./truncated.ts";
 

@@ -11,12 +11,12 @@
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import type { Rng } from "../../engine/index.ts";
-import type { EnvironmentOptions } from "../../environments/index.ts";
+import type { EnvironmentOptions } from "../environment.ts";
 import type { Model } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
-import type { Objective } from "../methods/objective.ts";
+import type { Objective } from "../objective/objective.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
 
 /** The task that a group plays. */

@@ -2,10 +2,10 @@
 import { check } from "../../engine/errors.ts";
 import { fracWithoutSpread, withoutTruncated } from "../episode/groups.ts";
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.ts";
-import type { Advantages } from "../methods/advantages/estimator.ts";
-import { klEstimate } from "../methods/losses/kl.ts";
-import { betaOf, checkObjective, type Objective } from "../methods/objective.ts";
-import { statistic, type TokenStatistics } from "../methods/tokenStatistics.ts";
+import type { Advantages } from "../objective/estimator.ts";
+import { klEstimate } from "../objective/kl.ts";
+import { betaOf, checkObjective, type Objective } from "../objective/objective.ts";
+import { statistic, type TokenStatistics } from "../objective/tokenStatistics.ts";
 
 /**
  * What `advantagesOf` returns: an advantage per row and token, the critic's targets if the estimator has any, the share

@@ -5,7 +5,7 @@
 import { check } from "../../engine/errors.ts";
 import { type Tree, treeEntries, treeLeaves } from "../../engine/index.ts";
 import { type AdamW, type Model, trainableOf } from "../../nn/index.ts";
-import type { Objective } from "../methods/objective.ts";
+import type { Objective } from "../objective/objective.ts";
 import { type Heads, headTraining } from "./loss.ts";
 import type { TrainedHead } from "./update.ts";
 

@@ -1,7 +1,7 @@
 /** The episodes of a step: those that were just played, and those that plug-ins add, to be trained or imitated. */
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
-import type { Objective } from "../methods/objective.ts";
+import type { Objective } from "../objective/objective.ts";
 import type { DataOptions, PlayedStep, PlayEpisodes, PlayOptions } from "../tasks/play.ts";
 import { isHelped, type StepSoFar } from "../tasks/plugin.ts";
 import { rewarded } from "../tasks/scoring.ts";

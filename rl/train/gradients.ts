@@ -29,11 +29,11 @@ import {
 import { type Model, trainableOf } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken } from "../episode/stream.ts";
-import { type Columns, rowOf, type TermColumnsByName, type TokenRow } from "../methods/columns.ts";
-import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import { betaOf, type Objective, worldsOf } from "../methods/objective.ts";
-import type { TokenStatistics } from "../methods/tokenStatistics.ts";
-import type { WorldObjective } from "../methods/world/echo.ts";
+import { type Columns, rowOf, type TermColumnsByName, type TokenRow } from "../objective/columns.ts";
+import { NO_POLICY } from "../objective/policyLoss.ts";
+import { betaOf, type Objective, worldsOf } from "../objective/objective.ts";
+import type { TokenStatistics } from "../objective/tokenStatistics.ts";
+import type { WorldObjective } from "../objective/echo.ts";
 import { type Heads, headsFor, lossOf, type LossParts } from "./loss.ts";
 import { hasScored, pack, type PackOptions } from "./pack.ts";
 import type { PassingOptions, Ratios } from "./score.ts";

@@ -1,9 +1,9 @@
 /** Rows of imitation: cross-entropy on the agent's tokens of whole episodes. */
 import { check } from "../../engine/errors.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
-import { aggregationWeights } from "../methods/aggregation.ts";
-import { rowOf, type TokenRow } from "../methods/columns.ts";
-import { observationTokens } from "../methods/world/echo.ts";
+import { aggregationWeights } from "../objective/aggregation.ts";
+import { rowOf, type TokenRow } from "../objective/columns.ts";
+import { observationTokens } from "../objective/echo.ts";
 
 /** Episodes, and how much their mean counts in the loss. */
 export interface MixturePart {

@@ -9,7 +9,7 @@ import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import { checkKeys } from "../../engine/options.ts";
 import { trainableOf } from "../../nn/index.ts";
-import { checkGroupSize, checkObjective, checkOffPolicy, type Objective } from "../methods/objective.ts";
+import { checkGroupSize, checkObjective, checkOffPolicy, type Objective } from "../objective/objective.ts";
 import { checkVocabulary, rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPlugins } from "../tasks/plugin.ts";

@@ -16,13 +16,13 @@ import {
   type Tree,
 } from "../../engine/index.ts";
 import { headValues, type Model, trainableOf, type ValueHead } from "../../nn/index.ts";
-import { COLUMN_NAMES, type ColumnName, type Columns } from "../methods/columns.ts";
-import { klPenalty } from "../methods/losses/kl.ts";
-import { logRatio } from "../methods/losses/policyLoss.ts";
-import { crossEntropyLoss } from "../methods/losses/crossEntropy.ts";
-import { clippedValueLoss } from "../methods/losses/value.ts";
-import { CRITIC, extraTermsOf, type Objective } from "../methods/objective.ts";
-import type { HeadTraining, TermTokens } from "../methods/terms.ts";
+import { COLUMN_NAMES, type ColumnName, type Columns } from "../objective/columns.ts";
+import { klPenalty } from "../objective/kl.ts";
+import { logRatio } from "../objective/policyLoss.ts";
+import { crossEntropyLoss } from "../objective/crossEntropy.ts";
+import { clippedValueLoss } from "../objective/value.ts";
+import { CRITIC, extraTermsOf, type Objective } from "../objective/objective.ts";
+import type { HeadTraining, TermTokens } from "../objective/terms.ts";
 import type { MicroBatch } from "./pack.ts";
 import { hiddenOf, type PassingOptions, type Ratios, scoreHidden } from "./score.ts";
 

@@ -11,7 +11,7 @@ import {
   type Columns,
   type TermColumnsByName,
   type TokenRow,
-} from "../methods/columns.ts";
+} from "../objective/columns.ts";
 
 export interface MicroBatch {
   /** B rows of T ids, padded at the end. */

@@ -6,11 +6,27 @@
  * What a token is told is read where it is predicted, as a critic's value is: the state has seen all tokens before it.
  */
 import { check } from "../../engine/errors.ts";
-import { mul, noGrad, type Rng, scope, sum, tensor, type Tensor, type Tree, treeLeaves } from "../../engine/index.ts";
-import { add, matmul, outsideScopes, randomNormal, softplus, sub, zeros } from "../../engine/index.ts";
+import {
+  mul,
+  noGrad,
+  type Rng,
+  scope,
+  sum,
+  tensor,
+  type Tensor,
+  type Tree,
+  treeLeaves,
+  add,
+  matmul,
+  outsideScopes,
+  randomNormal,
+  softplus,
+  sub,
+  zeros,
+} from "../../engine/index.ts";
 import { AdamW, type Model, type Schedule } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
-import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { rowOf, type TokenRow } from "../objective/columns.ts";
 import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { hiddenOf, unscored } from "./score.ts";
 import { gradientOf } from "./update.ts";

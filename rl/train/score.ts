@@ -1,5 +1,5 @@
 /**
- * Scoring: log-probabilities, entropies and other token statistics (rl/methods/tokenStatistics.ts) of tokens that have
+ * Scoring: log-probabilities, entropies and other token statistics (rl/objective/tokenStatistics.ts) of tokens that have
  * been played. This happens before the update, without gradient, and only for the statistics that a part of the
  * objective asks for: GRPO with ECHO needs none. The policy and the reference are each run at most once.
  */
@@ -29,15 +29,15 @@ import {
   type ValueHead,
 } from "../../nn/index.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
-import { rowOf, type TokenRow } from "../methods/columns.ts";
-import { type Objective, statisticsOf } from "../methods/objective.ts";
+import { rowOf, type TokenRow } from "../objective/columns.ts";
+import { type Objective, statisticsOf } from "../objective/objective.ts";
 import {
   isOfReference,
   type PerToken,
   type TokenStatistic,
   TOKEN_STATISTICS,
   type TokenStatistics,
-} from "../methods/tokenStatistics.ts";
+} from "../objective/tokenStatistics.ts";
 import { EventLoop } from "../play/eventLoop.ts";
 import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
 

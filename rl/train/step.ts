@@ -14,7 +14,7 @@
  *
  * A pass is one use of the same episodes. Each stage is one function; the import says in which file. `weigh` turns the
  * episodes into rows: a row is an episode with columns, which hold one number for each of its tokens and are all that
- * the loss is told of them (rl/methods/columns.ts). Denominators count the tokens and episodes of the whole step and
+ * the loss is told of them (rl/objective/columns.ts). Denominators count the tokens and episodes of the whole step and
  * are part of the weights. So the loss is a plain weighted sum, which may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
@@ -23,8 +23,8 @@ import { type AdamW, type Model, type Schedule, trainableOf } from "../../nn/ind
 import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
-import { rowOf, type TokenRow } from "../methods/columns.ts";
-import { checkOffPolicy, type Objective } from "../methods/objective.ts";
+import { rowOf, type TokenRow } from "../objective/columns.ts";
+import { checkOffPolicy, type Objective } from "../objective/objective.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { checkPlugins } from "../tasks/plugin.ts";
 import { advantagesOf } from "./advantages.ts";
@@ -62,7 +62,7 @@ export interface TrainerOptions {
 
 /** What a step of reinforcement learning needs. */
 export interface StepOptions extends TrainerOptions, GradientOptions, DataOptions, WatchOptions {
-  /** The method: how advantages are estimated, the policy loss, world losses, penalties (rl/methods/objective.ts). */
+  /** The method: how advantages are estimated, the policy loss, world losses, penalties (rl/objective/objective.ts). */
   readonly objective: Objective;
   /** Passes over each batch of episodes; default 1. In later ones the policy has moved: the loss must have a ratio. */
   readonly iterations?: number;

@@ -3,7 +3,7 @@ import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import { checkMethods, showValue } from "../../engine/options.ts";
 import type { Model } from "../../nn/index.ts";
-import type { EnvironmentSpec } from "../../environments/index.ts";
+import type { EnvironmentSpec } from "../environment.ts";
 import type { Heads } from "./loss.ts";
 import type { TrainedHead } from "./update.ts";
 import type { TrainerOptions } from "./step.ts";

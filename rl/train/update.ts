@@ -2,7 +2,7 @@
 import { check, fail } from "../../engine/errors.ts";
 import { type Tensor, type Tree, treeLeaves, valueAndGrad } from "../../engine/index.ts";
 import { accumulateGrads, type AdamW, type ValueHead } from "../../nn/index.ts";
-import type { HeadTraining } from "../methods/terms.ts";
+import type { HeadTraining } from "../objective/terms.ts";
 import type { Heads, Trained } from "./loss.ts";
 import type { MicroBatch } from "./pack.ts";
 

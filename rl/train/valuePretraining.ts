@@ -7,10 +7,10 @@
  * these steps.
  */
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.ts";
-import { toColumns } from "../methods/advantages/estimator.ts";
-import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import { CRITIC, type Objective } from "../methods/objective.ts";
-import type { PerToken } from "../methods/tokenStatistics.ts";
+import { toColumns } from "../objective/estimator.ts";
+import { NO_POLICY } from "../objective/policyLoss.ts";
+import { CRITIC, type Objective } from "../objective/objective.ts";
+import type { PerToken } from "../objective/tokenStatistics.ts";
 
 /** Whether only the value head learns in this step. */
 export const isValuePretraining = ({ critic }: Objective, step: number): boolean => step < CRITIC.read(critic).pretrain;

@@ -6,7 +6,7 @@ import { check } from "../../engine/errors.ts";
 import type { Tree } from "../../engine/index.ts";
 import type { AdamW } from "../../nn/index.ts";
 import { hasFailed, type Trajectory } from "../episode/stream.ts";
-import { type Objective, worldsOf } from "../methods/objective.ts";
+import { type Objective, worldsOf } from "../objective/objective.ts";
 
 /** How a run is told what goes wrong in it. */
 export interface WatchOptions {

@@ -6,13 +6,13 @@
 import { rowsWithoutSpread } from "../episode/groups.ts";
 import { succeeded } from "../episode/outcomes.ts";
 import { isAgentToken, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
-import { aggregationWeights } from "../methods/aggregation.ts";
-import { type Columns, rowOf, type TermColumnsByName, type TokenRow, withColumns } from "../methods/columns.ts";
-import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
-import { betaOf, CRITIC, entropyOf, extraTermsOf, type Objective, worldsOf } from "../methods/objective.ts";
-import type { WeighedStep } from "../methods/terms.ts";
-import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
-import type { WorldObjective } from "../methods/world/echo.ts";
+import { aggregationWeights } from "../objective/aggregation.ts";
+import { type Columns, rowOf, type TermColumnsByName, type TokenRow, withColumns } from "../objective/columns.ts";
+import type { PolicyLoss } from "../objective/policyLoss.ts";
+import { betaOf, CRITIC, entropyOf, extraTermsOf, type Objective, worldsOf } from "../objective/objective.ts";
+import type { WeighedStep } from "../objective/terms.ts";
+import type { PerToken, TokenStatistics } from "../objective/tokenStatistics.ts";
+import type { WorldObjective } from "../objective/echo.ts";
 import { judged, type StepAdvantages } from "./advantages.ts";
 import type { Ratios } from "./score.ts";
 

@@ -5,7 +5,7 @@
  */
 import fc from "fast-check";
 import { WorldgradError } from "../../engine/errors.ts";
-import { UsageError } from "../../job/usage.ts";
+import { UsageError } from "../../run/usage.ts";
 import type { Json, Target } from "./target.ts";
 
 type Change =

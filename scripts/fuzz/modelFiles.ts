@@ -1,22 +1,17 @@
 /** The files of models beside weights and configuration, as what is fuzzed. */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { chatTemplate } from "../../chat/index.ts";
-import { device, treeLeaves } from "../../engine/index.ts";
+import { chatTemplate } from "../../connect/chat/index.ts";
+import { device, treeLeaves, Rng } from "../../engine/index.ts";
+import { byteTokenizer, initParams, type Model, modelConfig, writeSafetensors } from "../../nn/index.ts";
 import {
-  byteTokenizer,
-  initParams,
   llama2cConfig,
   loraFromFiles,
-  type Model,
-  modelConfig,
   modelFromLlama2c,
   openShards,
   tokenizerFromJSON,
   tokenizerFromLlama2c,
-  writeSafetensors,
-} from "../../nn/index.ts";
-import { Rng } from "../../engine/index.ts";
+} from "../../pretrained/index.ts";
 import type { Json, Target } from "./target.ts";
 
 const on = await device("reference", { precision: "f32" });

@@ -6,14 +6,14 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { encodeMetrics, packTranscript, type MetricsRecord } from "../../job/records.ts";
-import { presetOf } from "../../job/presets.ts";
-import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
-import { sealed } from "../../node/sealed.ts";
+import { encodeMetrics, packTranscript, type MetricsRecord } from "../../run/records.ts";
+import { presetOf } from "../../run/presets.ts";
+import { createRun, openRun, type RunFolder } from "../../run/node/runFolder.ts";
+import { sealed } from "../../run/node/sealed.ts";
 import { tinyPreset } from "../../tests/support/tinyRun.ts";
-import { diagnose } from "../../tools/doctor/diagnose.ts";
-import { withHashes } from "../../tools/page/assets.ts";
-import { renderReport } from "../../tools/report/render.ts";
+import { diagnose } from "../../studies/doctor/diagnose.ts";
+import { withHashes } from "../../run/page/assets.ts";
+import { renderReport } from "../../run/report/render.ts";
 import fc from "fast-check";
 import type { Json, Target } from "./target.ts";
 

@@ -6,11 +6,11 @@ import { request as httpRequest } from "node:http";
 import fc from "fast-check";
 import { device } from "../../engine/index.ts";
 import { WorldgradError } from "../../engine/errors.ts";
-import { describeTools, type McpTool, parseToolCall, resultText } from "../../mcp/toolCall.ts";
-import { atropos, type RemotePrompt, sglang, vllm } from "../../remote/index.ts";
-import { readMessages } from "../../serve/chat.ts";
-import { servePolicy } from "../../serve/index.ts";
-import { parseAnswer } from "../../serve/toolCalls.ts";
+import { describeTools, type McpTool, parseToolCall, resultText } from "../../connect/mcp/toolCall.ts";
+import { atropos, type RemotePrompt, sglang, vllm } from "../../connect/remote/index.ts";
+import { readMessages } from "../../connect/serve/chat.ts";
+import { servePolicy } from "../../connect/serve/index.ts";
+import { parseAnswer } from "../../connect/serve/toolCalls.ts";
 import { toyModel, toyTemplate, toyTokenizer } from "../../tests/support/rlToy.ts";
 import type { Json, Target } from "./target.ts";
 

@@ -5,8 +5,9 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { Connection, type SocketLike } from "../../environments/openenv/connection.ts";
-import { configFromHuggingFace, generationFromHuggingFace, readSafetensors, writeSafetensors } from "../../nn/index.ts";
-import { type GrpoConfigLike, objectiveFromGrpoConfig } from "../../rl/index.ts";
+import { configFromHuggingFace, generationFromHuggingFace } from "../../pretrained/index.ts";
+import { readSafetensors, writeSafetensors } from "../../nn/index.ts";
+import { type GrpoConfigLike, objectiveFromGrpoConfig } from "../../connect/index.ts";
 import type { Json, Target } from "./target.ts";
 import { RUN_FILES } from "./runFiles.ts";
 import { MODEL_FILES } from "./modelFiles.ts";

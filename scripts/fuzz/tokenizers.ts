@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { tokenizerFromJSON } from "../../nn/index.ts";
+import { tokenizerFromJSON } from "../../pretrained/index.ts";
 import type { Json } from "./target.ts";
 
 type Fields = Readonly<Record<string, Json>>;

@@ -10,8 +10,8 @@ import process from "node:process";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Device } from "../../engine/device.ts";
-import { Run } from "../../job/run.ts";
-import { createRun } from "../../node/runFolder.ts";
+import { Run } from "../../run/run.ts";
+import { createRun } from "../../run/node/runFolder.ts";
 import { heldBy } from "../../tests/support/held.ts";
 import { QUIET, tinyPreset } from "../../tests/support/tinyRun.ts";
 

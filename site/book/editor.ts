@@ -1,5 +1,5 @@
 /** Code of a page that can be edited: coloured until then, a plain text area afterwards. */
-import { element } from "../../tools/page/dom.ts";
+import { element } from "../../run/page/dom.ts";
 
 export class Editor {
   private readonly host: HTMLElement;

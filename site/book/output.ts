@@ -1,5 +1,5 @@
 /** Where a page shows what a program prints, and what became of it. */
-import { element } from "../../tools/page/dom.ts";
+import { element } from "../../run/page/dom.ts";
 import { changesOf, COLOUR } from "./changes.ts";
 import type { Failure } from "./runner.ts";
 

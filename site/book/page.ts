@@ -1,5 +1,5 @@
 /** A chapter's page: its cells run, its program breaks, its exercises are checked. */
-import { element } from "../../tools/page/dom.ts";
+import { element } from "../../run/page/dom.ts";
 import { compare, type Likeness, worse } from "./compare.ts";
 import { Editor } from "./editor.ts";
 import { Output } from "./output.ts";

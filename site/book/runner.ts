@@ -44,7 +44,7 @@ export async function start(program: Program, folder: string, modules: Modules, 
   let module: string;
   try {
     const { compile } = await import("./compile.ts");
-    module = resolveImports(compile(program.text), folder, modules, new URL(".", import.meta.url).href);
+    module = resolveImports(compile(program.text), folder, modules, new URL("./", import.meta.url).href);
   } catch (error) {
     return end(failureOf(error, program));
   }

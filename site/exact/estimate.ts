@@ -3,12 +3,11 @@
  * the library's own (`advantagesOf`, `weigh`, `tokenLoss`). Only the last factor of the chain rule is not computed anew
  * for each step: d loss / d log π of a token times the token's score, which space.ts has.
  */
-import { add, type Device, grad, mul, neg, scope, sum, tensor, type Tensor } from "../../engine/index.ts";
-import type { Rng } from "../../engine/index.ts";
-import type { Columns, TokenRow } from "../../rl/methods/columns.ts";
-import type { TokenColumns } from "../../rl/methods/losses/policyLoss.ts";
-import { type Objective, statisticsOf } from "../../rl/methods/objective.ts";
-import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
+import { add, type Device, grad, mul, neg, scope, sum, tensor, type Tensor, type Rng } from "../../engine/index.ts";
+import type { Columns, TokenRow } from "../../rl/objective/columns.ts";
+import type { TokenColumns } from "../../rl/objective/policyLoss.ts";
+import { type Objective, statisticsOf } from "../../rl/objective/objective.ts";
+import type { TokenStatistics } from "../../rl/objective/tokenStatistics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { type Ratios, ratiosOf } from "../../rl/train/score.ts";

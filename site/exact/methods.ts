@@ -3,10 +3,10 @@
  * so that neighbours differ by one thing: the baseline, the division by the deviation, the mean over an episode's
  * tokens, the correction for an older policy.
  */
-import { rae } from "../../rl/methods/advantages/outcome.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
-import type { MethodChoice } from "../../rl/methods/choice.ts";
+import { rae } from "../../methods/advantages/outcome.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import { objectiveOf } from "../../methods/presets.ts";
+import type { MethodChoice } from "../../methods/choice.ts";
 import { MAX_OWN_TOKENS } from "./task.ts";
 
 export interface PageMethod {

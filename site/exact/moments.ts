@@ -16,7 +16,7 @@
  *     Var ĝ = Var(Σ_r u_r·m_r) + Σ_r E[Σ_{i of r} a_iᵀ C_r a_i]      (the law of total variance, per coordinate)
  */
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
 import { addScores, type Play, rowsOf, tokenGradients } from "./estimate.ts";
 import { EPISODES } from "./policy.ts";
 import { TASKS } from "./task.ts";

@@ -1,14 +1,22 @@
 /** exact.html: how far the gradients of methods are from the true one. What is computed is computed in a worker. */
-import { formatNumber, formatPercent } from "../../tools/figures/format.ts";
-import { choice, element, select } from "../../tools/page/dom.ts";
-import { LineChart, type LineChartInfo } from "../../tools/page/lineChart.ts";
+import { formatNumber, formatPercent } from "../../run/figures/format.ts";
+import { choice, element, select } from "../../run/page/dom.ts";
+import { LineChart, type LineChartInfo } from "../../run/page/lineChart.ts";
 import { type Figures } from "./figures.ts";
 import type { StateFacts } from "./laboratory.ts";
 import type { Answered, Asked } from "./messages.ts";
 import { methodByName, PAGE_METHODS } from "./methods.ts";
 import { Scatter } from "./scatter.ts";
-import { addressOf, comparedIn, GROUPS, LAMBDAS, type Settings, settingsIn, STEPS_ADDED } from "./settings.ts";
-import { STEPS_AT_MOST } from "./settings.ts";
+import {
+  addressOf,
+  comparedIn,
+  GROUPS,
+  LAMBDAS,
+  type Settings,
+  settingsIn,
+  STEPS_ADDED,
+  STEPS_AT_MOST,
+} from "./settings.ts";
 import { figuresTable, sharesTable } from "./tables.ts";
 import { aboutMethod, aboutSample, aboutWorld, comparison } from "./words.ts";
 

@@ -7,8 +7,15 @@
  * the log-probability of every word in every context.
  */
 import { type Device, gather, logSoftmax, reshape, Rng, tensor, type Tensor } from "../../engine/index.ts";
-import { forward, initParams, logits, type Model, type ModelConfig, modelConfig } from "../../nn/index.ts";
-import type { TransformerParams } from "../../nn/index.ts";
+import {
+  forward,
+  initParams,
+  logits,
+  type Model,
+  type ModelConfig,
+  modelConfig,
+  type TransformerParams,
+} from "../../nn/index.ts";
 import { type Episode, episodesOf, MAX_TOKENS, TASKS, WORDS } from "./task.ts";
 
 /** V, the number of words. */

@@ -3,9 +3,9 @@
  * unit is as long in both directions, so that angles are true. Runs in the browser.
  */
 import uPlot from "uplot";
-import { formatNumber } from "../../tools/figures/format.ts";
-import { chartCard, shortTick } from "../../tools/page/charts.ts";
-import { cssColour, element } from "../../tools/page/dom.ts";
+import { formatNumber } from "../../run/figures/format.ts";
+import { chartCard, shortTick } from "../../run/page/charts.ts";
+import { cssColour, element } from "../../run/page/dom.ts";
 import type { Point, Sample } from "./laboratory.ts";
 
 const HEIGHT = 400;

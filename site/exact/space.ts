@@ -3,8 +3,19 @@
  * gradients of this task, true or estimated, are weighted sums of these scores. Everything is in 64 bits, on the
  * reference executor.
  */
-import { concat, gather, grad, noGrad, reshape, scope, sum, tensor, type Tensor } from "../../engine/index.ts";
-import { treeEntries, treeLeaves } from "../../engine/index.ts";
+import {
+  concat,
+  gather,
+  grad,
+  noGrad,
+  reshape,
+  scope,
+  sum,
+  tensor,
+  type Tensor,
+  treeEntries,
+  treeLeaves,
+} from "../../engine/index.ts";
 import type { Model, TransformerParams } from "../../nn/index.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
 import { CONTEXTS, EPISODES, logProbsIn, PREDICTIONS, V } from "./policy.ts";

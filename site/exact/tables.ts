@@ -1,6 +1,6 @@
 /** The tables of exact.html. Runs in the browser. */
-import { formatNumber, formatPercent } from "../../tools/figures/format.ts";
-import { element } from "../../tools/page/dom.ts";
+import { formatNumber, formatPercent } from "../../run/figures/format.ts";
+import { element } from "../../run/page/dom.ts";
 import { angleOf, type Figures, type ParameterShare } from "./figures.ts";
 import { methodByName } from "./methods.ts";
 import type { Settings } from "./settings.ts";

@@ -7,8 +7,20 @@
  * ECHO follows a part of ∇W only: it takes the episodes as given, so that p_θ(e) has no derivative. The other part
  * would make the agent prefer actions whose answers it knows.
  */
-import { exp, gather, mul, neg, reshape, scope, stopGradient, sum, tensor } from "../../engine/index.ts";
-import { type Device, type Tensor, valueAndGrad } from "../../engine/index.ts";
+import {
+  exp,
+  gather,
+  mul,
+  neg,
+  reshape,
+  scope,
+  stopGradient,
+  sum,
+  tensor,
+  type Device,
+  type Tensor,
+  valueAndGrad,
+} from "../../engine/index.ts";
 import { AdamW, type Model, type TransformerParams } from "../../nn/index.ts";
 import { CONTEXTS, EPISODES, logProbsIn } from "./policy.ts";
 import { ANSWER, gradientOf, OWN } from "./space.ts";

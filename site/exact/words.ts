@@ -1,5 +1,5 @@
 /** What the figures say, in sentences. */
-import { formatNumber } from "../../tools/figures/format.ts";
+import { formatNumber } from "../../run/figures/format.ts";
 import { angleOf, type Figures } from "./figures.ts";
 import type { Sample, StateFacts } from "./laboratory.ts";
 import { methodByName } from "./methods.ts";

@@ -3,7 +3,7 @@
  * readers and needs no library. What is made here is a plain tree, which the page turns into elements.
  */
 import type { Expr } from "../../kernels/expr.ts";
-import { formatNumber } from "../../tools/figures/format.ts";
+import { formatNumber } from "../../run/figures/format.ts";
 import { type Evaluated, type Formula, type Level, type TokenNumbers } from "./language.ts";
 
 export interface MathNode {

@@ -1,18 +1,18 @@
 /**
  * The policy losses as formulas, each beside what it means. Options are those of the library's own tables; the source
- * of each is in POLICY_LOSSES (rl/methods/losses). A loss that is missing here fails tests/site/formulas.test.ts, which
+ * of each is in POLICY_LOSSES (methods/losses). A loss that is missing here fails tests/site/formulas.test.ts, which
  * compares each formula with the loss and its gradient, over random tokens and options.
  */
 import { expr, type Expr, where } from "../../kernels/expr.ts";
 import type { OptionTable } from "../../engine/optionTable.ts";
-import { PPO_CLIP } from "../../rl/methods/losses/clipped.ts";
-import { SAPO } from "../../rl/methods/losses/sapo.ts";
-import { CLIP_COV, KL_COV } from "../../rl/methods/losses/covariance.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { DPO, type PreferenceLoss } from "../../rl/methods/losses/preference.ts";
-import { GMPO, GSPO, VESPO, WEBRL } from "../../rl/methods/losses/sequence.ts";
-import { CISPO, DPPO, DRO, PRIME_RL } from "../../rl/methods/losses/weighted.ts";
-import { entryByName } from "../../rl/methods/names.ts";
+import { PPO_CLIP } from "../../rl/objective/clipped.ts";
+import { SAPO } from "../../methods/losses/sapo.ts";
+import { CLIP_COV, KL_COV } from "../../methods/losses/covariance.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { DPO, type PreferenceLoss } from "../../methods/losses/preference.ts";
+import { GMPO, GSPO, VESPO, WEBRL } from "../../methods/losses/sequence.ts";
+import { CISPO, DPPO, DRO, PRIME_RL } from "../../methods/losses/weighted.ts";
+import { entryByName } from "../../rl/objective/names.ts";
 import { type Draft, Formula } from "./language.ts";
 
 interface PolicyFormula {

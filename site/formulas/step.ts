@@ -3,7 +3,7 @@
  * over all tokens they are the loss that the step reported.
  */
 import { isAgentToken } from "../../rl/episode/stream.ts";
-import type { TokenRow } from "../../rl/methods/columns.ts";
+import type { TokenRow } from "../../rl/objective/columns.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import type { Formula, TokenNumbers } from "./language.ts";
 import { type LossForm, TERM_NAMES, type TermName, TERMS } from "./terms.ts";

@@ -4,12 +4,12 @@
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + Σ wPaW·ℓ_PaW + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
  *         + Σ wReturn·½(v − R)²
  *
- * as in rl/methods/objective.ts. What a token's term moves is its log-probability; of the entropy bonus it is the whole
+ * as in rl/objective/objective.ts. What a token's term moves is its log-probability; of the entropy bonus it is the whole
  * distribution at its place, of the critic's loss and of return prediction the predicted value.
  */
 import { expr, type Expr, where } from "../../kernels/expr.ts";
-import type { KlClamp, KlEstimator } from "../../rl/methods/losses/kl.ts";
-import type { TokenRow } from "../../rl/methods/columns.ts";
+import type { KlClamp, KlEstimator } from "../../rl/objective/kl.ts";
+import type { TokenRow } from "../../rl/objective/columns.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { type Draft, Formula, type TokenNumbers } from "./language.ts";
 import { POLICY_FORMULAS, policyFormula } from "./policy.ts";

@@ -1,17 +1,17 @@
 /**
  * How the weight of a token in a term came about, as a formula: the denominators of the step
- * (rl/methods/aggregation.ts), ActFocus (rl/methods/tokenWeights.ts), λ of the world model (rl/methods/world/echo.ts).
+ * (rl/objective/aggregation.ts), ActFocus (methods/tokenWeights.ts), λ of the world model (rl/objective/echo.ts).
  * A test compares each with the column that the loss was told. PaW's weight is shown as a number: it depends on which
  * transitions were selected.
  */
 import { expr, type Expr } from "../../kernels/expr.ts";
 import { isAgentToken, rolloutRows, type Trajectory } from "../../rl/episode/stream.ts";
-import type { Aggregation } from "../../rl/methods/aggregation.ts";
-import type { TokenRow } from "../../rl/methods/columns.ts";
-import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
-import { ACT_FOCUS } from "../../rl/methods/tokenWeights.ts";
-import { type TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
-import { ECHO, type EchoNormalization, observations } from "../../rl/methods/world/echo.ts";
+import type { Aggregation } from "../../rl/objective/aggregation.ts";
+import type { TokenRow } from "../../rl/objective/columns.ts";
+import { type Objective, worldsOf } from "../../rl/objective/objective.ts";
+import { ACT_FOCUS } from "../../methods/tokenWeights.ts";
+import type { TokenStatistics } from "../../rl/objective/tokenStatistics.ts";
+import { ECHO, type EchoNormalization, observations } from "../../rl/objective/echo.ts";
 import { type Draft, Formula } from "./language.ts";
 import { type TermName, TERMS } from "./terms.ts";
 

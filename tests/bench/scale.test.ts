@@ -6,8 +6,8 @@ import { lineThrough, readMeasured } from "../../bench/scale/measured.ts";
 import { chartData, markdown, renderScale } from "../../bench/scale/render.ts";
 import { HELP, parseScale, type ScaleOptions } from "../../bench/scale/settings.ts";
 import { type Plan, simulate, type World } from "../../bench/scale/simulate.ts";
-import { withHashes } from "../../tools/page/assets.ts";
-import { escapeHtml } from "../../tools/page/frame.ts";
+import { withHashes } from "../../run/page/assets.ts";
+import { escapeHtml } from "../../run/page/frame.ts";
 
 const plan: Plan = { workers: 4, places: 4, groups: 8, groupSize: 4, staleness: 2, steps: 16, seed: 1 };
 const TOKENS = 100;

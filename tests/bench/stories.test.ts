@@ -6,7 +6,8 @@ import { dialogueTemplate, disposeModel, perplexity, startModel, storyTemplate }
 import { reportOf } from "../../bench/stories/report.ts";
 import { judge, sharedSentences, story, toldIn } from "../../bench/stories/tell.ts";
 import { type Device, device, Rng } from "../../engine/index.ts";
-import { demonstrate, rolloutsOf, type Trajectory } from "../../rl/index.ts";
+import { demonstrate } from "../../data/index.ts";
+import { rolloutsOf, type Trajectory } from "../../rl/index.ts";
 import { BOS, STORY, tokenizer } from "../support/stories.ts";
 
 const GOOD = " The cat ran to mom. Mom gave it some milk. They were happy.";

@@ -8,10 +8,10 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { renderAblation } from "../../tools/ablate/render.ts";
-import type { Point } from "../../tools/ablate/points.ts";
-import { type CellResult, resultsOf } from "../../tools/ablate/results.ts";
-import { bundlePage } from "../../tools/page/assets.ts";
+import { renderAblation } from "../../studies/ablate/render.ts";
+import type { Point } from "../../studies/ablate/points.ts";
+import { type CellResult, resultsOf } from "../../studies/ablate/results.ts";
+import { bundlePage } from "../../run/page/assets.ts";
 import { launchChromium, openPage } from "../support/browser.ts";
 
 const ARMS = ["grpo", "grpo+echo", "rloo"];

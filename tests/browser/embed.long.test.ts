@@ -40,7 +40,7 @@ async function bundle(entry: string, name: string): Promise<void> {
 beforeAll(async () => {
   mkdirSync(join(folder, "dist"));
   await bundle("index.ts", "worldgrad.min.js");
-  await bundle("rl/worker/agentWorker.ts", "agentWorker.min.js");
+  await bundle("distribute/worker/agentWorker.ts", "agentWorker.min.js");
   // As the example's `npm run build`, which has no settings of its own; check:consumer builds it from the package.
   await viteBuild({
     root: join(ROOT, "examples/embed/vite"),
@@ -49,7 +49,7 @@ beforeAll(async () => {
     configFile: false,
     resolve: {
       alias: [
-        { find: "worldgrad/worker", replacement: join(ROOT, "rl/worker/index.ts") },
+        { find: "worldgrad/worker", replacement: join(ROOT, "distribute/worker/index.ts") },
         { find: "worldgrad", replacement: join(ROOT, "index.ts") },
       ],
     },

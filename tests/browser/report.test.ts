@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bundlePage } from "../../tools/page/assets.ts";
-import type { MetricsRecord, Transcript } from "../../job/records.ts";
-import { renderReport } from "../../tools/report/render.ts";
+import { bundlePage } from "../../run/page/assets.ts";
+import type { MetricsRecord, Transcript } from "../../run/records.ts";
+import { renderReport } from "../../run/report/render.ts";
 import { launchChromium, openPage } from "../support/browser.ts";
 
 /** Not in the catalogue, and wider than a phone. */

@@ -1,8 +1,9 @@
 /** Chat templates: text, ids and masks by transformers, roles, forged tokens, and episodes in a template's markup. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { type ChatMessage, chatTemplate } from "../../chat/index.ts";
-import { tokenizerFromJSON, type Tokenizer } from "../../nn/index.ts";
+import { type ChatMessage, chatTemplate } from "../../connect/chat/index.ts";
+import { tokenizerFromJSON } from "../../pretrained/index.ts";
+import type { Tokenizer } from "../../nn/index.ts";
 import { emptyStream, Template } from "../../rl/index.ts";
 
 interface Kind {

@@ -4,10 +4,10 @@
  * expression that backtracks is one step.
  */
 import { describe, expect, it } from "vitest";
-import { chatTemplate } from "../../chat/index.ts";
-import { parseExactly } from "../../chat/json.ts";
-import { tokensOf } from "../../chat/jinja/lexer.ts";
-import { strftime } from "../../chat/strftime.ts";
+import { chatTemplate } from "../../connect/chat/index.ts";
+import { parseExactly } from "../../connect/chat/json.ts";
+import { tokensOf } from "../../connect/chat/jinja/lexer.ts";
+import { strftime } from "../../connect/chat/strftime.ts";
 import { WorldgradError } from "../../engine/errors.ts";
 import { byteTokenizer } from "../../nn/index.ts";
 import { expectBounded, HOSTILE } from "../support/cost.ts";

@@ -4,9 +4,10 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { type ChatMessage, chatTemplate, type RenderOptions } from "../../chat/index.ts";
+import { type ChatMessage, chatTemplate, type RenderOptions } from "../../connect/chat/index.ts";
 import { WorldgradError } from "../../engine/errors.ts";
-import { byteTokenizer, tokenizerFromJSON } from "../../nn/index.ts";
+import { byteTokenizer } from "../../nn/index.ts";
+import { tokenizerFromJSON } from "../../pretrained/index.ts";
 
 const FIXTURES = new URL("../fixtures/chat/", import.meta.url);
 const text = (path: string): string => readFileSync(new URL(path, FIXTURES), "utf8");

@@ -9,7 +9,7 @@ const MODEL = fileURLToPath(new URL("../fixtures/pretrained/stories260K", import
 /** What the program printed that is to end with this code. */
 async function said(code: number, ...flags: readonly string[]): Promise<string> {
   const prompt = ["--model-path", MODEL, "--prompt", "Once upon a time", "--max-tokens", "12"];
-  const job = startAsNpmIn(tmpdir(), "cli/generate.ts", [...prompt, ...flags]);
+  const job = startAsNpmIn(tmpdir(), "run/cli/generate.ts", [...prompt, ...flags]);
   expect(await job.done, job.seen()).toBe(code);
   return job.seen().trim();
 }

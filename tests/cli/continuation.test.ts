@@ -5,7 +5,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, it, vi } from "vitest";
-import { continuePrompt } from "../../cli/continuation.ts";
+import { continuePrompt } from "../../run/cli/continuation.ts";
 
 const saved = fileURLToPath(new URL("../fixtures/models/saved_by_transformers", import.meta.url));
 const work = mkdtempSync(join(tmpdir(), "worldgrad-continuation-"));

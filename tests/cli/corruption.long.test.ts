@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { device as makeDevice } from "../../engine/device.ts";
-import type { StartOptions } from "../../job/startOptions.ts";
-import { parseStart } from "../../node/commandLine.ts";
-import { type Job, SUMMARY } from "../../tools/arms/job.ts";
-import { trainJob } from "../../tools/arms/train.ts";
-import { comparisonOf, createComparison } from "../../tools/compare/settings.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
+import { type Job, SUMMARY } from "../../run/arms/job.ts";
+import { trainJob } from "../../run/arms/train.ts";
+import { comparisonOf, createComparison } from "../../run/compare/settings.ts";
 import { startIn } from "../support/mainJob.ts";
 import { tried } from "../support/tried.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
@@ -94,7 +94,7 @@ test(
       cpSync(WHOLE, folder, { recursive: true });
       writeFileSync(join(folder, file), damage(readFileSync(join(folder, file))));
       const before = bytesIn(folder);
-      const job = startIn(base, "cli/main.ts", ["--resume", join(`${k}`, resumed), "--device", "wasm"]);
+      const job = startIn(base, "run/cli/main.ts", ["--resume", join(`${k}`, resumed), "--device", "wasm"]);
       const code = await job.done;
       // What it has said of the executor and the folder is no part of the refusal.
       const [line = "", ...more] = job
@@ -116,7 +116,7 @@ test(
     tried(context, { "damaged runs": cases.length });
     expect(wrong).toEqual([]);
     // What is not damaged is resumed.
-    const job = startIn(base, "cli/main.ts", ["--resume", join("whole", run), "--device", "wasm"]);
+    const job = startIn(base, "run/cli/main.ts", ["--resume", join("whole", run), "--device", "wasm"]);
     expect(await job.done, job.seen()).toBe(0);
   },
 );

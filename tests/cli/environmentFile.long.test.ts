@@ -37,7 +37,7 @@ export default {
 writeFileSync(join(folder, "world.mjs"), WORLD);
 const answering = (how: object): void => writeFileSync(join(folder, "how.json"), JSON.stringify(how));
 const train = (name: string): Job =>
-  startIn(folder, "cli/main.ts", [
+  startIn(folder, "run/cli/main.ts", [
     ..."--quick --env ./world.mjs --method grpo --steps 1 --device wasm --name".split(" "),
     name,
   ]);
@@ -63,7 +63,7 @@ test("generate: wrong answers are a sentence, and texts of the world are shown, 
   const job = train("whole");
   expect(await job.done, job.seen()).toBe(0);
   const generate = async (code: number, ...more: readonly string[]): Promise<string> => {
-    const shown = startIn(folder, "cli/generate.ts", ["--run", "runs/whole", ...more]);
+    const shown = startIn(folder, "run/cli/generate.ts", ["--run", "runs/whole", ...more]);
     expect(await shown.done, shown.seen()).toBe(code);
     return shown.seen();
   };

@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { openRun } from "../../node/runFolder.ts";
+import { openRun } from "../../run/node/runFolder.ts";
 import {
   type Job,
   lastCheckpoint,
@@ -42,7 +42,7 @@ function pretendItTook(seconds: number, name: string): void {
 }
 
 test("runs to its end, in plain lines, with a report; the same when stopped or killed, and resumed", async () => {
-  const whole = start("cli/main.ts", [...ONE_AGENT, "--name", "whole", ...STEPS]);
+  const whole = start("run/cli/main.ts", [...ONE_AGENT, "--name", "whole", ...STEPS]);
   expect(await whole.done, whole.seen()).toBe(0);
   expect(whole.seen()).toContain("success rate");
   expect(whole.seen()).not.toContain("\u001b");
@@ -53,7 +53,7 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
     ["closed", "SIGHUP", start],
     ["killed", "SIGKILL", start],
   ] as const) {
-    const first = startFirst("cli/main.ts", [...ONE_AGENT, "--name", name, ...STEPS]);
+    const first = startFirst("run/cli/main.ts", [...ONE_AGENT, "--name", name, ...STEPS]);
     await until(first, "reinforcement learning");
     process.kill(-first.child.pid!, signal); // the whole group, as a terminal's Ctrl-C does
     const code = await first.done;
@@ -62,7 +62,7 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
       expect(existsSync(join(folder, `runs/${name}.pid`)), "its lock").toBe(false);
     }
     pretendItTook(1000, name);
-    const second = start("cli/main.ts", ["--resume", join("runs", name), "--device", "wasm"]);
+    const second = start("run/cli/main.ts", ["--resume", join("runs", name), "--device", "wasm"]);
     expect(await second.done, second.seen()).toBe(0);
     expect(metrics(name)).toEqual(metrics("whole"));
     expect(lastModel(name).equals(lastModel("whole"))).toBe(true);
@@ -72,7 +72,7 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
     expect(seconds).toBeLessThan(2000);
   }
 
-  const episode = start("cli/generate.ts", ["--run", "runs/whole", "--seed", "3"]);
+  const episode = start("run/cli/generate.ts", ["--run", "runs/whole", "--seed", "3"]);
   expect(await episode.done, episode.seen()).toBe(0);
   expect(episode.seen()).toContain("task ");
 }, 120_000);
@@ -80,11 +80,11 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
 test("without a reader, or onto a full disk, the run is the same; nobody else gets into its folder", async () => {
   const flags = (name: string): string[] => [...ONE_AGENT, "--name", name, "--steps", "2", "--device", "wasm"];
   // As `| true` does: the reader is gone at once.
-  const unread = start("cli/main.ts", flags("unread"));
+  const unread = start("run/cli/main.ts", flags("unread"));
   unread.child.stdout!.destroy();
   const errors = (job: Job): string[] => job.seen().trim().split("\n");
   await until(unread, "is gone"); // on standard error
-  const second = start("cli/main.ts", ["--resume", "runs/unread"]);
+  const second = start("run/cli/main.ts", ["--resume", "runs/unread"]);
   expect(await second.done).toBe(1);
   expect(second.seen()).toMatch(
     /runs\/unread is being trained by process \d+; wait for it, or remove runs\/unread\.pid/,
@@ -94,13 +94,13 @@ test("without a reader, or onto a full disk, the run is the same; nobody else ge
   expect(existsSync(join(folder, "runs/unread/report.html"))).toBe(true);
   expect(existsSync(join(folder, "runs/unread.pid"))).toBe(false);
 
-  const full = startOnto(folder, "/dev/full", "cli/main.ts", flags("full"));
+  const full = startOnto(folder, "/dev/full", "run/cli/main.ts", flags("full"));
   expect(await full.done, full.seen()).toBe(0);
   expect(errors(full)).toEqual([expect.stringContaining("ENOSPC")]);
   expect(metrics("full")).toEqual(metrics("unread"));
   expect(lastModel("full").equals(lastModel("unread"))).toBe(true);
   // As `| head -5` does: the reader goes in the middle.
-  const some = start("cli/main.ts", flags("some"));
+  const some = start("run/cli/main.ts", flags("some"));
   while (some.seen().split("\n").length <= 5) await new Promise((next) => setTimeout(next, 20));
   some.child.stdout!.destroy();
   expect(await some.done, some.seen()).toBe(0);
@@ -110,13 +110,13 @@ test("without a reader, or onto a full disk, the run is the same; nobody else ge
     const [byte, word] = [Buffer.alloc(1), new Int32Array(new SharedArrayBuffer(4))];
     while (readSync(0, byte) > 0) Atomics.wait(word, 0, 0, 50);`;
   const slow = spawn(process.execPath, ["--eval", reader], { stdio: ["pipe", "ignore", "inherit"] });
-  const read = start("cli/main.ts", flags("slow"));
+  const read = start("run/cli/main.ts", flags("slow"));
   read.child.stdout!.pipe(slow.stdin);
   expect(await read.done, read.seen()).toBe(0);
   expect(slow.exitCode).toBeNull();
   slow.kill("SIGKILL");
   expect(metrics("slow")).toEqual(metrics("unread"));
   // A program that only prints ends.
-  const list = startOnto(folder, "/dev/full", "cli/main.ts", ["--list"]);
+  const list = startOnto(folder, "/dev/full", "run/cli/main.ts", ["--list"]);
   expect(await list.done).toBe(0);
 }, 120_000);

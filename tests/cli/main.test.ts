@@ -3,15 +3,15 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
+import { ADVANTAGES } from "../../methods/advantages/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { REWARDS } from "../../job/rewardOptions.ts";
-import { CURRICULA } from "../../rl/tasks/curricula.ts";
-import { RECIPES } from "../../job/recipes.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
-import { SELF_PLAY_NAMES } from "../../rl/selfplay/options.ts";
+import { REWARDS } from "../../run/rewardOptions.ts";
+import { CURRICULA } from "../../data/curricula.ts";
+import { RECIPES } from "../../run/recipes.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../methods/presets.ts";
+import { METHODS } from "../../methods/choice.ts";
+import { SELF_PLAY_NAMES } from "../../papers/selfplay/options.ts";
 import { type Job, startFromSourceIn, startIn } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
@@ -22,7 +22,7 @@ const foldersMade = (): string[] => (existsSync(join(folder, "runs")) ? readdirS
 
 test("--list says in a line each what every method, reward, curriculum, environment … is, and where from", async () => {
   const before = foldersMade();
-  const run = start("cli/main.ts", ["--list"]);
+  const run = start("run/cli/main.ts", ["--list"]);
   expect(await run.done).toBe(0);
   const tables = { METHODS, WORLD, TOKEN_WEIGHTS, TERMS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS, RECIPES, CURRICULA };
   const names = Object.values(tables).flatMap((table) => Object.keys(table));
@@ -60,7 +60,7 @@ test.each([
   "a wrong flag is one line and exit code 2: %j",
   async (args, message) => {
     const before = foldersMade();
-    const run = start("cli/main.ts", args);
+    const run = start("run/cli/main.ts", args);
     expect(await run.done).toBe(2);
     expect(run.seen()).toContain(message);
     expect(
@@ -76,8 +76,8 @@ test.each([
 );
 
 test("serve and doctor refuse what cannot be before they load anything, and name no flag that is not", async () => {
-  const serve = startFromSourceIn(folder, "serve/main.ts", ["--model-path", "nowhere", "--port", "99999"]);
-  const doctor = startFromSourceIn(folder, "tools/doctor/main.ts", ["nowhere"]);
+  const serve = startFromSourceIn(folder, "connect/serve/main.ts", ["--model-path", "nowhere", "--port", "99999"]);
+  const doctor = startFromSourceIn(folder, "studies/doctor/main.ts", ["nowhere"]);
   expect([await serve.done, await doctor.done]).toEqual([2, 2]);
   expect(serve.seen()).toContain('--port: expected an integer from 0 to 65535, got "99999"');
   expect(doctor.seen()).toContain("worldgrad: doctor: openRun: no folder nowhere");

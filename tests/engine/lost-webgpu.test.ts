@@ -6,9 +6,10 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createRun, openRun } from "../../node/runFolder.ts";
+import { createRun, openRun } from "../../run/node/runFolder.ts";
 import { device } from "../../engine/device.ts";
-import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/index.ts";
+import { modelFromFiles, modelToFiles } from "../../pretrained/index.ts";
+import { optimizerToFiles, restoreOptimizer } from "../../nn/index.ts";
 import { tappedAdapter } from "../support/gpu.ts";
 import { tinyTraining } from "../support/tinyTraining.ts";
 

@@ -1,12 +1,12 @@
 /**
- * `worldgrad/methods` installs ops as methods. It is imported by a path that the compiler does not follow: its types
+ * `worldgrad/tensor-methods` installs ops as methods. It is imported by a path that the compiler does not follow: its types
  * would reach every file of this project, where nobody has installed the methods. `npm run check:consumer` checks the
  * types.
  */
 import { beforeAll, expect, test } from "vitest";
 import * as ops from "../../engine/index.ts";
 
-const PATH = "../../methods.ts";
+const PATH = "../../tensorMethods.ts";
 type Chain = Readonly<Record<string, (...args: readonly unknown[]) => Chain>> & ops.Tensor;
 const chain = (x: ops.Tensor): Chain => x as unknown as Chain;
 

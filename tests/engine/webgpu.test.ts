@@ -4,10 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Buffer } from "../../engine/backends/backend.ts";
-import type { GpuAdapter } from "../../engine/backends/webgpu-api.ts";
+import { type GpuAdapter, probeWebgpu } from "../../engine/backends/webgpu-api.ts";
 import { sizeClass } from "../../engine/backends/webgpu-pool.ts";
 import { createWebgpuBackend, type WebgpuBackend } from "../../engine/backends/webgpu.ts";
-import { probeWebgpu } from "../../engine/backends/webgpu-api.ts";
 import { f32, type Program, single, type Uniform, type WgslKernel } from "../../kernels/kernel.ts";
 import { gridFor, linearMain, shader } from "../../kernels/wgsl/shader.ts";
 import { openAdapter, openWebgpu, tappedAdapter } from "../support/gpu.ts";

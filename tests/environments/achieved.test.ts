@@ -1,7 +1,7 @@
 /** What episodes have achieved, as `household` and `web` say it: tasks that their verifiers find solved, then first. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { EnvironmentSpec, ShownTurn } from "../../environments/environment.ts";
+import type { EnvironmentSpec, ShownTurn } from "../../rl/environment.ts";
 import { withFaults } from "../../environments/faults.ts";
 import { GameEnvironment } from "../../environments/game.ts";
 import { household } from "../../environments/household/index.ts";

@@ -53,7 +53,7 @@ it("is played as the page shows it, and refuses what the page says it refuses", 
 }, 60_000);
 
 it("is trained in for a step from the command line, which lists it", () => {
-  const list = copy.run("cli/main.ts", "--list").stdout;
+  const list = copy.run("run/cli/main.ts", "--list").stdout;
   expect(list).toMatch(/^ {2}dial +turn a dial to the digit that is asked for \(/m);
   const flags = [
     "--quick",
@@ -68,7 +68,7 @@ it("is trained in for a step from the command line, which lists it", () => {
     "--device",
     "wasm",
   ];
-  const { stdout, stderr, status } = copy.run("cli/main.ts", ...flags, "--name", "dial");
+  const { stdout, stderr, status } = copy.run("run/cli/main.ts", ...flags, "--name", "dial");
   expect(status, stdout + stderr).toBe(0);
   const metrics = copy.read("runs/dial/metrics.jsonl");
   expect(metrics).toContain('"reward"');

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { castle } from "../../environments/castle/index.ts";
 import { castleOf } from "../../environments/castle/facts.ts";
-import type { Environment, EnvironmentSpec } from "../../environments/environment.ts";
+import type { Environment, EnvironmentSpec } from "../../rl/environment.ts";
 import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import type { FactOptions } from "../../environments/facts/options.ts";
 import { withFaults } from "../../environments/faults.ts";

@@ -7,7 +7,7 @@ import { CASTLE, type CastleOptions, FAMILIES, type Step } from "../../environme
 import { castleOf, namesOf, roomBehind, wayBetween } from "../../environments/castle/facts.ts";
 import { castle } from "../../environments/castle/index.ts";
 import { isHeldOutPair, makeTask, subjectOf } from "../../environments/castle/tasks.ts";
-import type { Environment } from "../../environments/environment.ts";
+import type { Environment } from "../../rl/environment.ts";
 import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import { settleOptions } from "../../environments/options.ts";
 import { answersTo, answerTo, expectChance, luckOf, SIZES, testFacts, wording } from "./facts.ts";

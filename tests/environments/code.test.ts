@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { code, type CodeOptions } from "../../environments/code/index.ts";
-import type { Environment, StepResult } from "../../environments/environment.ts";
+import type { Environment, StepResult } from "../../rl/environment.ts";
 import { start } from "./suite.ts";
 
 const begin = (family: string, seed = 0, more: CodeOptions = {}): Promise<{ env: Environment; task: string }> =>

@@ -1,7 +1,7 @@
 /** The contract of environments, on the smallest one that can be written. */
 import { describe, expect, it } from "vitest";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { SingleUseEnvironment, type StepResult } from "../../environments/environment.ts";
+import { SingleUseEnvironment, type StepResult } from "../../rl/environment.ts";
 
 class Parrot extends SingleUseEnvironment {
   readonly name = "parrot";

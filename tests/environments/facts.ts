@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment, EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import type { Environment, EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import { HINTS } from "../../environments/facts/hints.ts";
 import type { FactOptions } from "../../environments/facts/options.ts";
 import { terminal } from "../../environments/terminal/index.ts";

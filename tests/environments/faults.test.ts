@@ -3,7 +3,7 @@
  * touched.
  */
 import { describe, expect, it } from "vitest";
-import type { Environment } from "../../environments/environment.ts";
+import type { Environment } from "../../rl/environment.ts";
 import { type FaultOptions, withFaults } from "../../environments/faults.ts";
 import { type HomeOptions, home } from "../../environments/home/index.ts";
 import { start } from "./suite.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment } from "../../environments/environment.ts";
+import type { Environment } from "../../rl/environment.ts";
 import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import { factsOf, namesOf } from "../../environments/home/facts.ts";
 import { home, type HomeOptions } from "../../environments/home/index.ts";

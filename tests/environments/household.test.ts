@@ -4,7 +4,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment } from "../../environments/environment.ts";
+import type { Environment } from "../../rl/environment.ts";
 import { SIZED } from "../../environments/game.ts";
 import { act, type HouseState, PLACES, ROOMS, TREATMENTS } from "../../environments/household/house.ts";
 import { household } from "../../environments/household/index.ts";

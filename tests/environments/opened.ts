@@ -4,7 +4,7 @@
 import type { Rng } from "../../engine/random.ts";
 import * as calculator from "../../environments/calculator/episode.ts";
 import { rules as calculatorRules } from "../../environments/calculator/rules.ts";
-import type { FamilyInfo } from "../../environments/environment.ts";
+import type { FamilyInfo } from "../../rl/environment.ts";
 import { GameEnvironment, type GameRules, type GameTask } from "../../environments/game.ts";
 import * as gridworld from "../../environments/gridworld/episode.ts";
 import { expertSuccess, rules as gridworldRules } from "../../environments/gridworld/rules.ts";

@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { Rng } from "../../engine/random.ts";
-import { playScripted } from "../../rl/play/demonstrations.ts";
-import type { EnvironmentSpec } from "../../environments/environment.ts";
+import { playScripted } from "../../data/demonstrations.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { observationText, openEnv, OpenEnvEnvironment, type OpenEnvOptions } from "../../environments/openenv/index.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import { rolloutsOf } from "../../rl/episode/stream.ts";

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
 import { WebSocket } from "ws";
-import type { Environment, StepResult } from "../../environments/environment.ts";
+import type { Environment, StepResult } from "../../rl/environment.ts";
 import { openEnv, type OpenEnvOptions } from "../../environments/openenv/index.ts";
 import { closeAfterEach, closeAfterwards, patience, serve } from "../support/openEnv.ts";
 import { type Dialogue, FOREIGN } from "../support/openEnvDialogue.ts";

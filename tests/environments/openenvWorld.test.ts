@@ -4,9 +4,9 @@ import { WebSocket } from "ws";
 import { type EnvironmentOptions, ENVIRONMENTS } from "../../environments/index.ts";
 import { openEnvWorld } from "../../environments/openenv/world.ts";
 import { Rng } from "../../engine/random.ts";
-import { presetFor } from "../../job/presets.ts";
-import { startOptions } from "../../job/startOptions.ts";
-import { type OpenEnvServer, serveOpenEnv } from "../../serve/openEnv.ts";
+import { presetFor } from "../../run/presets.ts";
+import { startOptions } from "../../run/startOptions.ts";
+import { type OpenEnvServer, serveOpenEnv } from "../../connect/serve/openEnv.ts";
 import { closeAfterEach, onStep, serve } from "../support/openEnv.ts";
 
 closeAfterEach();

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment, StepResult } from "../../environments/environment.ts";
+import type { Environment, StepResult } from "../../rl/environment.ts";
 import { patch, type PatchOptions } from "../../environments/patch/index.ts";
 import { readEdit } from "../../environments/patch/edits.ts";
 import { applyEdit, build, unifiedDiff } from "../../environments/patch/repository.ts";

@@ -15,7 +15,7 @@ import {
 } from "../../environments/riddle/selfPlay.ts";
 import { compile, run } from "../../environments/program/machine.ts";
 import { parseProgram } from "../../environments/program/syntax.ts";
-import type { StepResult } from "../../environments/environment.ts";
+import type { StepResult } from "../../rl/environment.ts";
 import { tries } from "../support/tries.ts";
 
 const TAKE: Riddle = { kind: "deduction", program: "x.take(2).sum", inputs: [[5, 2, 1]], outputs: [7] };

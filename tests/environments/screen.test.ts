@@ -1,7 +1,7 @@
 /** `screen`: what is said of actions, what a button is judged by, coordinates as bins. More: screen.long.test.ts. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { StepResult } from "../../environments/environment.ts";
+import type { StepResult } from "../../rl/environment.ts";
 import {
   binOf,
   binOfCell,

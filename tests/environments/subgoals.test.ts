@@ -1,10 +1,10 @@
 /** Subgoals of `web`, `screen`, `household`: paid when first reached, or as a potential, and BEACON's milestones. */
 import { describe, expect, it } from "vitest";
-import type { Environment, EnvironmentSpec } from "../../environments/environment.ts";
+import type { Environment, EnvironmentSpec } from "../../rl/environment.ts";
 import { household } from "../../environments/household/index.ts";
 import { screen } from "../../environments/screen/index.ts";
 import { web } from "../../environments/web/index.ts";
-import { milestone } from "../../rl/methods/advantages/index.ts";
+import { milestone } from "../../methods/advantages/index.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 import { start } from "./suite.ts";
 

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment, EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import type { Environment, EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import type { GameOptions } from "../../environments/game.ts";
 import { terminal } from "../../environments/terminal/index.ts";
 import { isHeldOut } from "../../environments/words.ts";

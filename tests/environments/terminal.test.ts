@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment, StepResult } from "../../environments/environment.ts";
+import type { Environment, StepResult } from "../../rl/environment.ts";
 import { terminal, type TerminalOptions } from "../../environments/terminal/index.ts";
 import { render } from "../../environments/terminal/rules.ts";
 import { runLine } from "../../environments/terminal/shell.ts";

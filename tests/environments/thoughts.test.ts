@@ -1,7 +1,7 @@
 /** Thoughts before actions: every statement of a trace checked by a search that knows the printed board alone. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../../rl/environment.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 
 const WAYS = { up: [-1, 0], right: [0, 1], down: [1, 0], left: [0, -1] } as const;

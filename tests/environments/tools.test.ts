@@ -1,10 +1,10 @@
 /** `tools`: the contract, what is read and refused, and what the end is judged by. */
 import { describe, expect, it } from "vitest";
-import type { StepResult } from "../../environments/environment.ts";
+import type { StepResult } from "../../rl/environment.ts";
 import { FAMILIES } from "../../environments/tools/episode.ts";
 import { tools } from "../../environments/tools/index.ts";
 import { keyOf, readCall, refusal } from "../../environments/tools/tools.ts";
-import { toolRlReward } from "../../rl/rewards/toolCalls.ts";
+import { toolRlReward } from "../../papers/rewards/toolCalls.ts";
 import { testContract } from "./contract.ts";
 import { start } from "./suite.ts";
 

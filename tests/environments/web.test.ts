@@ -1,7 +1,7 @@
 /** `web`: what is said of actions, forms that refuse, what the end state is judged by. The rest: web.long.test.ts. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { StepResult } from "../../environments/environment.ts";
+import type { StepResult } from "../../rl/environment.ts";
 import { web, type WebOptions } from "../../environments/web/index.ts";
 import { play, start } from "./suite.ts";
 

@@ -5,10 +5,10 @@
  */
 import { describe, expect, test } from "vitest";
 import { showValue } from "../../engine/options.ts";
-import { presetOf } from "../../job/presets.ts";
-import { UsageError } from "../../job/usage.ts";
-import { dataFor } from "../../job/dataOptions.ts";
-import type { Preset } from "../../job/preset.ts";
+import { presetOf } from "../../run/presets.ts";
+import { UsageError } from "../../run/usage.ts";
+import { dataFor } from "../../run/dataOptions.ts";
+import type { Preset } from "../../run/preset.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 
 describe("data", () => {

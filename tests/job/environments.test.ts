@@ -3,20 +3,20 @@
  * demonstrations; and a novice whose guesses are read and not imitated.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { taskOptions, WORLDS } from "../../job/worlds.ts";
-import { Experiment } from "../../job/experiment.ts";
-import { UsageError } from "../../job/usage.ts";
-import type { Preset } from "../../job/preset.ts";
+import { taskOptions, WORLDS } from "../../run/worlds.ts";
+import { Experiment } from "../../run/experiment.ts";
+import { UsageError } from "../../run/usage.ts";
+import type { Preset } from "../../run/preset.ts";
 import { fail } from "../../engine/errors.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../../rl/environment.ts";
 import { namesOf as castleNames } from "../../environments/castle/facts.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { sftRows } from "../../rl/methods/sft.ts";
+import { sftRows } from "../../methods/sft.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
 import { Template } from "../../rl/episode/template.ts";
-import { type AblateOptions, parseAblate } from "../../tools/ablate/options.ts";
-import { planOf } from "../../tools/ablate/plan.ts";
+import { type AblateOptions, parseAblate } from "../../studies/ablate/options.ts";
+import { planOf } from "../../studies/ablate/plan.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 

@@ -1,11 +1,11 @@
 /** When a run stops because its environment fails, and what an evaluation counts of which episodes were not played. */
 import { describe, expect, it } from "vitest";
-import { checkMeasured, FailedSteps } from "../../job/failures.ts";
-import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../job/heldOut.ts";
-import { chosenTries } from "../../job/verification.ts";
+import { checkMeasured, FailedSteps } from "../../run/failures.ts";
+import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../run/heldOut.ts";
+import { chosenTries } from "../../run/verification.ts";
 import { evaluationOf } from "../../rl/evaluate.ts";
 import { append, emptyStream, type StopReason, type Trajectory } from "../../rl/episode/stream.ts";
-import { comparisonTable, missingNote, scoreLine } from "../../tools/display/table.ts";
+import { comparisonTable, missingNote, scoreLine } from "../../run/display/table.ts";
 import { toyTemplate } from "../support/rlToy.ts";
 import { QUIET } from "../support/tinyRun.ts";
 

@@ -1,7 +1,7 @@
 /** What is written of an evaluation: its line of metrics, and what a summary keeps. */
 import { expect, it } from "vitest";
 import { episode } from "../support/rlToy.ts";
-import { type HeldOutScore, metricsOfScore, overlapNote, recordOf } from "../../job/heldOut.ts";
+import { type HeldOutScore, metricsOfScore, overlapNote, recordOf } from "../../run/heldOut.ts";
 
 /** Only what is always there. Families in another order than that of their names. */
 const plain: HeldOutScore = {

@@ -3,9 +3,9 @@
  * settings that make no sense.
  */
 import { describe, expect, it } from "vitest";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import type { Observer } from "../../job/observer.ts";
-import { Run } from "../../job/run.ts";
+import { MemoryStore } from "../../run/memoryStore.ts";
+import type { Observer } from "../../run/observer.ts";
+import { Run } from "../../run/run.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { wasm } from "../support/rlExecutors.ts";
 

@@ -1,11 +1,11 @@
 /** The main job with an adapter: stopped and resumed it is the run that was never stopped, to the last bit. */
 import { expect, it } from "vitest";
 import { device as makeDevice } from "../../engine/index.ts";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import type { Observer } from "../../job/observer.ts";
-import { presetFor } from "../../job/presets.ts";
-import { Run } from "../../job/run.ts";
-import { startOptions } from "../../job/startOptions.ts";
+import { MemoryStore } from "../../run/memoryStore.ts";
+import type { Observer } from "../../run/observer.ts";
+import { presetFor } from "../../run/presets.ts";
+import { Run } from "../../run/run.ts";
+import { startOptions } from "../../run/startOptions.ts";
 
 const set = ["kl.beta=0.05", "lora.r=4", "lora.targetModules=all-linear", "lora.loraDropout=0.1", "lora.useDora=true"];
 const preset = presetFor(startOptions({ quick: true, method: "grpo+echo", set }));

@@ -1,8 +1,8 @@
 /** The main job with an adapter: what `--set lora.…` becomes. */
 import { describe, expect, it } from "vitest";
-import { loraOptionsOf } from "../../job/adapter.ts";
-import { presetFor } from "../../job/presets.ts";
-import { startOptions } from "../../job/startOptions.ts";
+import { loraOptionsOf } from "../../run/adapter.ts";
+import { presetFor } from "../../run/presets.ts";
+import { startOptions } from "../../run/startOptions.ts";
 
 const presetOf = (...set: string[]): ReturnType<typeof presetFor> => presetFor(startOptions({ quick: true, set }));
 

@@ -1,8 +1,8 @@
 /** The objective of a run is the same whether its parts are at hand, are loaded, or were all there. */
 import { expect, test } from "vitest";
-import { objectiveFor } from "../../job/methods.ts";
-import { loadObjective } from "../../job/objective.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
+import { objectiveFor } from "../../run/methods.ts";
+import { loadObjective } from "../../run/objective.ts";
+import { METHODS } from "../../methods/choice.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 
 const ADD_ONS = ["echo", "grpo+paw", "echo+dapo", "reinforce+++echo", "reinforce++-baseline+echo+top_entropy"];

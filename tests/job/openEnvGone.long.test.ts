@@ -4,11 +4,11 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import type { Observer } from "../../job/observer.ts";
-import type { Preset } from "../../job/preset.ts";
-import { Run } from "../../job/run.ts";
-import { type OpenEnvServer, serveOpenEnv } from "../../serve/openEnv.ts";
+import { MemoryStore } from "../../run/memoryStore.ts";
+import type { Observer } from "../../run/observer.ts";
+import type { Preset } from "../../run/preset.ts";
+import { Run } from "../../run/run.ts";
+import { type OpenEnvServer, serveOpenEnv } from "../../connect/serve/openEnv.ts";
 import { smokePreset } from "../support/smokeRun.ts";
 import { QUIET } from "../support/tinyRun.ts";
 

@@ -1,11 +1,11 @@
 /**
  * A plug-in of episodes that the library does not know: its own file (tests/support/bestEpisodes.ts) and a line in the
- * list of job/plugins.ts are enough for the loop, the command line, and runs that are stopped and go on. The plug-ins
+ * list of run/plugins.ts are enough for the loop, the command line, and runs that are stopped and go on. The plug-ins
  * of the library: tests/rl/data*.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice } from "../../engine/device.ts";
-import type { MemoryStore } from "../../job/memoryStore.ts";
+import type { MemoryStore } from "../../run/memoryStore.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import { best } from "../support/bestEpisodes.ts";
 import { set } from "../support/presetOfFlags.ts";
@@ -37,16 +37,16 @@ describe("with a line more in the list", () => {
   /** The job, loaded anew: what follows from the list is made when a module is loaded. */
   async function jobWithBest() {
     vi.resetModules();
-    vi.doMock(import("../../job/plugins.ts"), async (original) => {
+    vi.doMock(import("../../run/plugins.ts"), async (original) => {
       const [own, { bestEntry }] = await Promise.all([original(), import("../support/bestEpisodes.ts")]);
       return { ...own, PLUGINS: [...own.PLUGINS, bestEntry] };
     });
     const { device } = await import("../../engine/device.ts");
     return {
       device: await device("wasm"),
-      ...(await import("../../job/memoryStore.ts")),
-      ...(await import("../../job/run.ts")),
-      ...(await import("../../node/commandLine.ts")),
+      ...(await import("../../run/memoryStore.ts")),
+      ...(await import("../../run/run.ts")),
+      ...(await import("../../run/node/commandLine.ts")),
       ...(await import("../support/presetOfFlags.ts")),
       ...(await import("../support/tinyRun.ts")),
     };
@@ -55,7 +55,7 @@ describe("with a line more in the list", () => {
   beforeAll(async () => void (job = await jobWithBest()));
   afterAll(() => {
     job.device.dispose();
-    vi.doUnmock("../../job/plugins.ts");
+    vi.doUnmock("../../run/plugins.ts");
     vi.resetModules();
   });
 

@@ -4,9 +4,9 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { assign, mul } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
 import { schedule } from "../../nn/index.ts";
-import type { Experiment } from "../../job/experiment.ts";
-import type { PrmOptions } from "../../job/rewardOptions.ts";
-import { trainProcessModel } from "../../job/processModel.ts";
+import type { Experiment } from "../../run/experiment.ts";
+import type { PrmOptions } from "../../run/rewardOptions.ts";
+import { trainProcessModel } from "../../run/processModel.ts";
 import {
   judgeOutcome,
   judgeSteps,
@@ -15,12 +15,12 @@ import {
   stepValues,
   verdicts,
   withShares,
-} from "../../job/readers.ts";
-import { chosenTries, solutionScores } from "../../job/verification.ts";
+} from "../../run/readers.ts";
+import { chosenTries, solutionScores } from "../../run/verification.ts";
 import { type Trajectory, turnEnds } from "../../rl/episode/stream.ts";
-import type { StepTries } from "../../rl/play/completions.ts";
-import { processRewards } from "../../rl/rewards/process.ts";
-import { outcomeClass, OUTCOMES } from "../../rl/train/outcomeCritic.ts";
+import type { StepTries } from "../../papers/completions.ts";
+import { processRewards } from "../../papers/rewards/process.ts";
+import { outcomeClass, OUTCOMES } from "../../methods/outcomeCritic.ts";
 import {
   disposeReader,
   initReaderHead,

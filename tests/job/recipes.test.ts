@@ -1,8 +1,8 @@
 /** Recipes: one name for a paper's method with its data and rewards, and what the user says beside it. */
 import { describe, expect, it } from "vitest";
-import { listRecipes, recipeOf, RECIPES } from "../../job/recipes.ts";
-import { objectiveFor } from "../../job/methods.ts";
-import { groupsKept } from "../../rl/methods/filter.ts";
+import { listRecipes, recipeOf, RECIPES } from "../../run/recipes.ts";
+import { objectiveFor } from "../../run/methods.ts";
+import { groupsKept } from "../../methods/filter.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 
 describe("a recipe", () => {

@@ -1,14 +1,14 @@
 /** `--reward`: which outcomes a run can be paid by, what they are worth, and what is refused. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { checkRewards, criticised, rewardOf as returnOf, rewardOptionsOf } from "../../job/rewards.ts";
-import { rewardWeights } from "../../job/rewardWeights.ts";
-import { PRM, type RewardSettings } from "../../job/rewardOptions.ts";
-import { showSettings } from "../../job/shownSettings.ts";
-import { UsageError } from "../../job/usage.ts";
+import { checkRewards, criticised, rewardOf as returnOf, rewardOptionsOf } from "../../run/rewards.ts";
+import { rewardWeights } from "../../run/rewardWeights.ts";
+import { PRM, type RewardSettings } from "../../run/rewardOptions.ts";
+import { showSettings } from "../../run/shownSettings.ts";
+import { UsageError } from "../../run/usage.ts";
 import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
-import { approvalJudge } from "../../rl/preferences/judges.ts";
-import { stepValues } from "../../job/readers.ts";
+import { approvalJudge } from "../../papers/preferences/judges.ts";
+import { stepValues } from "../../run/readers.ts";
 import { Rng } from "../../engine/random.ts";
 import { initReaderHead, type Reader } from "../../rl/train/reader.ts";
 import type { Model } from "../../nn/transformer.ts";

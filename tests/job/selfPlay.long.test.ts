@@ -3,9 +3,9 @@
  * continued from the checkpoint, which has the tasks that were made, the run is the same to the last bit.
  */
 import { describe, expect, it } from "vitest";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import { Run } from "../../job/run.ts";
-import type { Preset } from "../../job/preset.ts";
+import { MemoryStore } from "../../run/memoryStore.ts";
+import { Run } from "../../run/run.ts";
+import type { Preset } from "../../run/preset.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { type Executor, wasm, webgpu } from "../support/rlExecutors.ts";

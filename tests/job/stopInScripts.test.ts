@@ -5,9 +5,9 @@
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { environmentOf } from "../../job/worlds.ts";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import { Run } from "../../job/run.ts";
+import { environmentOf } from "../../run/worlds.ts";
+import { MemoryStore } from "../../run/memoryStore.ts";
+import { Run } from "../../run/run.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
 
 let device: Device;

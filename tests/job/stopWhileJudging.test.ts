@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import { shownTo } from "../../job/observer.ts";
-import type { Preset } from "../../job/preset.ts";
-import { Run } from "../../job/run.ts";
+import { MemoryStore } from "../../run/memoryStore.ts";
+import { shownTo } from "../../run/observer.ts";
+import type { Preset } from "../../run/preset.ts";
+import { Run } from "../../run/run.ts";
 import { EventLoop } from "../../rl/play/eventLoop.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
 

@@ -6,16 +6,16 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createDisplay } from "../../tools/display/display.ts";
-import type { Display } from "../../tools/display/contract.ts";
-import { parseStart } from "../../node/commandLine.ts";
-import { type StartOptions } from "../../job/startOptions.ts";
-import type { Preset } from "../../job/preset.ts";
-import { presetFor, presetOf } from "../../job/presets.ts";
-import { threadWorkers } from "../../node/threads.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { Run } from "../../job/run.ts";
-import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+import { createDisplay } from "../../run/display/display.ts";
+import type { Display } from "../../run/display/contract.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
+import type { Preset } from "../../run/preset.ts";
+import { presetFor, presetOf } from "../../run/presets.ts";
+import { threadWorkers } from "../../run/node/threads.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import { Run } from "../../run/run.ts";
+import { createRun, openRun, type RunFolder } from "../../run/node/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { definedOf, metricsOf, startIn } from "../support/mainJob.ts";
 
@@ -145,7 +145,7 @@ describe("a run", () => {
   test("is played by generate: the environment hears the action without its thought", async () => {
     let answered = 0;
     for (const seed of ["0", "1"]) {
-      const job = startIn(folder, "cli/generate.ts", ["--run", "whole", "--seed", seed]);
+      const job = startIn(folder, "run/cli/generate.ts", ["--run", "whole", "--seed", seed]);
       expect(await job.done, job.seen()).toBe(0);
       const turns = [...job.seen().matchAll(/^\$ (.*)\n([^\n]*)/gm)].map(([, wrote, came]) => [wrote!, came!]);
       expect(turns.length, job.seen()).toBeGreaterThan(0);

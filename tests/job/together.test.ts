@@ -1,9 +1,10 @@
 /** Flags that are refused together: the line names both, in the words that the user wrote. */
 import { expect, it } from "vitest";
-import { UsageError } from "../../job/usage.ts";
-import { gae, grpo } from "../../rl/methods/advantages/index.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { checkObjective, checkOffPolicy, type Objective } from "../../rl/methods/objective.ts";
+import { UsageError } from "../../run/usage.ts";
+import { gae } from "../../methods/advantages/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { checkObjective, checkOffPolicy, type Objective } from "../../rl/objective/objective.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 
 const code = ["--env", "code", "--self-play", "r-zero"];

@@ -1,6 +1,5 @@
 /** What the decoding kernels have to compute, in f64, and random problems for them. */
-import type { Rng } from "../../engine/random.ts";
-import { threefry2x32 } from "../../engine/random.ts";
+import { type Rng, threefry2x32 } from "../../engine/random.ts";
 import type { CacheAttentionSpec } from "../../kernels/specs.ts";
 import { normals } from "./wasm-harness.ts";
 

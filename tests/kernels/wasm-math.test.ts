@@ -5,8 +5,7 @@
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { erf } from "../../kernels/erf.ts";
-import { kernelModule, load } from "../../kernels/wasm/assembler.ts";
-import type { F32x4, FunctionBuilder, Var } from "../../kernels/wasm/assembler.ts";
+import { kernelModule, load, type F32x4, type FunctionBuilder, type Var } from "../../kernels/wasm/assembler.ts";
 import * as math from "../../kernels/wasm/math.ts";
 
 type Lanes = (f: FunctionBuilder, x: F32x4, y: F32x4) => Var<F32x4>;

@@ -29,12 +29,12 @@ import {
   WORDS,
 } from "../../learn/00-micro.ts";
 import { modelConfig, type ModelConfig, type TransformerParams } from "../../nn/index.ts";
-import { grpo } from "../../rl/methods/advantages/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
 import { pack } from "../../rl/train/pack.ts";
-import { echo } from "../../rl/methods/world/echo.ts";
+import { echo } from "../../rl/objective/echo.ts";
 import { lossOf as batchLoss } from "../../rl/train/loss.ts";
-import { reinforce } from "../../rl/methods/losses/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
+import { reinforce } from "../../methods/losses/index.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
 import { weighStep } from "../support/rlBatches.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { importsOf, readSource } from "../project/sources.ts";

@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
-import { openSession } from "../../mcp/session.ts";
+import { openSession } from "../../connect/mcp/session.ts";
 
 it.each([
   ["application/json", /over 100000 bytes/, (text: string) => text],

@@ -6,8 +6,8 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import process from "node:process";
 import { describe, expect, it } from "vitest";
-import { mcp } from "../../mcp/index.ts";
-import { type McpServer, openSession } from "../../mcp/session.ts";
+import { mcp } from "../../connect/mcp/index.ts";
+import { type McpServer, openSession } from "../../connect/mcp/session.ts";
 import { gone, isAlive } from "../support/alive.ts";
 import { programAt } from "../support/programs.ts";
 
@@ -53,7 +53,7 @@ describe("after an episode", () => {
 
 it("a trainer that is killed leaves no server", async () => {
   const text = `
-    import { openSession } from ${JSON.stringify(programAt("mcp/session.ts"))};
+    import { openSession } from ${JSON.stringify(programAt("connect/mcp/session.ts"))};
     const session = await openSession(${JSON.stringify(wrapped("deaf"))}, { timeout: ${timeout} }, 1e6);
     const { content } = await session.call({ name: "pid", arguments: {} }, { timeout: ${timeout} });
     console.log(content[0].text);`;

@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import process from "node:process";
 import { afterEach, describe, expect, it } from "vitest";
-import { mcp } from "../../mcp/index.ts";
-import { McpError, type McpSession, openSession } from "../../mcp/session.ts";
+import { mcp } from "../../connect/mcp/index.ts";
+import { McpError, type McpSession, openSession } from "../../connect/mcp/session.ts";
 import { programAt } from "../support/programs.ts";
 
 const program = programAt("tests/support/mcpServer.ts");

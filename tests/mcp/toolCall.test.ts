@@ -1,6 +1,6 @@
 /** Tool calls as text: both forms, typed by the tools' schemas, with errors that an agent can act on. */
 import { describe, expect, it } from "vitest";
-import { describeTools, type McpTool, parseToolCall, resultText, toolDefinitions } from "../../mcp/index.ts";
+import { describeTools, type McpTool, parseToolCall, resultText, toolDefinitions } from "../../connect/mcp/index.ts";
 
 const TOOLS: readonly McpTool[] = [
   {

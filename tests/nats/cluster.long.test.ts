@@ -13,9 +13,9 @@ import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { device as makeDevice } from "../../engine/device.ts";
-import { natsWorkers } from "../../nats/learner.ts";
-import { serveNats, type ServeNatsOptions } from "../../nats/serve.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
+import { natsWorkers } from "../../distribute/nats/learner.ts";
+import { serveNats, type ServeNatsOptions } from "../../distribute/nats/serve.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
 import { type NatsServer, natsServer } from "../support/natsServer.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
@@ -84,7 +84,7 @@ it("a worker's process says in a file that it was let in, and only then", async 
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-ready-"));
   const start = (name: string, password: string): ChildProcess => {
     const flags = ["--server", `${server.url}/first`, "--ready", join(folder, name)];
-    return spawn(process.execPath, ["--import", "tsx", "cli/worker.ts", ...flags], {
+    return spawn(process.execPath, ["--import", "tsx", "run/cli/worker.ts", ...flags], {
       env: { ...process.env, NATS_USER: "worker", NATS_PASSWORD: password },
       stdio: "ignore",
     });

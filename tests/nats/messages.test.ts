@@ -2,11 +2,11 @@
 import { describe, expect, it } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";
 import { Rng } from "../../engine/random.ts";
-import { arraysToBytes, jsonToArray } from "../../nats/arrays.ts";
-import { addressOf, publicAddress, sha256 } from "../../nats/connection.ts";
-import { checkEpisode, episodeFromBytes, type EpisodeMessage, episodeToBytes } from "../../nats/episodes.ts";
-import { fromJson, toJson } from "../../nats/json.ts";
-import { Ledger } from "../../nats/ledger.ts";
+import { arraysToBytes, jsonToArray } from "../../distribute/nats/arrays.ts";
+import { addressOf, publicAddress, sha256 } from "../../distribute/nats/connection.ts";
+import { checkEpisode, episodeFromBytes, type EpisodeMessage, episodeToBytes } from "../../distribute/nats/episodes.ts";
+import { fromJson, toJson } from "../../distribute/nats/json.ts";
+import { Ledger } from "../../distribute/nats/ledger.ts";
 import {
   LIBRARY,
   policyFromJson,
@@ -19,7 +19,7 @@ import {
   ticketToJson,
   weightsFromBytes,
   weightsToBytes,
-} from "../../nats/protocol.ts";
+} from "../../distribute/nats/protocol.ts";
 import { modelConfig } from "../../nn/index.ts";
 import { unplayed } from "../support/rlAsync.ts";
 import { V } from "../support/rlToy.ts";

@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 import { measuredCase, resultOf } from "../../bench/scale/cases.ts";
 import { measureAll } from "../../bench/scale/measure.ts";
 import { COMMON } from "../../bench/scale/settings.ts";
-import type { StartOptions } from "../../job/startOptions.ts";
-import { presetFor } from "../../job/presets.ts";
-import { parseStart } from "../../node/commandLine.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
+import { presetFor } from "../../run/presets.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
 
 test("one and two processes play for a learner, and the simulation begins from what they took", async () => {
   const preset = presetFor(parseStart(["--env", "terminal", "--quick"]) as StartOptions);

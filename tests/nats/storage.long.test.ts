@@ -36,7 +36,7 @@ function start(program: string, ...args: readonly string[]): Job {
 /** `npm start` with this storage. */
 const train = (storage: string, name: string, ...more: readonly string[]): Job =>
   start(
-    "cli/main.ts",
+    "run/cli/main.ts",
     "--model-path",
     MODEL,
     ...`--env calculator --method grpo+echo --steps 3 --device wasm --storage ${storage} --name ${name}`.split(" "),
@@ -62,12 +62,12 @@ describe.each(["bf16", "q8"] as const)("--storage %s", (storage) => {
     expect(await plain.done, plain.seen()).toBe(0);
 
     const players = `${server.url}/${storage}`;
-    const player = start("cli/worker.ts", "--server", players);
+    const player = start("run/cli/worker.ts", "--server", players);
     const first = train(storage, `${storage}-shared`, "--workers", players);
     await until(first, "grad norm");
     process.kill(-first.child.pid!, "SIGKILL");
     await first.done;
-    const second = start("cli/main.ts", "--resume", `runs/${storage}-shared`, "--device", "wasm");
+    const second = start("run/cli/main.ts", "--resume", `runs/${storage}-shared`, "--device", "wasm");
     expect(await second.done, second.seen()).toBe(0);
 
     expect(common(`${storage}-shared`)).toEqual(common(`${storage}-alone`));

@@ -5,15 +5,9 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";
-import { configFromHuggingFace, configToHuggingFace } from "../../nn/config/huggingface.ts";
-import {
-  estimateParameters,
-  type Family,
-  type ModelConfig,
-  modelConfig,
-  type ModelOptions,
-  type RopeScaling,
-} from "../../nn/config.ts";
+import { configFromHuggingFace, configToHuggingFace } from "../../pretrained/config/huggingface.ts";
+import { estimateParameters, type Family, type ModelConfig, modelConfig, type ModelOptions } from "../../nn/config.ts";
+import type { RopeScaling } from "../../nn/ropeScaling.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";
 
 type Json = Record<string, unknown>;

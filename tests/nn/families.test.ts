@@ -7,7 +7,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { scope } from "../../engine/scope.ts";
-import { configFromHuggingFace, configToHuggingFace } from "../../nn/config/huggingface.ts";
+import { configFromHuggingFace, configToHuggingFace } from "../../pretrained/config/huggingface.ts";
 import { longestText } from "../../nn/config.ts";
 import { Decoder } from "../../nn/decoder.ts";
 import { generate } from "../../nn/generate.ts";

@@ -11,14 +11,14 @@ import { scope } from "../../engine/scope.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { KvCache } from "../../nn/cache.ts";
 import { estimateParameters, modelConfig, type ModelOptions } from "../../nn/config.ts";
-import { cacheBytes, loraParameters, mostTokens, stepMemory, weightBytes } from "../../nn/fit.ts";
-import { addLora } from "../../nn/lora.ts";
+import { cacheBytes, loraParameters, mostTokens, stepMemory, weightBytes } from "../../pretrained/fit.ts";
+import { addLora } from "../../pretrained/lora.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { packModel } from "../../nn/packedMatrix.ts";
+import { packModel } from "../../pretrained/packedMatrix.ts";
 import { initParams, type TransformerParams } from "../../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
 import { SHAPES } from "../../scripts/shapes.ts";
-import { processMemory } from "../../node/modelMemory.ts";
+import { processMemory } from "../../run/node/modelMemory.ts";
 
 const SIZE = { vocabSize: 301, hiddenSize: 48, layers: 3, heads: 4, kvHeads: 2, maxPositions: 96 } as const;
 const FAMILIES: Record<string, ModelOptions> = {

@@ -11,8 +11,8 @@ import { estimateParameters, type ModelOptions, modelConfig } from "../../nn/con
 import { initParams, type TransformerParams } from "../../nn/parameters.ts";
 import { forward, type ForwardOptions, logits } from "../../nn/transformer.ts";
 import { trainRl } from "../../rl/train/loop.ts";
-import { grpo } from "../../rl/methods/advantages/index.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
 import { readAll, reference, wasm } from "../support/rlExecutors.ts";
 import { fullRlOptions, paramsOf, reportsOf, toyObjective } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";

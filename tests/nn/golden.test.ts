@@ -15,7 +15,7 @@ import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { treeEntries } from "../../engine/tree.ts";
-import { modelFromFiles } from "../../nn/checkpoint.ts";
+import { modelFromFiles } from "../../pretrained/checkpoint.ts";
 import { AdamW, globalNorm } from "../../nn/optimizer.ts";
 import { huggingFaceName, type TransformerParams } from "../../nn/parameters.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";

@@ -16,15 +16,15 @@ import { scope } from "../../engine/scope.ts";
 import { assign } from "../../engine/state.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { modelFromWeights, modelToFiles, type WeightStorage } from "../../nn/checkpoint.ts";
+import { modelFromWeights, modelToFiles, type WeightStorage } from "../../pretrained/checkpoint.ts";
 import { modelConfig } from "../../nn/config.ts";
-import { stepMemory } from "../../nn/fit.ts";
+import { stepMemory } from "../../pretrained/fit.ts";
 import { generate } from "../../nn/generate.ts";
-import { addLora, disposeLora, type LoraParams, mergeLora } from "../../nn/lora.ts";
+import { addLora, disposeLora, type LoraParams, mergeLora } from "../../pretrained/lora.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import { initParams } from "../../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
-import { openSafetensors, type WeightSource } from "../../nn/weightFiles.ts";
+import { openSafetensors, type WeightSource } from "../../pretrained/weightFiles.ts";
 
 const MIB = 2 ** 20;
 /** 24 MiB of weights in blocks, of 768 KiB at most. */

@@ -21,20 +21,22 @@ import {
 import { Rng } from "../../engine/random.ts";
 import {
   addLora,
+  type LoraParams,
+  packedBytes,
+  PackedMatrix,
+  packMatrix,
+  packModel,
+  type PackedFormat,
+} from "../../pretrained/index.ts";
+import {
   countParameters,
   forward,
   generate,
   initParams,
   logits,
-  type LoraParams,
   type Model,
   modelConfig,
   outputMatrix,
-  packedBytes,
-  type PackedFormat,
-  PackedMatrix,
-  packMatrix,
-  packModel,
   replaceWeights,
   trainableOf,
 } from "../../nn/index.ts";

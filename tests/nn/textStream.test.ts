@@ -4,7 +4,8 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { byteTokenizer, TextStream, tokenizerFromJSON, type Tokenizer } from "../../nn/index.ts";
+import { byteTokenizer, type Tokenizer } from "../../nn/index.ts";
+import { TextStream, tokenizerFromJSON } from "../../pretrained/index.ts";
 
 const url = new URL("../fixtures/tokenizers/families.json", import.meta.url);
 const { sets } = JSON.parse(readFileSync(url, "utf8")) as { sets: { name: string; tokenizer: unknown }[] };

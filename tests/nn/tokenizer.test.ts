@@ -4,12 +4,12 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { byteTokenizer, DEFAULT_PATTERN, type Tokenizer, trainBpe } from "../../nn/tokenizer.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
-import { GPT2_PATTERN } from "../../nn/tokenizers/pipeline.ts";
+import { tokenizerFromJSON } from "../../pretrained/tokenizers/json.ts";
+import { GPT2_PATTERN } from "../../pretrained/tokenizers/pipeline.ts";
 import { toAlphabet } from "../../nn/tokenizers/alphabet.ts";
 import { splitPieces } from "../../nn/tokenizers/bpe.ts";
 import { Heap } from "../../nn/tokenizers/heap.ts";
-import { compilePattern } from "../../nn/tokenizers/pattern.ts";
+import { compilePattern } from "../../pretrained/tokenizers/pattern.ts";
 
 const CORPUS = [
   "$ ls -la /home/user\nnotes.txt  report-2024.txt\n$ cat notes.txt | wc -l\n42\n",

@@ -4,9 +4,9 @@
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { TextStream } from "../../nn/textStream.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
-import { compilePattern } from "../../nn/tokenizers/pattern.ts";
+import { TextStream } from "../../pretrained/textStream.ts";
+import { tokenizerFromJSON } from "../../pretrained/tokenizers/json.ts";
+import { compilePattern } from "../../pretrained/tokenizers/pattern.ts";
 
 interface Corner {
   name: string;

@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type BpeTokenizer } from "../../nn/tokenizers/bpe.ts";
 import { encodeWithOffsets } from "../../nn/tokenizer.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
-import { compilePattern } from "../../nn/tokenizers/pattern.ts";
+import { tokenizerFromJSON } from "../../pretrained/tokenizers/json.ts";
+import { compilePattern } from "../../pretrained/tokenizers/pattern.ts";
 
 interface Case {
   ids: number[];

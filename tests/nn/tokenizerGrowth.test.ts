@@ -1,6 +1,6 @@
 /** A `tokenizer.json` of a few lines that would make a text of any length of a short one is refused when it is read. */
 import { describe, expect, test } from "vitest";
-import { readDecoder, readNormalizer, readPreTokenizer } from "../../nn/tokenizers/pipeline.ts";
+import { readDecoder, readNormalizer, readPreTokenizer } from "../../pretrained/tokenizers/pipeline.ts";
 
 const replacing = (pattern: string, content: string) => ({ type: "Replace", pattern: { String: pattern }, content });
 const matching = (pattern: string, content: string) => ({ type: "Replace", pattern: { Regex: pattern }, content });

@@ -12,7 +12,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { scope } from "../../engine/scope.ts";
 import { forward, logits, type Model } from "../../nn/transformer.ts";
-import { loadPretrained, loadTokenizer, savePretrained } from "../../node/index.ts";
+import { loadPretrained, loadTokenizer, savePretrained } from "../../run/node/index.ts";
 import { relativeError } from "../support/rlExecutors.ts";
 
 const folder = fileURLToPath(new URL("../fixtures/models/saved_by_transformers", import.meta.url));

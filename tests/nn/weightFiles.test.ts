@@ -8,7 +8,7 @@ import {
   type SafeTensorInput,
   writeSafetensors,
 } from "../../nn/safetensors.ts";
-import { type ByteReader, openSafetensors, openShards } from "../../nn/weightFiles.ts";
+import { type ByteReader, openSafetensors, openShards } from "../../pretrained/weightFiles.ts";
 
 const MODELS = ["llama_tiny", "qwen2_tiny", "qwen3_tiny", "gpt2_tiny"];
 const fixture = (path: string): Uint8Array =>

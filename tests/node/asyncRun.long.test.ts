@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const QUICK = [...ONE_AGENT, "--steps", "6", "--device", "wasm"];
 
-const start = (args: readonly string[]): Job => startIn(folder, "cli/main.ts", args);
+const start = (args: readonly string[]): Job => startIn(folder, "run/cli/main.ts", args);
 
 type Line = Readonly<Record<string, unknown>>;
 const pathOf = (name: string): string => join(folder, "runs", name);

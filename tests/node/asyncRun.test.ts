@@ -18,7 +18,7 @@ test.each([
   "a wrong flag is one line and exit code 2: %j",
   async (args, message) => {
     const before = readdirSync(folder);
-    const run = startIn(folder, "cli/main.ts", args);
+    const run = startIn(folder, "run/cli/main.ts", args);
     expect(await run.done, run.seen()).toBe(2);
     expect(run.seen()).toContain(message);
     expect(

@@ -9,8 +9,8 @@ import { basename, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Device, device as makeDevice } from "../../engine/device.ts";
 import { WorldgradError } from "../../engine/errors.ts";
-import { Run } from "../../job/run.ts";
-import { createRun, openRun } from "../../node/runFolder.ts";
+import { Run } from "../../run/run.ts";
+import { createRun, openRun } from "../../run/node/runFolder.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
 import { tried } from "../support/tried.ts";
 

@@ -21,7 +21,7 @@ writeFileSync(
 );
 
 function start(...args: string[]): Job {
-  const child = spawn(process.execPath, ["--require", preload, programAt("cli/main.ts"), ...args], {
+  const child = spawn(process.execPath, ["--require", preload, programAt("run/cli/main.ts"), ...args], {
     cwd: folder,
     env: { ...process.env, WORLDGRAD_THREADS: "3" },
   });

@@ -3,17 +3,17 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { environmentOf, WORLDS } from "../../job/worlds.ts";
-import { presetFor, presetOf } from "../../job/presets.ts";
-import { UsageError } from "../../job/usage.ts";
-import { parseStart } from "../../node/commandLine.ts";
+import { environmentOf, WORLDS } from "../../run/worlds.ts";
+import { presetFor, presetOf } from "../../run/presets.ts";
+import { UsageError } from "../../run/usage.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
 import {
   isEnvironmentFile,
   loadEnvironment,
   loadEnvironmentOf,
   withEnvironmentFile,
-} from "../../node/environmentFile.ts";
-import type { StartOptions } from "../../job/startOptions.ts";
+} from "../../run/node/environmentFile.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-env-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -21,18 +21,17 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import process from "node:process";
 import { afterAll, beforeAll, expect, test, type TestContext, vi } from "vitest";
-import type { Device } from "../../engine/device.ts";
-import { device as makeDevice } from "../../engine/device.ts";
+import { type Device, device as makeDevice } from "../../engine/device.ts";
 import { WorldgradError } from "../../engine/errors.ts";
-import { presetOf } from "../../job/presets.ts";
-import { Run } from "../../job/run.ts";
-import { makeFolder } from "../../node/disk.ts";
-import { exportRun } from "../../node/exportRun.ts";
-import { lockFolder } from "../../node/lock.ts";
-import { createRun, isFree, openRun, type RunFolder } from "../../node/runFolder.ts";
-import { type Job, SUMMARY } from "../../tools/arms/job.ts";
-import { trainJob } from "../../tools/arms/train.ts";
-import { writeReport } from "../../tools/report/report.ts";
+import { presetOf } from "../../run/presets.ts";
+import { Run } from "../../run/run.ts";
+import { makeFolder } from "../../run/node/disk.ts";
+import { exportRun } from "../../run/node/exportRun.ts";
+import { lockFolder } from "../../run/node/lock.ts";
+import { createRun, isFree, openRun, type RunFolder } from "../../run/node/runFolder.ts";
+import { type Job, SUMMARY } from "../../run/arms/job.ts";
+import { trainJob } from "../../run/arms/train.ts";
+import { writeReport } from "../../run/report/report.ts";
 import {
   afterDeath,
   type Call,
@@ -49,7 +48,7 @@ import { QUIET, tinyPreset } from "../support/tinyRun.ts";
 import { tried } from "../support/tried.ts";
 
 // The page's script is always the same; bundling it takes longer than the run.
-vi.mock("../../tools/page/assets.ts", () => ({
+vi.mock("../../run/page/assets.ts", () => ({
   bundlePage: () => Promise.resolve({ script: "", style: "", scriptHash: "", styleHash: "" }),
 }));
 
@@ -75,7 +74,7 @@ afterAll(() => {
 /** What a user starts, and starts again. */
 type Program = () => Promise<void>;
 
-/** `npm start`, as cli/main.ts does it: a new run where none is, else the one that is there. */
+/** `npm start`, as run/cli/main.ts does it: a new run where none is, else the one that is there. */
 const start: Program = async () => {
   makeFolder(root);
   const release = await lockFolder(path);
@@ -94,7 +93,7 @@ const start: Program = async () => {
   }
 };
 
-/** The process of a second arm, as tools/arms/cell.ts does it, unless it is finished. */
+/** The process of a second arm, as run/arms/cell.ts does it, unless it is finished. */
 const WARM = join(base, "warm");
 const arm: Job = { path, preset, from: WARM, device: "wasm" };
 const startArm: Program = async () => {
@@ -141,7 +140,7 @@ async function attempt(program: Program, at: number, fault: Fault): Promise<{ ca
   if (ended !== undefined) afterDeath(here);
   if (isDead) expect(ended).toBeInstanceOf(Death);
   else if (ended !== undefined) {
-    // As `report` of node/flags.ts prints it: one line, which names what could not be used.
+    // As `report` of run/node/flags.ts prints it: one line, which names what could not be used.
     expect(ended instanceof WorldgradError || (ended instanceof Error && "syscall" in ended)).toBe(true);
     expect((ended as Error).message).not.toContain("\n");
     expect((ended as Error).message).toContain(here);
@@ -294,7 +293,10 @@ test(`all faults together take less than ${BUDGET} s of the processor`, () => {
 
 test("every call that these files make is one that can fail here", () => {
   const folders = ["node", "job", "tools/arms", "tools/compare"];
-  const files = ["cli/main.ts", ...folders.flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`))];
+  const files = [
+    "run/cli/main.ts",
+    ...folders.flatMap((folder) => readdirSync(folder).map((name) => `${folder}/${name}`)),
+  ];
   const missing = files
     .filter((file) => file.endsWith(".ts"))
     .flatMap((file) => {
@@ -309,5 +311,5 @@ test("every call that these files make is one that can fail here", () => {
       );
     });
   // Of models, which these two only read.
-  expect(missing).toEqual(["node/modelFolder.ts: createReadStream", "node/pretrained.ts: open"]);
+  expect(missing).toEqual(["run/node/modelFolder.ts: createReadStream", "run/node/pretrained.ts: open"]);
 });

@@ -3,9 +3,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import process from "node:process";
 import { expect, test } from "vitest";
-import { STOP_SIGNALS } from "../../node/interrupt.ts";
+import { STOP_SIGNALS } from "../../run/node/interrupt.ts";
 
-const url = new URL("../../node/interrupt.ts", import.meta.url).href;
+const url = new URL("../../run/node/interrupt.ts", import.meta.url).href;
 const SCRIPT = `
   import { stopOnInterrupt } from "${url}";
   let notes = 0;

@@ -9,10 +9,11 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { device } from "../../engine/device.ts";
-import { configToHuggingFace, huggingFaceName, modelConfig, type WeightStorage } from "../../nn/index.ts";
+import { configToHuggingFace, type WeightStorage } from "../../pretrained/index.ts";
+import { huggingFaceName, modelConfig } from "../../nn/index.ts";
 import { parameterShapes } from "../../nn/parameters.ts";
 import { type SafeTensorInput, writeSafetensors } from "../../nn/safetensors.ts";
-import { loadPretrained } from "../../node/index.ts";
+import { loadPretrained } from "../../run/node/index.ts";
 
 const MIB = 2 ** 20;
 

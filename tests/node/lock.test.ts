@@ -14,12 +14,12 @@ import { hostname, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { lockFolder } from "../../node/lock.ts";
+import { lockFolder } from "../../run/node/lock.ts";
 
 const base = mkdtempSync(join(tmpdir(), "worldgrad-lock-"));
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
-const LOCK = pathToFileURL(resolve("node/lock.ts")).href;
+const LOCK = pathToFileURL(resolve("run/node/lock.ts")).href;
 
 /** Processes that run a program with `lockFolder`, `path` and the number of the process. */
 function processes(

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import process from "node:process";
 import { expect, test } from "vitest";
 
-/** Runs a program over node/output.ts. @param read is given its standard output, which nobody reads before */
+/** Runs a program over run/node/output.ts. @param read is given its standard output, which nobody reads before */
 async function run(
   program: string,
   read: (output: NodeJS.ReadableStream) => void,

@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { openRun } from "../../node/runFolder.ts";
+import { openRun } from "../../run/node/runFolder.ts";
 import { startFromSourceIn } from "../support/mainJob.ts";
 
 const work = mkdtempSync(join(tmpdir(), "worldgrad-own-run-"));
@@ -31,7 +31,7 @@ it("goes on where it was stopped, with the same bits, and doctor and report read
   expect(losses(parts)).toEqual(losses(whole));
   expect(parts!.readTranscripts().length).toBeGreaterThan(0);
 
-  const seen = await run("tools/doctor/main.ts", "runs/parts", "--report");
+  const seen = await run("studies/doctor/main.ts", "runs/parts", "--report");
   expect(seen.code).toBe(1); // a random model earns nothing, and that is found
   expect(seen.text).toContain("6 RL steps");
   expect(readFileSync(join(work, "runs/parts/report.html"), "utf8")).toContain("Trajectories");

@@ -8,9 +8,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, w
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { MetricsRecord } from "../../job/records.ts";
-import { makeFolder } from "../../node/disk.ts";
-import { createRun, openRun } from "../../node/runFolder.ts";
+import type { MetricsRecord } from "../../run/records.ts";
+import { makeFolder } from "../../run/node/disk.ts";
+import { createRun, openRun } from "../../run/node/runFolder.ts";
 import { canBefall, Death, FaultyDisk } from "../support/faultyDisk.ts";
 import { POWER } from "../support/powerLoss.ts";
 

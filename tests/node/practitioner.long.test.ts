@@ -69,7 +69,7 @@ beforeAll(() => {
 });
 
 test("from the folder to the adapter, with an environment in a file", { timeout: MINUTES }, async () => {
-  const trained = await said(0, "cli/main.ts", ...start("mine", 2));
+  const trained = await said(0, "run/cli/main.ts", ...start("mine", 2));
   expect(trained).toContain("adapter, as PEFT loads it: runs/mine/adapter");
   expect(readdirSync(join(folder, "runs/mine/adapter"))).toEqual(["adapter_config.json", "adapter_model.safetensors"]);
   const { preset } = JSON.parse(readFileSync(join(folder, "runs/mine/config.json"), "utf8")) as {
@@ -78,11 +78,11 @@ test("from the folder to the adapter, with an environment in a file", { timeout:
   expect(preset).toMatchObject({ env: "parrot", environmentFile: { path: world } });
 
   // In threads the same run: they load the file, too.
-  await said(0, "cli/main.ts", ...start("threads", 2, "--workers", "1"));
+  await said(0, "run/cli/main.ts", ...start("threads", 2, "--workers", "1"));
   const rewards = (name: string): unknown[] => metricsOf(join(folder, "runs", name)).map((line) => line["reward"]);
   expect(rewards("threads")).toEqual(rewards("mine"));
 
-  expect(await said(0, "cli/generate.ts", "--run", "runs/mine")).toMatch(/task.* Say \w+[^]*(reward|did not end)/);
+  expect(await said(0, "run/cli/generate.ts", "--run", "runs/mine")).toMatch(/task.* Say \w+[^]*(reward|did not end)/);
 });
 
 // Its episodes are long; the model has 512 positions.
@@ -92,7 +92,7 @@ test("the library's terminal, within the model's positions", { timeout: MINUTES 
     "rl.groups=2 rl.groupSize=2 evaluation.episodes=2 evaluation.finalEpisodes=2 lora.r=4";
   const flags = limits.split(" ").flatMap((setting) => ["--set", setting]);
   const how = "--model-path model --env terminal --storage bf16 --device wasm --name shell --steps 2".split(" ");
-  const trained = await said(0, "cli/main.ts", ...how, ...flags);
+  const trained = await said(0, "run/cli/main.ts", ...how, ...flags);
   expect(trained).toContain("adapter, as PEFT loads it: runs/shell/adapter");
   const lines = metricsOf(join(folder, "runs/shell"));
   // It says something, and the world model learns from what the shell answers.
@@ -100,11 +100,11 @@ test("the library's terminal, within the model's positions", { timeout: MINUTES 
   expect(lines.some((line) => Number(line["world_loss"]) > 0)).toBe(true);
 
   const all = [...how, "--set", "rollout.maxTokens=600"].map((word) => (word === "shell" ? "long" : word));
-  expect(await said(2, "cli/main.ts", ...all)).toMatch("the model has 512 positions, got 600");
+  expect(await said(2, "run/cli/main.ts", ...all)).toMatch("the model has 512 positions, got 600");
 });
 
 test("a run is resumed with the same file alone, and before anything is touched", { timeout: MINUTES }, async () => {
-  const job = run("cli/main.ts", ...start("stopped", 500));
+  const job = run("run/cli/main.ts", ...start("stopped", 500));
   await until(job, "grad norm");
   process.kill(-job.child.pid!, "SIGINT");
   expect(await job.done, job.seen()).toBe(130);
@@ -113,23 +113,23 @@ test("a run is resumed with the same file alone, and before anything is touched"
 
   writeFileSync(world, `${WORLD}// changed\n`);
   for (const [program, flag] of [
-    ["cli/main.ts", "--resume"],
-    ["cli/generate.ts", "--run"],
+    ["run/cli/main.ts", "--resume"],
+    ["run/cli/generate.ts", "--run"],
   ] as const) {
     expect(await said(2, program, flag, "runs/stopped")).toMatch(
       /^worldgrad: the run's environment: worlds\/parrot\.ts is not what the run began with: its SHA-256 is /m,
     );
   }
   rmSync(world);
-  expect(await said(2, "cli/main.ts", "--resume", "runs/stopped")).toMatch(
+  expect(await said(2, "run/cli/main.ts", "--resume", "runs/stopped")).toMatch(
     "worldgrad: the run's environment: worlds/parrot.ts does not exist",
   );
   // What does not play needs no environment.
-  await said(0, "cli/export.ts", "--run", "runs/stopped", "--to", "unplayed");
+  await said(0, "run/cli/export.ts", "--run", "runs/stopped", "--to", "unplayed");
   expect(logOf("stopped")).toBe(log);
 
   writeFileSync(world, WORLD);
-  const again = run("cli/main.ts", "--resume", "runs/stopped", "--device", "wasm");
+  const again = run("run/cli/main.ts", "--resume", "runs/stopped", "--device", "wasm");
   await until(again, "continuing after RL step");
   await until(again, "grad norm");
   process.kill(-again.child.pid!, "SIGINT");
@@ -150,7 +150,7 @@ test("Ctrl-C in the first evaluation leaves a run that begins when it is resumed
   };
   const path = join(folder, "runs/early");
   for (const args of [long, ["--resume", "runs/early", "--device", "wasm"]]) {
-    expect(await interrupted(run("cli/main.ts", ...args))).toContain(
+    expect(await interrupted(run("run/cli/main.ts", ...args))).toContain(
       "stopped; continue with: npm start -- --resume runs/early",
     );
     expect(readdirSync(path).sort()).toEqual([
@@ -163,25 +163,25 @@ test("Ctrl-C in the first evaluation leaves a run that begins when it is resumed
     expect(readdirSync(join(path, "checkpoints"))).toEqual([]);
     expect(logOf("early")).toBe("");
   }
-  expect(await said(2, "cli/export.ts", "--run", "runs/early", "--to", "nothing")).toMatch("has no checkpoint yet");
-  expect(await said(2, "cli/generate.ts", "--run", "runs/early")).toMatch("has no checkpoint yet");
+  expect(await said(2, "run/cli/export.ts", "--run", "runs/early", "--to", "nothing")).toMatch("has no checkpoint yet");
+  expect(await said(2, "run/cli/generate.ts", "--run", "runs/early")).toMatch("has no checkpoint yet");
 });
 
 test("what a run exports is a model that the other programs open", { timeout: MINUTES }, async () => {
-  await said(0, "cli/export.ts", "--run", "runs/mine", "--to", "merged", "--dtype", "bfloat16");
+  await said(0, "run/cli/export.ts", "--run", "runs/mine", "--to", "merged", "--dtype", "bfloat16");
   const files = ["README.md", "config.json", "model.safetensors", "tokenizer.json"];
   expect(readdirSync(join(folder, "merged")).sort()).toEqual(files);
-  expect(await said(1, "cli/export.ts", "--run", "runs/mine", "--to", "merged")).toMatch("merged exists");
-  await said(0, "cli/export.ts", "--run", "runs/mine", "--to", "shards", "--max-shard-size", "500KB");
+  expect(await said(1, "run/cli/export.ts", "--run", "runs/mine", "--to", "merged")).toMatch("merged exists");
+  await said(0, "run/cli/export.ts", "--run", "runs/mine", "--to", "shards", "--max-shard-size", "500KB");
   expect(readdirSync(join(folder, "shards"))).toContain("model-00001-of-00003.safetensors");
-  expect(await said(2, "cli/export.ts", "--run", "runs/mine", "--to", "x", "--max-shard-size", "5 GB")).toMatch(
+  expect(await said(2, "run/cli/export.ts", "--run", "runs/mine", "--to", "x", "--max-shard-size", "5 GB")).toMatch(
     'worldgrad: --max-shard-size: expected bytes, or a size as in 500MB or 2GB, got "5 GB"',
   );
-  expect(await said(0, "tools/fit/main.ts", "--model", "merged")).toMatch(/on disk: 260,032 numbers, .* MiB BF16/);
+  expect(await said(0, "run/fit/main.ts", "--model", "merged")).toMatch(/on disk: 260,032 numbers, .* MiB BF16/);
   const text = ["--prompt", "Once upon a time", "--raw", "--temperature", "0", "--max-tokens", "8"];
-  expect(await said(0, "cli/generate.ts", "--model-path", "merged", ...text)).toMatch(/\w{3}/);
+  expect(await said(0, "run/cli/generate.ts", "--model-path", "merged", ...text)).toMatch(/\w{3}/);
 
-  const server = run("serve/main.ts", "--model-path", "model", "--adapter", "runs/mine/adapter", "--port", "0");
+  const server = run("connect/serve/main.ts", "--model-path", "model", "--adapter", "runs/mine/adapter", "--port", "0");
   await until(server, "/v1");
   const [, url] = /at (http:\S+)/.exec(server.seen())!;
   const asked = await fetch(`${url}/completions`, {
@@ -195,7 +195,7 @@ test("what a run exports is a model that the other programs open", { timeout: MI
   process.kill(-server.child.pid!, "SIGINT");
   expect(await server.done, server.seen()).toBe(0);
 
-  expect(await said(2, "serve/main.ts", "--model-path", "nowhere")).toMatch(
+  expect(await said(2, "connect/serve/main.ts", "--model-path", "nowhere")).toMatch(
     "worldgrad: --model-path: there is no folder nowhere",
   );
 });

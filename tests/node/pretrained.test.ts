@@ -19,12 +19,12 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { generationFromHuggingFace } from "../../nn/config/generation.ts";
-import { addLora } from "../../nn/lora.ts";
-import { type PackedMatrix, packModel } from "../../nn/packedMatrix.ts";
+import { generationFromHuggingFace } from "../../pretrained/config/generation.ts";
+import { addLora } from "../../pretrained/lora.ts";
+import { type PackedMatrix, packModel } from "../../pretrained/packedMatrix.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { loadPretrained, loadTokenizer, savePretrained } from "../../node/index.ts";
+import { loadPretrained, loadTokenizer, savePretrained } from "../../run/node/index.ts";
 import { readAll } from "../support/rlExecutors.ts";
 
 const families = fileURLToPath(new URL("../fixtures/models/families/", import.meta.url));

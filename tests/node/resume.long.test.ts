@@ -48,10 +48,10 @@ const FLAGS = [
 const pathOf = (name: string): string => join(folder, "runs", name);
 
 test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () => {
-  const whole = startIn(folder, "cli/main.ts", [...FLAGS, "--name", "whole"]);
+  const whole = startIn(folder, "run/cli/main.ts", [...FLAGS, "--name", "whole"]);
   expect(await whole.done, whole.seen()).toBe(0);
 
-  const first = startIn(folder, "cli/main.ts", [...FLAGS, "--name", "killed"]);
+  const first = startIn(folder, "run/cli/main.ts", [...FLAGS, "--name", "killed"]);
   // The checkpoint after RL step 2 (12 steps of warm start before it).
   const checkpoints = join(pathOf("killed"), "checkpoints");
   const isSaved = (): boolean => existsSync(checkpoints) && readdirSync(checkpoints).some((name) => /0*14$/.test(name));
@@ -69,7 +69,7 @@ test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () =>
     .toSorted()
     .at(-1)!;
   rmSync(join(pathOf("bare"), "checkpoints", newest, "optimizer.safetensors"));
-  const bare = startIn(folder, "cli/main.ts", ["--resume", join("runs", "bare"), "--device", "wasm"]);
+  const bare = startIn(folder, "run/cli/main.ts", ["--resume", join("runs", "bare"), "--device", "wasm"]);
   expect(await bare.done, bare.seen()).not.toBe(0);
   expect(bare.seen()).toMatch(new RegExp(`checkpoint .*${newest}: optimizer\\.safetensors is missing`));
   expect(
@@ -78,7 +78,7 @@ test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () =>
       .at(-1),
   ).toBe(newest);
 
-  const second = startIn(folder, "cli/main.ts", ["--resume", join("runs", "killed"), "--device", "wasm"]);
+  const second = startIn(folder, "run/cli/main.ts", ["--resume", join("runs", "killed"), "--device", "wasm"]);
   expect(await second.done, second.seen()).toBe(0);
 
   const metrics = metricsOf(pathOf("whole"));

@@ -8,13 +8,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import type { Observer } from "../../job/observer.ts";
-import { presetFor, presetOf } from "../../job/presets.ts";
-import { Run } from "../../job/run.ts";
-import type { StartOptions } from "../../job/startOptions.ts";
-import { parseStart } from "../../node/commandLine.ts";
-import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
-import { checkSource, sourceLoader, sourceOf } from "../../node/runSource.ts";
+import type { Observer } from "../../run/observer.ts";
+import { presetFor, presetOf } from "../../run/presets.ts";
+import { Run } from "../../run/run.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
+import { createRun, openRun, type RunFolder } from "../../run/node/runFolder.ts";
+import { checkSource, sourceLoader, sourceOf } from "../../run/node/runSource.ts";
 
 const STORIES = fileURLToPath(new URL("../fixtures/pretrained/stories260K", import.meta.url));
 const SETTINGS =

@@ -23,8 +23,8 @@ import {
   type MetricsRecord,
   type PackedTranscript,
   type Transcript,
-} from "../../job/records.ts";
-import { createRun, isFree, openRun, type RunFolder } from "../../node/runFolder.ts";
+} from "../../run/records.ts";
+import { createRun, isFree, openRun, type RunFolder } from "../../run/node/runFolder.ts";
 
 const LONG = { timeout: 60_000 };
 let base = "";

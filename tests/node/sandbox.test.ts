@@ -4,9 +4,9 @@
  * sandboxFences.test.ts.
  */
 import { describe, expect, it } from "vitest";
-import { canLimit } from "../../node/sandbox/process.ts";
-import { codeReward, javascriptRunner } from "../../node/index.ts";
-import type { CodeOutcome, CodeValue } from "../../rl/rewards/code.ts";
+import { canLimit } from "../../run/node/sandbox/process.ts";
+import { codeReward, javascriptRunner } from "../../run/node/index.ts";
+import type { CodeOutcome, CodeValue } from "../../papers/rewards/code.ts";
 
 const run = javascriptRunner({ timeout: 5000, memoryMb: 64 });
 const quick = javascriptRunner({ timeout: 300, memoryMb: 64 });

@@ -13,9 +13,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { HARNESS } from "../../node/sandbox/harness.ts";
-import { canLimit, limitProcess, startSandbox } from "../../node/sandbox/process.ts";
-import { codeReward, type CodeRewardOptions, javascriptRunner, type SandboxOptions } from "../../node/index.ts";
+import { HARNESS } from "../../run/node/sandbox/harness.ts";
+import { canLimit, limitProcess, startSandbox } from "../../run/node/sandbox/process.ts";
+import { codeReward, type CodeRewardOptions, javascriptRunner, type SandboxOptions } from "../../run/node/index.ts";
 import { gone, isAlive } from "../support/alive.ts";
 import { programAt } from "../support/programs.ts";
 
@@ -157,7 +157,7 @@ describe("a process whose parent is killed", () => {
   ])("ends, although it %s", { timeout: 60_000 }, async (_, program) => {
     const source = `require("node:fs").writeSync(1, "ready"); ${program}`;
     const text = `
-      import { startSandbox } from ${JSON.stringify(programAt("node/sandbox/process.ts"))};
+      import { startSandbox } from ${JSON.stringify(programAt("run/node/sandbox/process.ts"))};
       const child = startSandbox(${JSON.stringify(source)}, 64);
       child.stdout.once("data", () => console.log(child.pid));`;
     const parent = spawn(process.execPath, ["--input-type=module", "--eval", text], {

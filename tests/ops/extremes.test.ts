@@ -24,8 +24,15 @@ import {
   mul,
   pow,
   relu,
+  silu,
+  softmax,
+  softplus,
+  sum,
+  tensor,
+  type Tensor,
+  variance,
+  where,
 } from "../../engine/index.ts";
-import { silu, softmax, softplus, sum, tensor, type Tensor, variance, where } from "../../engine/index.ts";
 import { isFloat } from "../../engine/types.ts";
 import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
 import { GuardedDevice } from "../support/guarded.ts";

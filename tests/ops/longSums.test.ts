@@ -16,8 +16,13 @@ import {
   mul,
   scatterAdd,
   scatterAlong,
+  slice,
+  sum,
+  takeAlong,
+  tensor,
+  type Tensor,
+  zeros,
 } from "../../engine/index.ts";
-import { slice, sum, takeAlong, tensor, type Tensor, zeros } from "../../engine/index.ts";
 import { everyExecutor, reference, wasm } from "../support/rlExecutors.ts";
 
 const TENTH = Math.fround(0.1);

@@ -14,18 +14,20 @@ afterAll(() => copy.remove());
 it("each changes a file, or makes one and adds a line; a loss has a line in the tests and on the page", () => {
   expect(copy.changed).toEqual([
     "engine/ops/pointwise.ts",
-    "rl/methods/advantages/group.ts",
-    "rl/methods/losses/weighted.ts",
-    "rl/methods/turnsLeft.ts",
-    "rl/methods/presets.ts",
-    "rl/methods/tokenWeights.ts",
+    "methods/advantages/group.ts",
+    "methods/losses/weighted.ts",
+    "methods/turnsLeft.ts",
+    "methods/presets.ts",
+    "methods/tokenWeights.ts",
     "tests/support/rlMethods.ts",
     "site/formulas/policy.ts",
   ]);
 });
 
 it("type-check", () => {
-  expect(copy.typeErrors("index.ts", "cli/main.ts", "tests/support/rlMethods.ts", "site/formulas/policy.ts")).toBe("");
+  expect(copy.typeErrors("index.ts", "run/cli/main.ts", "tests/support/rlMethods.ts", "site/formulas/policy.ts")).toBe(
+    "",
+  );
 }, 60_000);
 
 it("the op runs on two executors, and its gradient is right", () => {
@@ -81,14 +83,14 @@ it("the live page's formula of the loss has the loss's value and gradient, on ei
 }, 60_000);
 
 it("estimator, loss and option are listed, checked, and trained with", () => {
-  const list = copy.run("cli/main.ts", "--list").stdout;
+  const list = copy.run("run/cli/main.ts", "--list").stdout;
   for (const name of [" quantile ", " topr ", "quantile.q ", "top_entropy.floor "]) expect(list).toContain(name);
   const method = ["--method", "grpo+top_entropy", "--advantage", "quantile", "--loss", "topr"];
   const flags = ["--quick", "--env", "gridworld", "--device", "wasm", "--steps", "1", ...method];
-  const wrong = copy.run("cli/main.ts", ...flags, "--set", "top_entropy.floor=2");
+  const wrong = copy.run("run/cli/main.ts", ...flags, "--set", "top_entropy.floor=2");
   expect(wrong.status).not.toBe(0);
   expect(wrong.stderr).toContain("--set top_entropy.floor must be in [0, 1], got 2");
-  const right = copy.run("cli/main.ts", ...flags, "--set", "top_entropy.floor=0.1", "--name", "added");
+  const right = copy.run("run/cli/main.ts", ...flags, "--set", "top_entropy.floor=0.1", "--name", "added");
   expect(right.status, right.stdout + right.stderr).toBe(0);
   expect(copy.read("runs/added/config.json")).toContain('"floor": 0.1');
   expect(copy.read("runs/added/metrics.jsonl")).toContain('"policy_loss"');
@@ -97,7 +99,7 @@ it("estimator, loss and option are listed, checked, and trained with", () => {
 it("the term is trained with its head, which is saved with the run", () => {
   const method = ["--method", "grpo+turns_left", "--set", "turns_left.coefficient=0.1"];
   const flags = ["--quick", "--env", "gridworld", "--device", "wasm", "--steps", "1", "--name", "term"];
-  const { status, stdout, stderr } = copy.run("cli/main.ts", ...flags, ...method);
+  const { status, stdout, stderr } = copy.run("run/cli/main.ts", ...flags, ...method);
   expect(status, stdout + stderr).toBe(0);
   expect(copy.read("runs/term/config.json")).toContain('"coefficient": 0.1');
   expect(copy.read("runs/term/metrics.jsonl")).toMatch(/"turns_left_loss":0\.\d/);

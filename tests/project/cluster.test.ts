@@ -5,11 +5,11 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { parseWorker, type WorkerOptions } from "../../cli/workerOptions.ts";
-import { presetFor } from "../../job/presets.ts";
-import type { StartOptions } from "../../job/startOptions.ts";
-import { addressOf } from "../../nats/connection.ts";
-import { parseStart } from "../../node/commandLine.ts";
+import { parseWorker, type WorkerOptions } from "../../run/cli/workerOptions.ts";
+import { presetFor } from "../../run/presets.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
+import { addressOf } from "../../distribute/nats/connection.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
 
 const read = (name: string): string => readFileSync(new URL(`../../examples/nats/${name}`, import.meta.url), "utf8");
 
@@ -91,7 +91,7 @@ describe("kubernetes.yaml", async () => {
     const line = learner
       .args![0]!.replaceAll(/\\\n\s*/g, "")
       .split("\n")
-      .find((text) => text.includes(`cli/main.ts ${flag}`))!;
+      .find((text) => text.includes(`run/cli/main.ts ${flag}`))!;
     return startOf(line.trim().replace("exec ", "").split(" "));
   }) as [StartOptions, StartOptions];
   const plays = await workerOf([...worker.command!, ...worker.args!]);

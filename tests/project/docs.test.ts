@@ -9,7 +9,7 @@ import { dirname, join, normalize } from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { HELP } from "../../node/commandLine.ts";
+import { HELP } from "../../run/node/commandLine.ts";
 import { cellsOf, testsNamed } from "../../scripts/attacks.ts";
 import { applied, blocksOf, hunksOf } from "./diffs.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
@@ -164,10 +164,10 @@ describe("programs in the pages", () => {
     "worldgrad/nn": "nn/index.ts",
     "worldgrad/environments": "environments/index.ts",
     "worldgrad/rl": "rl/index.ts",
-    "worldgrad/worker": "rl/worker/index.ts",
-    "worldgrad/job": "job/index.ts",
+    "worldgrad/worker": "distribute/worker/index.ts",
+    "worldgrad/run": "run/index.ts",
     "worldgrad/fast-check": "fastCheck.ts",
-    "worldgrad/methods": "methods.ts",
+    "worldgrad/tensor-methods": "tensorMethods.ts",
   };
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-docs-"));
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "junction"); // for fast-check

@@ -9,7 +9,7 @@ const FACES = [
   "nn/index.ts",
   "environments/index.ts",
   "rl/index.ts",
-  "chat/index.ts",
+  "connect/chat/index.ts",
   "fastCheck.ts",
 ];
 

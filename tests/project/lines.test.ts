@@ -17,8 +17,8 @@ const TABLES = new Set([
   "environments/household/episode.ts",
   "environments/shop/episode.ts",
   "environments/sokoban/episode.ts",
-  "methods.ts", // names
-  "rl/methods/choice.ts", // a method per line or two
+  "tensorMethods.ts", // names
+  "methods/choice.ts", // a method per line or two
 ]);
 
 const linesOf = (path: string): string[] => readSource(path).split("\n");

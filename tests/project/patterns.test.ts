@@ -14,11 +14,11 @@ const WORLDS = "tests/environments/cost.test.ts";
 const REWARDS = "tests/rl/cost.test.ts";
 const TEMPLATES = "tests/chat/cost.test.ts";
 const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEMPLATES>> = {
-  "chat/jinja/filters.ts": TEMPLATES,
-  "chat/jinja/lexer.ts": TEMPLATES,
-  "chat/jinja/methods.ts": TEMPLATES,
-  "chat/json.ts": TEMPLATES,
-  "chat/strftime.ts": TEMPLATES,
+  "connect/chat/jinja/filters.ts": TEMPLATES,
+  "connect/chat/jinja/lexer.ts": TEMPLATES,
+  "connect/chat/jinja/methods.ts": TEMPLATES,
+  "connect/chat/json.ts": TEMPLATES,
+  "connect/chat/strftime.ts": TEMPLATES,
   "environments/actions.ts": WORLDS,
   "environments/calculator/expression.ts": WORLDS,
   "environments/calculator/rules.ts": WORLDS,
@@ -41,17 +41,17 @@ const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEM
   "environments/tools/tools.ts": WORLDS,
   "environments/web/hindsight.ts": WORLDS,
   "environments/web/play.ts": WORLDS,
-  "mcp/toolCall.ts": REWARDS,
-  "rl/rewards/behaviour.ts": REWARDS,
-  "rl/rewards/code.ts": REWARDS,
-  "rl/rewards/maths.ts": REWARDS,
-  "rl/selfplay/rewards.ts": REWARDS,
-  "serve/toolCalls.ts": REWARDS,
+  "connect/mcp/toolCall.ts": REWARDS,
+  "papers/rewards/behaviour.ts": REWARDS,
+  "papers/rewards/code.ts": REWARDS,
+  "papers/rewards/maths.ts": REWARDS,
+  "papers/selfplay/rewards.ts": REWARDS,
+  "connect/serve/toolCalls.ts": REWARDS,
 };
 
 /** What the others read. */
 const OWN: Readonly<Record<string, string>> = {
-  "chat/template.ts": "the template of a model's folder; each `{%` is looked behind once, and it is fuzzed",
+  "connect/chat/template.ts": "the template of a model's folder; each `{%` is looked behind once, and it is fuzzed",
   "environments/calculator/problems.ts": "tasks",
   "environments/code/rules.ts": "programs of tasks",
   "environments/code/tasks.ts": "programs of tasks",
@@ -63,11 +63,11 @@ const OWN: Readonly<Record<string, string>> = {
   "environments/riddle/index.ts": "tasks",
   "environments/tools/rules.ts": "tasks",
   "environments/web/rules.ts": "pages of tasks",
-  "remote/sampler.ts": "the address that a person gives",
-  "rl/selfplay/rZero.ts": "programs of at most 20 letters, after they were read",
-  "serve/http.ts": "a header, which Node bounds at 16 KiB, and errors of the library's; one pass each",
-  "serve/openEnvMain.ts": "a flag",
-  "serve/server.ts": "an address, which Node bounds at 16 KiB; one pass",
+  "connect/remote/sampler.ts": "the address that a person gives",
+  "papers/selfplay/rZero.ts": "programs of at most 20 letters, after they were read",
+  "connect/serve/http.ts": "a header, which Node bounds at 16 KiB, and errors of the library's; one pass each",
+  "connect/serve/openEnvMain.ts": "a flag",
+  "connect/serve/server.ts": "an address, which Node bounds at 16 KiB; one pass",
 };
 
 /** Regular expressions in a file that repeat something without an end, or are made of a text. */

@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { rowsText } from "../../scripts/methodTable.ts";
 import { ROWS } from "../../scripts/rows.ts";
-import { parseAblate } from "../../tools/ablate/options.ts";
-import { planOf } from "../../tools/ablate/plan.ts";
+import { parseAblate } from "../../studies/ablate/options.ts";
+import { planOf } from "../../studies/ablate/plan.ts";
 import { blocksOf } from "./diffs.ts";
 import { readSource } from "./sources.ts";
 

@@ -16,10 +16,10 @@ import {
   sglang,
   toScoredData,
   vllm,
-} from "../../remote/index.ts";
-import { request } from "../../remote/sampler.ts";
+} from "../../connect/remote/index.ts";
+import { request } from "../../connect/remote/sampler.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../methods/importanceCorrection.ts";
 import { trainStep } from "../../rl/train/step.ts";
 import {
   type FakeOptions,

@@ -3,16 +3,14 @@
  * anchors, milestones. Each of these was found by `npm run mutate`: before it was here, an edit of that place went
  * unnoticed.
  */
-import { moments } from "../../rl/episode/groups.ts";
+import { moments, fracWithoutSpread, isWithoutSpread, rowsWithoutSpread } from "../../rl/episode/groups.ts";
 import { describe, expect, it } from "vitest";
 import {
   ADVANTAGES,
-  type AdvantageEstimator,
   gae,
   gdpo,
   gigpo,
   gpg,
-  grpo,
   maxRl,
   milestone,
   opo,
@@ -23,12 +21,12 @@ import {
   rloo,
   vapo,
   vtrace,
-} from "../../rl/methods/advantages/index.ts";
-import { anchorOf } from "../../rl/methods/advantages/steps.ts";
-import { informativeGroups } from "../../rl/tasks/dynamic.ts";
-import { fracWithoutSpread, isWithoutSpread, rowsWithoutSpread } from "../../rl/episode/groups.ts";
-import { whitening } from "../../rl/methods/advantages/estimator.ts";
-import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
+} from "../../methods/advantages/index.ts";
+import { type AdvantageEstimator, whitening } from "../../rl/objective/estimator.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import { anchorOf } from "../../methods/advantages/steps.ts";
+import { informativeGroups } from "../../data/dynamic.ts";
+import type { TokenStatistics } from "../../rl/objective/tokenStatistics.ts";
 import { append, emptyStream, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
 import { episode, trajectoryOf } from "../support/rlToy.ts";

@@ -3,8 +3,9 @@
  * hold.
  */
 import { describe, expect, it } from "vitest";
-import { gae, gigpo, grpo, maxRl, milestone, passAtK, rloo, vapo, vtrace } from "../../rl/methods/advantages/index.ts";
-import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
+import { gae, gigpo, maxRl, milestone, passAtK, rloo, vapo, vtrace } from "../../methods/advantages/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import type { TokenStatistics } from "../../rl/objective/tokenStatistics.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { expectNear, sumOf } from "../support/rlVectors.ts";
 import { episode, type Part, trajectoryOf } from "../support/rlToy.ts";

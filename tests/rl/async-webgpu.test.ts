@@ -3,10 +3,10 @@
  * log-probabilities that differ by rounding. A correction weighs by that difference, and the metrics show it.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { threadWorkers } from "../../node/threads.ts";
+import { threadWorkers } from "../../run/node/threads.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import { importanceCorrection } from "../../methods/importanceCorrection.ts";
 import { gpuOptions } from "../support/gpu.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { toyModel } from "../support/rlToy.ts";

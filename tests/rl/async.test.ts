@@ -5,16 +5,16 @@
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { remax, vtrace } from "../../rl/methods/advantages/index.ts";
-import { type AsyncRlOptions, trainRlAsync } from "../../rl/async/train.ts";
-import { localWorkers } from "../../rl/async/workers.ts";
+import { remax, vtrace } from "../../methods/advantages/index.ts";
+import { type AsyncRlOptions, trainRlAsync } from "../../distribute/async/train.ts";
+import { localWorkers } from "../../distribute/async/workers.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
-import { cispo, reinforce } from "../../rl/methods/losses/index.ts";
-import { Learnability } from "../../rl/tasks/curriculum.ts";
-import { dynamicSampling } from "../../rl/tasks/dynamic.ts";
-import { expertPrefix } from "../../rl/tasks/expertPrefix.ts";
-import { exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
+import { importanceCorrection } from "../../methods/importanceCorrection.ts";
+import { cispo, reinforce } from "../../methods/losses/index.ts";
+import { Learnability } from "../../data/curriculum.ts";
+import { dynamicSampling } from "../../data/dynamic.ts";
+import { expertPrefix } from "../../data/expertPrefix.ts";
+import { exploration, temperatureSchedule } from "../../data/exploration.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import { common, toyAsyncOptions } from "../support/rlAsync.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";

@@ -2,12 +2,17 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import type { Policy, ToWorker } from "../../rl/async/messages.ts";
-import { WorkerPool } from "../../rl/async/pool.ts";
-import { type AsyncRlOptions, trainRlAsync } from "../../rl/async/train.ts";
-import { messageWorkers, type RolloutWorkers, type WorkerEvents, type WorkerSetup } from "../../rl/async/workers.ts";
-import { reinforcePlusPlus } from "../../rl/methods/advantages/index.ts";
-import { exploration } from "../../rl/tasks/exploration.ts";
+import type { Policy, ToWorker } from "../../distribute/async/messages.ts";
+import { WorkerPool } from "../../distribute/async/pool.ts";
+import { type AsyncRlOptions, trainRlAsync } from "../../distribute/async/train.ts";
+import {
+  messageWorkers,
+  type RolloutWorkers,
+  type WorkerEvents,
+  type WorkerSetup,
+} from "../../distribute/async/workers.ts";
+import { reinforcePlusPlus } from "../../methods/advantages/index.ts";
+import { exploration } from "../../data/exploration.ts";
 import { unplayed } from "../support/rlAsync.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";

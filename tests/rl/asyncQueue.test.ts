@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { StalenessQueue } from "../../rl/async/queue.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
+import { StalenessQueue } from "../../distribute/async/queue.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
 import { moodyWorkers } from "../support/rlAsync.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";

@@ -1,9 +1,9 @@
 /** An environment that can have few episodes at a time: neither refills nor workers on this thread have more. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import type { EnvironmentSpec } from "../../environments/environment.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { dynamicSampling } from "../../rl/tasks/dynamic.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import { dynamicSampling } from "../../data/dynamic.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { toyAsyncOptions } from "../support/rlAsync.ts";
 import { reference } from "../support/rlExecutors.ts";

@@ -12,9 +12,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { serveRollouts } from "../../rl/async/serve.ts";
-import { messageWorkers, type RolloutWorkers } from "../../rl/async/workers.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import { serveRollouts } from "../../distribute/async/serve.ts";
+import { messageWorkers, type RolloutWorkers } from "../../distribute/async/workers.ts";
 import type { TokenStream } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { programAt } from "../support/programs.ts";
@@ -27,7 +27,7 @@ import { some } from "../support/tries.ts";
 
 // Compiled: a thread that compiles the sources for itself takes about a second to start.
 const compiled = (path: string): string => pathToFileURL(programAt(path)).href;
-const { threadWorkers } = (await import(compiled("node/threads.ts"))) as typeof import("../../node/threads.ts");
+const { threadWorkers } = (await import(compiled("run/node/threads.ts"))) as typeof import("../../run/node/threads.ts");
 const module = compiled("tests/support/toyRollouts.ts");
 const TIMEOUT = 300_000;
 

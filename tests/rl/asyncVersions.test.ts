@@ -5,12 +5,12 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { type FromWorker, type Job, policyOf, toWire } from "../../rl/async/messages.ts";
-import { RolloutServer, type ServerOptions } from "../../rl/async/server.ts";
+import { type FromWorker, type Job, policyOf, toWire } from "../../distribute/async/messages.ts";
+import { RolloutServer, type ServerOptions } from "../../distribute/async/server.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { rowOf } from "../../rl/methods/columns.ts";
-import { prefixedRequest } from "../../rl/tasks/expertPrefix.ts";
-import { exploration } from "../../rl/tasks/exploration.ts";
+import { rowOf } from "../../rl/objective/columns.ts";
+import { prefixedRequest } from "../../data/expertPrefix.ts";
+import { exploration } from "../../data/exploration.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { score } from "../../rl/train/score.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";

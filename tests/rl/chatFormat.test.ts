@@ -3,10 +3,11 @@
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { byteTokenizer, tokenizerFromJSON, type Tokenizer } from "../../nn/index.ts";
+import { byteTokenizer, type Tokenizer } from "../../nn/index.ts";
+import { tokenizerFromJSON } from "../../pretrained/index.ts";
 import { emptyStream } from "../../rl/episode/stream.ts";
 import { type EpisodeFormat, Template } from "../../rl/episode/template.ts";
-import { answerPlaces } from "../../rl/play/expectation.ts";
+import { answerPlaces } from "../../data/expectation.ts";
 
 const url = new URL("../fixtures/tokenizers/families.json", import.meta.url);
 const { sets } = JSON.parse(readFileSync(url, "utf8")) as { sets: { name: string; tokenizer: unknown }[] };

@@ -12,7 +12,7 @@ import {
   extractCode,
   gradeCode,
   sameValue,
-} from "../../rl/rewards/code.ts";
+} from "../../papers/rewards/code.ts";
 
 const block = (program: string, language = "js"): string => `\`\`\`${language}\n${program}\n\`\`\``;
 

@@ -5,15 +5,16 @@
  */
 import { describe, expect, it } from "vitest";
 import { isTruncated, type Trajectory } from "../../rl/episode/stream.ts";
-import { gae, gdpo, grpo } from "../../rl/methods/advantages/index.ts";
-import type { ColumnName, TokenRow } from "../../rl/methods/columns.ts";
-import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
-import type { CriticOptions, Objective } from "../../rl/methods/objective.ts";
-import { paw } from "../../rl/methods/world/paw.ts";
+import { gae, gdpo } from "../../methods/advantages/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import type { ColumnName, TokenRow } from "../../rl/objective/columns.ts";
+import { importanceCorrection } from "../../methods/importanceCorrection.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import type { CriticOptions, Objective } from "../../rl/objective/objective.ts";
+import { paw } from "../../methods/paw.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
-import { preferenceRows } from "../../rl/methods/preference.ts";
-import { type SftRowOptions, sftRows } from "../../rl/methods/sft.ts";
+import { preferenceRows } from "../../methods/preference.ts";
+import { type SftRowOptions, sftRows } from "../../methods/sft.ts";
 import { weighStep } from "../support/rlBatches.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 

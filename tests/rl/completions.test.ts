@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import type { EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import type { Model } from "../../nn/transformer.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { completeSteps, type StepTries } from "../../rl/play/completions.ts";
+import { completeSteps, type StepTries } from "../../papers/completions.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import { Template } from "../../rl/episode/template.ts";
 import {

@@ -2,16 +2,17 @@
 import { describe, it } from "vitest";
 import { wordsOf } from "../../environments/ranking.ts";
 import { readProposal } from "../../environments/riddle/proposal.ts";
-import { visible } from "../../job/visible.ts";
-import { parseToolCall, resultText } from "../../mcp/toolCall.ts";
-import { byteTokenizer, TextStream } from "../../nn/index.ts";
-import { bleu, repetition } from "../../rl/selfplay/rewards.ts";
-import { parseAnswer, plainLength } from "../../serve/toolCalls.ts";
-import { truncate, wrap } from "../../tools/display/width.ts";
-import { repetitionPenalty, thinkFormat, toolEfficiency } from "../../rl/rewards/behaviour.ts";
-import { extractCode } from "../../rl/rewards/code.ts";
-import { mathsReward, normalizeMaths } from "../../rl/rewards/maths.ts";
-import { patchSimilarity, similarity, splitPatch } from "../../rl/rewards/similarity.ts";
+import { visible } from "../../run/visible.ts";
+import { parseToolCall, resultText } from "../../connect/mcp/toolCall.ts";
+import { byteTokenizer } from "../../nn/index.ts";
+import { TextStream } from "../../pretrained/index.ts";
+import { bleu, repetition } from "../../papers/selfplay/rewards.ts";
+import { parseAnswer, plainLength } from "../../connect/serve/toolCalls.ts";
+import { truncate, wrap } from "../../run/display/width.ts";
+import { repetitionPenalty, thinkFormat, toolEfficiency } from "../../papers/rewards/behaviour.ts";
+import { extractCode } from "../../papers/rewards/code.ts";
+import { mathsReward, normalizeMaths } from "../../papers/rewards/maths.ts";
+import { patchSimilarity, similarity, splitPatch } from "../../papers/rewards/similarity.ts";
 import { expectBounded, HOSTILE, SIZES } from "../support/cost.ts";
 import { tried } from "../support/tried.ts";
 

@@ -2,12 +2,12 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { armsOf, drawIndex, Learnability } from "../../rl/tasks/curriculum.ts";
-import { drawInformative, informativeGroups } from "../../rl/tasks/dynamic.ts";
-import { prefixedGroup, prefixedRequest, retryWithPrefix } from "../../rl/tasks/expertPrefix.ts";
+import { armsOf, drawIndex, Learnability } from "../../data/curriculum.ts";
+import { drawInformative, informativeGroups } from "../../data/dynamic.ts";
+import { prefixedGroup, prefixedRequest, retryWithPrefix } from "../../data/expertPrefix.ts";
 import { isHelped, type TaskChoice, type TaskOutcome } from "../../rl/tasks/plugin.ts";
-import { DifficultyPools, FailedTasks } from "../../rl/tasks/pools.ts";
-import { exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
+import { DifficultyPools, FailedTasks } from "../../data/pools.ts";
+import { exploration, temperatureSchedule } from "../../data/exploration.ts";
 import { gridworld } from "../../environments/gridworld/index.ts";
 import type { EpisodeRequest } from "../../rl/play/episode.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";

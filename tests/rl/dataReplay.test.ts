@@ -1,9 +1,9 @@
 /** What is kept of earlier steps: replayed groups, and rollouts to imitate. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { filterRollouts } from "../../rl/methods/filter.ts";
+import { filterRollouts } from "../../methods/filter.ts";
 import { succeeded, successRate } from "../../rl/episode/outcomes.ts";
-import { renumbered, REPLAY, ReplayBuffer } from "../../rl/tasks/replay.ts";
+import { renumbered, REPLAY, ReplayBuffer } from "../../data/replay.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 

@@ -9,7 +9,7 @@ import { scope } from "../../engine/scope.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { forward, pickHidden } from "../../nn/transformer.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
-import { centred } from "../../rl/methods/advantages/index.ts";
+import { centred } from "../../rl/objective/grpo.ts";
 import {
   constantLambda,
   echo,
@@ -18,10 +18,10 @@ import {
   linearLambda,
   observationTokens,
   stepLambda,
-} from "../../rl/methods/world/echo.ts";
+} from "../../rl/objective/echo.ts";
 import { score } from "../../rl/train/score.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
 import { rowGradient, weighStep } from "../support/rlBatches.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, toyModel, toyTemplate, V } from "../support/rlToy.ts";

@@ -5,11 +5,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import type { EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import { turnCount } from "../../rl/episode/stream.ts";
 import { evaluate, worldModelLoss, worldModelLosses } from "../../rl/evaluate.ts";
-import { rowOf } from "../../rl/methods/columns.ts";
-import { demonstrate } from "../../rl/play/demonstrations.ts";
+import { rowOf } from "../../rl/objective/columns.ts";
+import { demonstrate } from "../../data/demonstrations.ts";
 import { score } from "../../rl/train/score.ts";
 import { reference } from "../support/rlExecutors.ts";
 import { endingModel, letters, toySpec, toyTemplate, toyTokenizer } from "../support/rlToy.ts";

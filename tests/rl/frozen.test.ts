@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { arraysFromBytes, arraysToBytes } from "../../nats/arrays.ts";
-import { setupFromBytes, setupToBytes } from "../../nats/protocol.ts";
-import { packModel } from "../../nn/packedMatrix.ts";
+import { arraysFromBytes, arraysToBytes } from "../../distribute/nats/arrays.ts";
+import { setupFromBytes, setupToBytes } from "../../distribute/nats/protocol.ts";
+import { packModel } from "../../pretrained/packedMatrix.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { frozenModel, type FrozenWeights, frozenWeights } from "../../rl/async/frozen.ts";
-import type { WireSetup } from "../../rl/async/workers.ts";
+import { frozenModel, type FrozenWeights, frozenWeights } from "../../distribute/async/frozen.ts";
+import type { WireSetup } from "../../distribute/async/workers.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { endingModel, toyModel } from "../support/rlToy.ts";
 

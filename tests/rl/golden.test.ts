@@ -13,12 +13,13 @@ import { add, exp, mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { AGGREGATIONS, aggregationByName, aggregationWeights } from "../../rl/methods/aggregation.ts";
-import { echo } from "../../rl/methods/world/echo.ts";
-import { clippedValueLoss, klPenalty, type PolicyLoss, type TokenColumns } from "../../rl/methods/losses/index.ts";
-import { crossEntropyLoss } from "../../rl/methods/losses/crossEntropy.ts";
-import { logRatio } from "../../rl/methods/losses/policyLoss.ts";
-import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
+import { AGGREGATIONS, aggregationByName, aggregationWeights } from "../../rl/objective/aggregation.ts";
+import { echo } from "../../rl/objective/echo.ts";
+import { clippedValueLoss } from "../../rl/objective/value.ts";
+import { klPenalty } from "../../rl/objective/kl.ts";
+import { type PolicyLoss, type TokenColumns, logRatio } from "../../rl/objective/policyLoss.ts";
+import { crossEntropyLoss } from "../../rl/objective/crossEntropy.ts";
+import { importanceCorrection } from "../../methods/importanceCorrection.ts";
 import {
   columnsOf,
   entryOf,

@@ -8,10 +8,11 @@ import { valueAndGrad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { biLevelGae, gae, gigpo, optimalTokenBaseline, reinforcePlusPlus } from "../../rl/methods/advantages/index.ts";
-import { whitening } from "../../rl/methods/advantages/estimator.ts";
-import { importanceCorrection, offPolicyMetrics } from "../../rl/methods/importanceCorrection.ts";
-import { klEstimate, vespo } from "../../rl/methods/losses/index.ts";
+import { biLevelGae, gae, gigpo, optimalTokenBaseline, reinforcePlusPlus } from "../../methods/advantages/index.ts";
+import { whitening } from "../../rl/objective/estimator.ts";
+import { importanceCorrection, offPolicyMetrics } from "../../methods/importanceCorrection.ts";
+import { klEstimate } from "../../rl/objective/kl.ts";
+import { vespo } from "../../methods/losses/index.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import {
   ADVANTAGE_CASES,

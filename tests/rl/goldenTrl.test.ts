@@ -15,24 +15,19 @@ import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { weigh } from "../../rl/train/weights.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
-import { type TokenRow, withColumns } from "../../rl/methods/columns.ts";
-import { type AdvantageEstimator, centred, gdpo, grpo } from "../../rl/methods/advantages/index.ts";
-import { topEntropy } from "../../rl/methods/tokenWeights.ts";
-import {
-  cispo,
-  dpo,
-  type DpoOptions,
-  gspo,
-  klEstimate,
-  type PolicyLoss,
-  ppoClip,
-  sapo,
-  vespo,
-} from "../../rl/methods/losses/index.ts";
+import { type TokenRow, withColumns } from "../../rl/objective/columns.ts";
+import type { AdvantageEstimator } from "../../rl/objective/estimator.ts";
+import { centred, grpo } from "../../rl/objective/grpo.ts";
+import { gdpo } from "../../methods/advantages/index.ts";
+import { topEntropy } from "../../methods/tokenWeights.ts";
+import { cispo, dpo, type DpoOptions, gspo, sapo, vespo } from "../../methods/losses/index.ts";
+import { klEstimate } from "../../rl/objective/kl.ts";
+import type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import { updateMetrics } from "../../rl/train/report.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import { preferenceMetrics, preferenceRows } from "../../rl/methods/preference.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import { preferenceMetrics, preferenceRows } from "../../methods/preference.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { columnsOf, entryOf, episodesOf, GOLDENS, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts";
 import { trajectoryOf } from "../support/rlToy.ts";

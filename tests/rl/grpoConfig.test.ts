@@ -1,6 +1,6 @@
 /** TRL's `GRPOConfig` as an objective: the parts that its fields name, and what is said of fields that do not fit. */
 import { describe, expect, it } from "vitest";
-import { methodFromGrpoConfig, objectiveFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
+import { methodFromGrpoConfig, objectiveFromGrpoConfig } from "../../connect/grpoConfig.ts";
 
 describe("TRL's GRPOConfig", () => {
   it("gives an objective, and what the loop is to be told", () => {

@@ -11,22 +11,32 @@ import { modelConfig } from "../../nn/config.ts";
 import { initParams } from "../../nn/parameters.ts";
 import { Rng } from "../../engine/random.ts";
 import type { Model } from "../../nn/transformer.ts";
-import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { grpo, none, rae, reinforcePlusPlus, remax } from "../../rl/methods/advantages/index.ts";
-import { dpo } from "../../rl/methods/losses/index.ts";
-import { AdaptiveKl } from "../../rl/methods/losses/kl.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import { paw } from "../../rl/methods/world/paw.ts";
+import type { EnvironmentSpec, StepResult } from "../../rl/environment.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import { grpo, none } from "../../rl/objective/grpo.ts";
+import { rae, reinforcePlusPlus, remax } from "../../methods/advantages/index.ts";
+import { dpo } from "../../methods/losses/index.ts";
+import { AdaptiveKl } from "../../rl/objective/kl.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import { paw } from "../../methods/paw.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
-import { trainPreference } from "../../rl/methods/preference.ts";
-import { trainSft } from "../../rl/methods/sft.ts";
+import { trainPreference } from "../../methods/preference.ts";
+import { trainSft } from "../../methods/sft.ts";
 import { trainStep } from "../../rl/train/step.ts";
 import { mixedMembers } from "../../rl/train/watch.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
-import { type Act, endingModel, letters, toyModel, toyRequests, toySpec, toyTemplate, V } from "../support/rlToy.ts";
-import { trajectoryOf } from "../support/rlToy.ts";
+import {
+  type Act,
+  endingModel,
+  letters,
+  toyModel,
+  toyRequests,
+  toySpec,
+  toyTemplate,
+  V,
+  trajectoryOf,
+} from "../support/rlToy.ts";
 import { emptyStream } from "../../rl/episode/stream.ts";
 
 let device: Device;

@@ -7,7 +7,7 @@ import type { Device } from "../../engine/device.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
+import { objectiveOf } from "../../methods/presets.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { HARD_WORLDS } from "../support/hardWorlds.ts";
 import { METHOD_CASES } from "../support/methodCases.ts";

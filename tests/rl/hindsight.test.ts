@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import type { Achievement } from "../../environments/environment.ts";
+import type { Achievement } from "../../rl/environment.ts";
 import { append, emptyStream, policyMask, type Trajectory } from "../../rl/episode/stream.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
-import { HINDSIGHT, hindsight, type HindsightOptions, relabelFailed, withTask } from "../../rl/tasks/hindsight.ts";
+import { objectiveOf } from "../../methods/presets.ts";
+import { METHODS } from "../../methods/choice.ts";
+import { HINDSIGHT, hindsight, type HindsightOptions, relabelFailed, withTask } from "../../data/hindsight.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";

@@ -3,17 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { isAgentToken, type Trajectory } from "../../rl/episode/stream.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
-import { demonstrate } from "../../rl/play/demonstrations.ts";
-import type { Achievement } from "../../environments/environment.ts";
-import { hindsight } from "../../rl/tasks/hindsight.ts";
-import {
-  expertEpisodes,
-  IMITATE_EXPERT,
-  imitateExpert,
-  type ImitateExpertOptions,
-} from "../../rl/tasks/imitateExpert.ts";
+import { METHODS } from "../../methods/choice.ts";
+import { objectiveOf } from "../../methods/presets.ts";
+import { demonstrate } from "../../data/demonstrations.ts";
+import type { Achievement } from "../../rl/environment.ts";
+import { hindsight } from "../../data/hindsight.ts";
+import { expertEpisodes, IMITATE_EXPERT, imitateExpert, type ImitateExpertOptions } from "../../data/imitateExpert.ts";
 import type { EpisodePlugin } from "../../rl/tasks/plugin.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";

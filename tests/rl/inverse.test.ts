@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { web } from "../../environments/web/index.ts";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { playScripted } from "../../rl/play/demonstrations.ts";
-import { actionsOf, inverseEpisode, labelAccuracy, labellingWorld, relabelled, seenOf } from "../../rl/play/inverse.ts";
+import { playScripted } from "../../data/demonstrations.ts";
+import { actionsOf, inverseEpisode, labelAccuracy, labellingWorld, relabelled, seenOf } from "../../data/inverse.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { toySpec, toyTemplate } from "../support/rlToy.ts";

@@ -6,10 +6,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { grad } from "../../engine/grad.ts";
 import { exp, mul, sub, sum, tensor, type Tensor } from "../../engine/index.ts";
-import { gae } from "../../rl/methods/advantages/index.ts";
-import { KL_ESTIMATORS, type KlEstimator, klEstimate, klPenalty, ppoClip } from "../../rl/methods/losses/index.ts";
-import { checkObjective, type Objective } from "../../rl/methods/objective.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
+import { gae } from "../../methods/advantages/index.ts";
+import { KL_ESTIMATORS, type KlEstimator, klEstimate, klPenalty } from "../../rl/objective/kl.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import { checkObjective, type Objective } from "../../rl/objective/objective.ts";
+import { objectiveOf } from "../../methods/presets.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { episode } from "../support/rlToy.ts";
 

@@ -7,8 +7,8 @@ import { describe, expect, it } from "vitest";
 import type { WasmStats } from "../../engine/backends/wasm.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import type { LoraModel } from "../../nn/lora.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
+import type { LoraModel } from "../../pretrained/lora.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
 import { trainRl, type RlOptions } from "../../rl/train/loop.ts";
 import { programAt } from "../support/programs.ts";
 import { common } from "../support/rlAsync.ts";
@@ -18,7 +18,7 @@ import { adapterOn, packedWeights, SMALL_MEMORY } from "../support/smallMemory.t
 
 // Compiled: a thread that compiles the sources for itself takes about a second to start.
 const compiled = (path: string): string => pathToFileURL(programAt(path)).href;
-const { threadWorkers } = (await import(compiled("node/threads.ts"))) as typeof import("../../node/threads.ts");
+const { threadWorkers } = (await import(compiled("run/node/threads.ts"))) as typeof import("../../run/node/threads.ts");
 const module = compiled("tests/support/smallRollouts.ts");
 
 const MIB = 2 ** 20;

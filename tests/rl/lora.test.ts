@@ -2,26 +2,15 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Device, device as makeDevice, treeLeaves } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
-import {
-  AdamW,
-  addLora,
-  initValueHead,
-  loraFromFiles,
-  type LoraModel,
-  type LoraOptions,
-  loraToFiles,
-  type Model,
-  optimizerToFiles,
-  restoreOptimizer,
-  trainableOf,
-} from "../../nn/index.ts";
-import { policyOf } from "../../rl/async/messages.ts";
-import { serveRollouts } from "../../rl/async/serve.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { messageWorkers, type WebWorkerLike } from "../../rl/async/workers.ts";
-import { gae } from "../../rl/methods/advantages/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import { frozenCopy } from "../../rl/preferences/loop.ts";
+import { AdamW, initValueHead, type Model, optimizerToFiles, restoreOptimizer, trainableOf } from "../../nn/index.ts";
+import { addLora, loraFromFiles, type LoraModel, type LoraOptions, loraToFiles } from "../../pretrained/index.ts";
+import { policyOf } from "../../distribute/async/messages.ts";
+import { serveRollouts } from "../../distribute/async/serve.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import { messageWorkers, type WebWorkerLike } from "../../distribute/async/workers.ts";
+import { gae } from "../../methods/advantages/index.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import { frozenCopy } from "../../papers/preferences/loop.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import { common, toyAsyncOptions } from "../support/rlAsync.ts";
 import { readAll } from "../support/rlExecutors.ts";

@@ -6,27 +6,14 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import {
-  AdaptiveEntropy,
-  AdaptiveKl,
-  cispo,
-  clipCov,
-  clippedValueLoss,
-  dpo,
-  dppoKl,
-  gspo,
-  KL_ESTIMATORS,
-  klCov,
-  klEstimate,
-  klPenalty,
-  m2po,
-  POLICY_LOSSES,
-  type PolicyLoss,
-  ppoClip,
-} from "../../rl/methods/losses/index.ts";
-import { clippedErrorLoss } from "../../rl/methods/world/paw.ts";
-import type { StepView } from "../../rl/methods/losses/policyLoss.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
+import { AdaptiveEntropy } from "../../rl/objective/entropy.ts";
+import { AdaptiveKl, KL_ESTIMATORS, klEstimate, klPenalty } from "../../rl/objective/kl.ts";
+import { cispo, clipCov, dpo, dppoKl, gspo, klCov, m2po, POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { clippedValueLoss } from "../../rl/objective/value.ts";
+import type { PolicyLoss, StepView } from "../../rl/objective/policyLoss.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import { clippedErrorLoss } from "../../methods/paw.ts";
+import { objectiveOf } from "../../methods/presets.ts";
 import { KL_ROWS } from "../support/rlMethods.ts";
 import { type Drawn, run } from "../support/rlTokens.ts";
 

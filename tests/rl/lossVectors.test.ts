@@ -8,21 +8,10 @@ import { grad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import {
-  cispo,
-  clipCov,
-  dppoKl,
-  gspo,
-  type KL_ESTIMATORS,
-  klCov,
-  klPenalty,
-  type PolicyLoss,
-  ppoClip,
-  reinforce,
-  sapo,
-  vespo,
-  webrl,
-} from "../../rl/methods/losses/index.ts";
+import { cispo, clipCov, dppoKl, gspo, klCov, reinforce, sapo, vespo, webrl } from "../../methods/losses/index.ts";
+import { type KL_ESTIMATORS, klPenalty } from "../../rl/objective/kl.ts";
+import type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
 import { expectNear, sumOf, tokenLosses } from "../support/rlVectors.ts";
 
 let device: Device;

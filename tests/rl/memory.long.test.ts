@@ -6,12 +6,12 @@
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { grpo } from "../../rl/methods/advantages/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
 import { pack } from "../../rl/train/pack.ts";
-import { echo } from "../../rl/methods/world/echo.ts";
+import { echo } from "../../rl/objective/echo.ts";
 import { optimizerStep } from "../../rl/train/step.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
 import { weighStep } from "../support/rlBatches.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";
 import { gpuEnabled } from "../support/gpu.ts";

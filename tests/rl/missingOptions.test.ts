@@ -5,15 +5,15 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device, WorldgradError } from "../../engine/index.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
-import { iteratePreferences } from "../../rl/preferences/loop.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { AgentWorker, serveAgent } from "../../rl/worker/index.ts";
-import { trainPreference } from "../../rl/methods/preference.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import { iteratePreferences } from "../../papers/preferences/loop.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import { AgentWorker, serveAgent } from "../../distribute/worker/index.ts";
+import { trainPreference } from "../../methods/preference.ts";
 import { trainRl } from "../../rl/train/loop.ts";
-import { trainSft } from "../../rl/methods/sft.ts";
-import { FailedTasks } from "../../rl/tasks/pools.ts";
-import { ReplayBuffer } from "../../rl/tasks/replay.ts";
+import { trainSft } from "../../methods/sft.ts";
+import { FailedTasks } from "../../data/pools.ts";
+import { ReplayBuffer } from "../../data/replay.ts";
 import { toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { letters, toyModel, toySpec } from "../support/rlToy.ts";
 

@@ -2,13 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { echo } from "../../rl/methods/world/echo.ts";
-import {
-  fromTokenRoles,
-  type TokenRoleRecord,
-  toTokenRoles,
-  worldModelObjective,
-} from "../../rl/interop/openEnvRoles.ts";
+import { echo } from "../../rl/objective/echo.ts";
+import { fromTokenRoles, type TokenRoleRecord, toTokenRoles, worldModelObjective } from "../../connect/openEnvRoles.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
 import { episode, randomEpisode } from "../support/rlToy.ts";
 

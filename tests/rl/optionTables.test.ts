@@ -5,15 +5,15 @@
  */
 import { describe, expect, it } from "vitest";
 import type { OptionTable } from "../../engine/optionTable.ts";
-import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import { IMPORTANCE_CORRECTION, REJECTION } from "../../rl/methods/importanceCorrection.ts";
-import { ADAPTIVE_ENTROPY } from "../../rl/methods/losses/entropy.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { ADAPTIVE_KL, DECAYING_KL, KL_PENALTY } from "../../rl/methods/losses/kl.ts";
-import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
-import { REPETITION, TOOL_EFFICIENCY } from "../../rl/rewards/behaviour.ts";
-import { PREFERENCE_ROWS } from "../../rl/methods/preference.ts";
-import { SFT_ROWS } from "../../rl/methods/sft.ts";
+import { ADVANTAGES } from "../../methods/advantages/index.ts";
+import { IMPORTANCE_CORRECTION, REJECTION } from "../../methods/importanceCorrection.ts";
+import { ADAPTIVE_ENTROPY } from "../../rl/objective/entropy.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { ADAPTIVE_KL, DECAYING_KL, KL_PENALTY } from "../../rl/objective/kl.ts";
+import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../methods/presets.ts";
+import { REPETITION, TOOL_EFFICIENCY } from "../../papers/rewards/behaviour.ts";
+import { PREFERENCE_ROWS } from "../../methods/preference.ts";
+import { SFT_ROWS } from "../../methods/sft.ts";
 
 /** Option by option `DEFAULT in RANGE`; the default is `needed` if it has to be given, and `none` if there is none. */
 type Numbers = Readonly<Record<string, string>>;

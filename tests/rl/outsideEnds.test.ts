@@ -11,16 +11,16 @@ import {
   type OutsideEnd,
   SingleUseEnvironment,
   type StepResult,
-} from "../../environments/environment.ts";
+} from "../../rl/environment.ts";
 import { withFaults } from "../../environments/faults.ts";
 import { defineGame } from "../../environments/game.ts";
 import { evaluate } from "../../rl/evaluate.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { Template, type TemplateOptions } from "../../rl/episode/template.ts";
-import { playScripted } from "../../rl/play/demonstrations.ts";
+import { playScripted } from "../../data/demonstrations.ts";
 import { rollout, type RolloutOptions } from "../../rl/play/rollout.ts";
 import { trainRl } from "../../rl/train/loop.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
 import { Rng } from "../../engine/random.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";

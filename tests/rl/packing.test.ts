@@ -4,7 +4,7 @@
  * columns.test.ts.
  */
 import { describe, expect, it } from "vitest";
-import { COLUMN_NAMES, type Columns, COLUMNS, rowOf, type TokenRow } from "../../rl/methods/columns.ts";
+import { COLUMN_NAMES, type Columns, COLUMNS, rowOf, type TokenRow } from "../../rl/objective/columns.ts";
 import { pack, type PackOptions } from "../../rl/train/pack.ts";
 import { episode } from "../support/rlToy.ts";
 

@@ -1,9 +1,9 @@
 /** Curricula over single tasks in detail: their options, what they count, and which states they take up. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Curriculum } from "../../rl/tasks/curriculum.ts";
+import type { Curriculum } from "../../data/curriculum.ts";
 import type { TaskChoice, TaskOutcome } from "../../rl/tasks/plugin.ts";
-import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../../rl/tasks/pools.ts";
+import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../../data/pools.ts";
 
 const outcome = (choice: TaskChoice, success: number, seed = choice.seed ?? 0): TaskOutcome => ({
   choice,

@@ -1,7 +1,7 @@
 /** Rewarded predictions are learnt in a run of some length. All else: predictions.test.ts. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { predictions } from "../../rl/tasks/predictions.ts";
+import { predictions } from "../../data/predictions.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, toySpec } from "../support/rlToy.ts";

@@ -5,12 +5,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { gae } from "../../rl/methods/advantages/index.ts";
-import { predictAnswers, type PredictionOptions, predictions } from "../../rl/tasks/predictions.ts";
-import { ReplayBuffer } from "../../rl/tasks/replay.ts";
-import { answerPlaces } from "../../rl/play/expectation.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
+import { gae } from "../../methods/advantages/index.ts";
+import { predictAnswers, type PredictionOptions, predictions } from "../../data/predictions.ts";
+import { ReplayBuffer } from "../../data/replay.ts";
+import { answerPlaces } from "../../data/expectation.ts";
+import { objectiveOf } from "../../methods/presets.ts";
+import { METHODS } from "../../methods/choice.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";

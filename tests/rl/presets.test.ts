@@ -4,11 +4,12 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { gae, grpo } from "../../rl/methods/advantages/index.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
-import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
-import { listMethods, objectiveOf } from "../../rl/methods/presets.ts";
-import { type MethodChoice, METHODS } from "../../rl/methods/choice.ts";
+import { gae } from "../../methods/advantages/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import { type Objective, worldsOf } from "../../rl/objective/objective.ts";
+import { listMethods, objectiveOf } from "../../methods/presets.ts";
+import { type MethodChoice, METHODS } from "../../methods/choice.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { randomBatch, weighStep } from "../support/rlBatches.ts";
 import { fullRlOptions, reportsOf } from "../support/rlRuns.ts";

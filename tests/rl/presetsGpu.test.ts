@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
+import { objectiveOf } from "../../methods/presets.ts";
+import { METHODS } from "../../methods/choice.ts";
 import { randomBatch, toyStep, trainOn } from "../support/rlBatches.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";

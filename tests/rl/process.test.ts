@@ -1,8 +1,8 @@
 /** Process rewards: labels of steps, what steps earn, the score of a solution, and the vote of several. */
 import { describe, expect, it } from "vitest";
-import { centred } from "../../rl/methods/advantages/index.ts";
+import { centred } from "../../rl/objective/grpo.ts";
 import { rewardsOfTokens, rewardsOfTurns, rolloutsOf, turnEnds } from "../../rl/episode/stream.ts";
-import { processRewards, solutionScore, stepLabels, weightedVote } from "../../rl/rewards/process.ts";
+import { processRewards, solutionScore, stepLabels, weightedVote } from "../../papers/rewards/process.ts";
 import { rewarded } from "../../rl/tasks/scoring.ts";
 import { episode } from "../support/rlToy.ts";
 

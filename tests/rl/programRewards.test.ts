@@ -2,16 +2,16 @@
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { unifiedDiff } from "../../environments/patch/repository.ts";
-import { gae } from "../../rl/methods/advantages/index.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
-import { judgesReward } from "../../rl/rewards/judge.ts";
+import { gae } from "../../methods/advantages/index.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import { judgesReward } from "../../papers/rewards/judge.ts";
 import {
   chanceReward,
   codeRlReward,
   ppoCoderReward,
   type ProgramRewardName,
   sweRlReward,
-} from "../../rl/rewards/program.ts";
+} from "../../papers/rewards/program.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { episode } from "../support/rlToy.ts";
 

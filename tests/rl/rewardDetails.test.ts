@@ -4,11 +4,11 @@
  * `npm run mutate`: before it was here, an edit of that place went unnoticed.
  */
 import { describe, expect, it } from "vitest";
-import { malformedActions, repetitionPenalty } from "../../rl/rewards/behaviour.ts";
-import { composite } from "../../rl/rewards/composite.ts";
-import { bothOrders, majorityVote, tally } from "../../rl/rewards/judge.ts";
-import { cosineLength, sigmoidLength } from "../../rl/rewards/length.ts";
-import { turnsOf } from "../../rl/rewards/turns.ts";
+import { malformedActions, repetitionPenalty } from "../../papers/rewards/behaviour.ts";
+import { composite } from "../../papers/rewards/composite.ts";
+import { bothOrders, majorityVote, tally } from "../../papers/rewards/judge.ts";
+import { cosineLength, sigmoidLength } from "../../papers/rewards/length.ts";
+import { turnsOf } from "../../rl/episode/turns.ts";
 import { append, emptyStream } from "../../rl/episode/stream.ts";
 import { toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 

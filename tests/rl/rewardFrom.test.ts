@@ -3,9 +3,9 @@
  * then on all of it.
  */
 import { expect, test } from "vitest";
-import type { Objective } from "../../rl/methods/objective.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
+import { objectiveOf } from "../../methods/presets.ts";
 import { madeUpSignals, randomBatch, weighStep } from "../support/rlBatches.ts";
 
 const isZero = (row: ArrayLike<number>): boolean => Array.from(row).every((x) => x === 0);

@@ -1,8 +1,8 @@
 /** Verifiers of outcomes: maths answers and patches. Test vectors of their sources, and any text as an answer. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { finalAnswer, mathsReward, normalizeMaths, sameMaths } from "../../rl/rewards/maths.ts";
-import { patchSimilarity, similarity, splitPatch } from "../../rl/rewards/similarity.ts";
+import { finalAnswer, mathsReward, normalizeMaths, sameMaths } from "../../papers/rewards/maths.ts";
+import { patchSimilarity, similarity, splitPatch } from "../../papers/rewards/similarity.ts";
 
 describe("maths", () => {
   it.each([

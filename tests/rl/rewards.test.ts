@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { demonstrate } from "../../rl/play/demonstrations.ts";
+import { demonstrate } from "../../data/demonstrations.ts";
 import { terminal } from "../../environments/terminal/index.ts";
 import {
   formatScore,
@@ -13,11 +13,11 @@ import {
   repetitionPenalty,
   thinkFormat,
   toolEfficiency,
-} from "../../rl/rewards/behaviour.ts";
-import { composite, type RewardComponent } from "../../rl/rewards/composite.ts";
-import { bothOrders, type Judge, majorityVote, verdictReward } from "../../rl/rewards/judge.ts";
-import { cosineLength, linearLength, sigmoidLength, softOverlong } from "../../rl/rewards/length.ts";
-import { type Turn, turnsOf } from "../../rl/rewards/turns.ts";
+} from "../../papers/rewards/behaviour.ts";
+import { composite, type RewardComponent } from "../../papers/rewards/composite.ts";
+import { bothOrders, type Judge, majorityVote, verdictReward } from "../../papers/rewards/judge.ts";
+import { cosineLength, linearLength, sigmoidLength, softOverlong } from "../../papers/rewards/length.ts";
+import { type Turn, turnsOf } from "../../rl/episode/turns.ts";
 import { type Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { episode, type Part } from "../support/rlToy.ts";

@@ -5,10 +5,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import type { EnvironmentSpec } from "../../environments/environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { isAgentToken, policyMask, sampledCount, type Trajectory, turnCount } from "../../rl/episode/stream.ts";
-import { rowOf } from "../../rl/methods/columns.ts";
+import { rowOf } from "../../rl/objective/columns.ts";
 import { rollout, type RolloutOptions } from "../../rl/play/rollout.ts";
 import { score } from "../../rl/train/score.ts";
 import { reference, wasm } from "../support/rlExecutors.ts";

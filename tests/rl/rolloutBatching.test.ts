@@ -8,7 +8,7 @@ import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { Decoder } from "../../nn/decoder.ts";
 import type { Model } from "../../nn/transformer.ts";
-import type { EnvironmentSpec } from "../../environments/environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../../rl/play/rollout.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { gpuEnabled } from "../support/gpu.ts";

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import type { EnvironmentSpec } from "../../environments/environment.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import { policyMask, type Trajectory, turnCount } from "../../rl/episode/stream.ts";

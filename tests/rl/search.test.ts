@@ -5,10 +5,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { startEpisode } from "../../rl/preferences/search/position.ts";
-import { rankCritic, judgeCritic } from "../../rl/preferences/search/critic.ts";
-import { type SearchOptions, type SearchResult, treeSearch, treeSearches } from "../../rl/preferences/search/mcts.ts";
-import { searchPairs } from "../../rl/preferences/search/pairs.ts";
+import { startEpisode } from "../../papers/preferences/search/position.ts";
+import { rankCritic, judgeCritic } from "../../papers/preferences/search/critic.ts";
+import {
+  type SearchOptions,
+  type SearchResult,
+  treeSearch,
+  treeSearches,
+} from "../../papers/preferences/search/mcts.ts";
+import { searchPairs } from "../../papers/preferences/search/pairs.ts";
 import {
   makeNode,
   mixedValue,
@@ -17,9 +22,9 @@ import {
   type SearchNode,
   searchValue,
   uctScore,
-} from "../../rl/preferences/search/tree.ts";
+} from "../../papers/preferences/search/tree.ts";
 import { isAgentToken, policyMask } from "../../rl/episode/stream.ts";
-import { preferenceRows } from "../../rl/methods/preference.ts";
+import { preferenceRows } from "../../methods/preference.ts";
 import { toyTemplate as template } from "../support/rlToy.ts";
 import {
   allPaths,

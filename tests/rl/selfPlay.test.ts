@@ -3,13 +3,20 @@ import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { isHeldOut } from "../../environments/selection.ts";
 import type { Riddle } from "../../environments/riddle/selfPlay.ts";
-import { trrPlusPlus } from "../../rl/methods/advantages/group.ts";
-import { playScripted } from "../../rl/play/demonstrations.ts";
+import { trrPlusPlus } from "../../methods/advantages/group.ts";
+import { playScripted } from "../../data/demonstrations.ts";
 import type { PlayEpisodes } from "../../rl/tasks/play.ts";
-import { absoluteZero } from "../../rl/selfplay/absoluteZero.ts";
-import { checkSelfPlay, SELF_PLAY, SelfPlayBuffer } from "../../rl/selfplay/options.ts";
-import { bleu, challengerReward, composite, learnability, repetition, uncertainty } from "../../rl/selfplay/rewards.ts";
-import { majority, rZero } from "../../rl/selfplay/rZero.ts";
+import { absoluteZero } from "../../papers/selfplay/absoluteZero.ts";
+import { checkSelfPlay, SELF_PLAY, SelfPlayBuffer } from "../../papers/selfplay/options.ts";
+import {
+  bleu,
+  challengerReward,
+  composite,
+  learnability,
+  repetition,
+  uncertainty,
+} from "../../papers/selfplay/rewards.ts";
+import { majority, rZero } from "../../papers/selfplay/rZero.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, toyTemplate } from "../support/rlToy.ts";
 

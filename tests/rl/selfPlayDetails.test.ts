@@ -4,19 +4,19 @@ import { Rng } from "../../engine/random.ts";
 import { isHeldOut } from "../../environments/selection.ts";
 import type { Riddle, RiddleKind } from "../../environments/riddle/selfPlay.ts";
 import type { EpisodeRequest } from "../../rl/play/rollout.ts";
-import { playScripted } from "../../rl/play/demonstrations.ts";
-import { grpo } from "../../rl/methods/advantages/index.ts";
-import { absoluteZero } from "../../rl/selfplay/absoluteZero.ts";
+import { playScripted } from "../../data/demonstrations.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import { absoluteZero } from "../../papers/selfplay/absoluteZero.ts";
 import {
   checkSelfPlay,
   type KeptRiddle,
   SELF_PLAY,
   SelfPlayBuffer,
   type SelfPlayChoice,
-} from "../../rl/selfplay/options.ts";
-import { bleu, challengerReward, repetition } from "../../rl/selfplay/rewards.ts";
-import { drawKept, isAnswered, type SelfPlayed, solve } from "../../rl/selfplay/rounds.ts";
-import { majority, rZero } from "../../rl/selfplay/rZero.ts";
+} from "../../papers/selfplay/options.ts";
+import { bleu, challengerReward, repetition } from "../../papers/selfplay/rewards.ts";
+import { drawKept, isAnswered, type SelfPlayed, solve } from "../../papers/selfplay/rounds.ts";
+import { majority, rZero } from "../../papers/selfplay/rZero.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import type { EpisodeSource } from "../../rl/train/episodes.ts";
 import { episode, toyTemplate } from "../support/rlToy.ts";

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { modelFromFiles, modelToFiles } from "../../nn/checkpoint.ts";
+import { modelFromFiles, modelToFiles } from "../../pretrained/checkpoint.ts";
 import { optimizerToFiles, restoreOptimizer } from "../../nn/optimizerFiles.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import {
@@ -16,19 +16,19 @@ import {
   verifierJudge,
   votingJudge,
   worldModelJudge,
-} from "../../rl/preferences/judges.ts";
-import { rowOf } from "../../rl/methods/columns.ts";
-import { dpo } from "../../rl/methods/losses/index.ts";
-import { tally } from "../../rl/rewards/judge.ts";
+} from "../../papers/preferences/judges.ts";
+import { rowOf } from "../../rl/objective/columns.ts";
+import { dpo } from "../../methods/losses/index.ts";
+import { tally } from "../../papers/rewards/judge.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import {
   judgedPairs,
   type SelfRewardOptions,
   type SelfRewardReport,
   trainSelfRewarding,
-} from "../../rl/preferences/selfReward.ts";
+} from "../../papers/preferences/selfReward.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { trainSft } from "../../rl/methods/sft.ts";
+import { trainSft } from "../../methods/sft.ts";
 import { score } from "../../rl/train/score.ts";
 import { paramsOf, reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, letters, toySpec, toyTemplate as template, toyTokenizer } from "../support/rlToy.ts";

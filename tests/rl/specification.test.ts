@@ -4,13 +4,13 @@
  * property, or an option of one.
  */
 import { describe, expect, it } from "vitest";
-import { METHOD_PARTS } from "../../job/parts.ts";
+import { METHOD_PARTS } from "../../run/parts.ts";
 import { methodRows } from "../../scripts/methodTable.ts";
-import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import { AGGREGATIONS, aggregationByName } from "../../rl/methods/aggregation.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
+import { ADVANTAGES } from "../../methods/advantages/index.ts";
+import { AGGREGATIONS, aggregationByName } from "../../rl/objective/aggregation.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../methods/presets.ts";
+import { METHODS } from "../../methods/choice.ts";
 
 const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
   "1 policy losses": [

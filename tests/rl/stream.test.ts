@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { echo, observationTokens } from "../../rl/methods/world/echo.ts";
+import { echo, observationTokens } from "../../rl/objective/echo.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import {
   append,
@@ -18,8 +18,8 @@ import {
   turnCount,
 } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
-import { relabelled } from "../../rl/play/inverse.ts";
-import { turnsOf } from "../../rl/rewards/turns.ts";
+import { relabelled } from "../../data/inverse.ts";
+import { turnsOf } from "../../rl/episode/turns.ts";
 import { episode, type Part, toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 
 describe("stream", () => {

@@ -4,20 +4,20 @@
  * (Stable-Baselines3 reads `info["is_success"]`, and has no rate where it is absent).
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { metricsOfScore, passAtPowers, recordOf } from "../../job/heldOut.ts";
-import { describeEpisodes, pickEpisodes } from "../../job/transcripts.ts";
-import { chosenTries } from "../../job/verification.ts";
+import { metricsOfScore, passAtPowers, recordOf } from "../../run/heldOut.ts";
+import { describeEpisodes, pickEpisodes } from "../../run/transcripts.ts";
+import { chosenTries } from "../../run/verification.ts";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import { succeeded, successRate } from "../../rl/episode/outcomes.ts";
 import type { StopReason, Trajectory } from "../../rl/episode/stream.ts";
 import { evaluate, evaluationOf } from "../../rl/evaluate.ts";
-import { filterRollouts } from "../../rl/methods/filter.ts";
-import { rowOf } from "../../rl/methods/columns.ts";
+import { filterRollouts } from "../../methods/filter.ts";
+import { rowOf } from "../../rl/objective/columns.ts";
 import { isTypeScript, projectFiles, readSource } from "../project/sources.ts";
 import { HARD_WORLDS } from "../support/hardWorlds.ts";
-import { comparisonTable, missingNote, scoreLine } from "../../tools/display/table.ts";
+import { comparisonTable, missingNote, scoreLine } from "../../run/display/table.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { endingModel, episode, toyModel, toyTemplate } from "../support/rlToy.ts";
 
@@ -129,7 +129,7 @@ it("an evaluation counts what has no score out of success, as training does, and
 
 it("nobody else reads of an episode whether it succeeded", () => {
   // Of an answer, where an environment's own code asks about itself: the control of graded rewards.
-  const own = new Set(["rl/rewards/program.ts"]);
+  const own = new Set(["papers/rewards/program.ts"]);
   const places = projectFiles().filter(
     (path) => isTypeScript(path) && /^(rl|job|tools|site|serve|cli|nats|remote|node|mcp)\//.test(path),
   );

@@ -7,9 +7,9 @@ import type { Tensor } from "../../engine/tensor.ts";
 import { forward, logits, type Model } from "../../nn/transformer.ts";
 import { headValues } from "../../nn/valueHead.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { statisticsOf } from "../../rl/methods/objective.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
-import { TOKEN_STATISTICS } from "../../rl/methods/tokenStatistics.ts";
+import { statisticsOf } from "../../rl/objective/objective.ts";
+import { objectiveOf } from "../../methods/presets.ts";
+import { TOKEN_STATISTICS } from "../../rl/objective/tokenStatistics.ts";
 import { type Ratios, scoreTokens, tokenStatistics } from "../../rl/train/score.ts";
 import { episode, toyModel, V } from "../support/rlToy.ts";
 

@@ -1,6 +1,6 @@
 /** ToolRL's reward: the vectors of its formula, matching, and what an episode of `tools` earns. */
 import { describe, expect, it } from "vitest";
-import { type ToolCall, toolCallReward, toolRlReward } from "../../rl/rewards/toolCalls.ts";
+import { type ToolCall, toolCallReward, toolRlReward } from "../../papers/rewards/toolCalls.ts";
 
 const f = (parameters: ToolCall["parameters"], name = "f"): ToolCall => ({ name, parameters });
 const gold = [f({ a: 1, b: 2 })];

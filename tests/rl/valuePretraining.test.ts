@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { rolloutsOf } from "../../rl/episode/stream.ts";
-import { objectiveOf } from "../../rl/methods/presets.ts";
+import { objectiveOf } from "../../methods/presets.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import { headObjective, monteCarloReturns } from "../../rl/train/valuePretraining.ts";
 import { randomBatch } from "../support/rlBatches.ts";

@@ -4,15 +4,15 @@
  * before it was here, an edit of that place went unnoticed.
  */
 import { describe, expect, it } from "vitest";
-import { aggregationWeights } from "../../rl/methods/aggregation.ts";
+import { aggregationWeights } from "../../rl/objective/aggregation.ts";
 import {
   importanceCorrection,
   type ImportanceCorrectionOptions,
   offPolicyMetrics,
-} from "../../rl/methods/importanceCorrection.ts";
-import { echo, observations, observationTokens } from "../../rl/methods/world/echo.ts";
-import { actFocus, uncertaintyWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
-import { paw, transitionsOf } from "../../rl/methods/world/paw.ts";
+} from "../../methods/importanceCorrection.ts";
+import { echo, observations, observationTokens } from "../../rl/objective/echo.ts";
+import { actFocus, uncertaintyWeights, quantile, topEntropy } from "../../methods/tokenWeights.ts";
+import { paw, transitionsOf } from "../../methods/paw.ts";
 import { append, emptyStream, type Role, type Trajectory } from "../../rl/episode/stream.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
 import { episode, trajectoryOf } from "../support/rlToy.ts";

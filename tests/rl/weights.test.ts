@@ -3,18 +3,21 @@ import { describe, expect, it } from "vitest";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { weigh } from "../../rl/train/weights.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import type { TokenRow } from "../../rl/methods/columns.ts";
-import { echo } from "../../rl/methods/world/echo.ts";
-import { gae, gigpo, grpo, milestone, vtrace } from "../../rl/methods/advantages/index.ts";
+import type { TokenRow } from "../../rl/objective/columns.ts";
+import { echo } from "../../rl/objective/echo.ts";
+import { gae, gigpo, milestone, vtrace } from "../../methods/advantages/index.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { ratiosOf } from "../../rl/train/score.ts";
 import { type EpisodeReward, rewarded } from "../../rl/tasks/scoring.ts";
-import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
-import { actFocus, topEntropy } from "../../rl/methods/tokenWeights.ts";
-import { klEstimate, ppoClip, type StepView } from "../../rl/methods/losses/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import { paw } from "../../rl/methods/world/paw.ts";
-import { composite } from "../../rl/rewards/composite.ts";
+import { importanceCorrection } from "../../methods/importanceCorrection.ts";
+import { actFocus, topEntropy } from "../../methods/tokenWeights.ts";
+import { klEstimate } from "../../rl/objective/kl.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import type { StepView } from "../../rl/objective/policyLoss.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import { paw } from "../../methods/paw.ts";
+import { composite } from "../../papers/rewards/composite.ts";
 import {
   append,
   emptyStream,

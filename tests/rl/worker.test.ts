@@ -6,11 +6,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/index.ts";
 import { AdamW, type Files } from "../../nn/index.ts";
-import { AgentWorker, type AgentWorkerOptions, type ServedAgent, serveAgent } from "../../rl/worker/index.ts";
+import {
+  AgentWorker,
+  type AgentWorkerOptions,
+  type ServedAgent,
+  serveAgent,
+  type PageSide,
+  type TrainedStep,
+} from "../../distribute/worker/index.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { toyRlOptions } from "../support/rlRuns.ts";
 import { letters, toyModel, toySpec } from "../support/rlToy.ts";
-import type { PageSide, TrainedStep } from "../../rl/worker/index.ts";
 
 interface Settings {
   readonly seed: number;

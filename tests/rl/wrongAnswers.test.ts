@@ -5,14 +5,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";
 import type { Device } from "../../engine/device.ts";
-import type { StepResult } from "../../environments/environment.ts";
+import type { StepResult } from "../../rl/environment.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { evaluationOf } from "../../rl/evaluate.ts";
-import { demonstrate, playScripted } from "../../rl/play/demonstrations.ts";
+import { demonstrate, playScripted } from "../../data/demonstrations.ts";
 import { rollout } from "../../rl/play/rollout.ts";
-import { startEpisode } from "../../rl/preferences/search/position.ts";
+import { startEpisode } from "../../papers/preferences/search/position.ts";
 import { reference } from "../support/rlExecutors.ts";
 import { endingModel, toyRequests, toySpec, toyTemplate } from "../support/rlToy.ts";
 

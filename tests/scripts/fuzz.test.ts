@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";
-import { UsageError } from "../../job/usage.ts";
+import { UsageError } from "../../run/usage.ts";
 import { fuzz } from "../../scripts/fuzz/fuzz.ts";
 import type { Json, Target } from "../../scripts/fuzz/target.ts";
 import { TARGETS } from "../../scripts/fuzz/targets.ts";

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { SampledToken } from "../../nn/sampler.ts";
-import { GenerationEngine } from "../../serve/engine.ts";
+import { GenerationEngine } from "../../connect/serve/engine.ts";
 import { everyExecutor } from "../support/rlExecutors.ts";
 import { toyModel, V } from "../support/rlToy.ts";
 

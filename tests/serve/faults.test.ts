@@ -4,8 +4,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import type { Model, Tokenizer } from "../../nn/index.ts";
-import { type ChatFormat, episodeChat, GenerationEngine } from "../../serve/index.ts";
-import { type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
+import {
+  type ChatFormat,
+  episodeChat,
+  GenerationEngine,
+  type PolicyServer,
+  servePolicy,
+  type ServePolicyOptions,
+} from "../../connect/serve/index.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { toyModel, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
 

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import { openModelFolder } from "../../node/modelFolder.ts";
-import { folderSubject, type Subject } from "../../serve/subjects.ts";
+import { openModelFolder } from "../../run/node/modelFolder.ts";
+import { folderSubject, type Subject } from "../../connect/serve/subjects.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { sentencePiece } from "../support/sentencePiece.ts";
 

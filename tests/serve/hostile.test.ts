@@ -14,13 +14,18 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import type { Model, Tokenizer } from "../../nn/index.ts";
-import { appendWhole } from "../../serve/appendWhole.ts";
-import { EventStream } from "../../serve/events.ts";
-import { listen } from "../../serve/http.ts";
-import { GenerationEngine, type ServedToken } from "../../serve/index.ts";
-import { type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
-import { readCompletion } from "../../serve/requests.ts";
-import { GrowingText } from "../../serve/text.ts";
+import { appendWhole } from "../../connect/serve/appendWhole.ts";
+import { EventStream } from "../../connect/serve/events.ts";
+import { listen } from "../../connect/serve/http.ts";
+import {
+  GenerationEngine,
+  type ServedToken,
+  type PolicyServer,
+  servePolicy,
+  type ServePolicyOptions,
+} from "../../connect/serve/index.ts";
+import { readCompletion } from "../../connect/serve/requests.ts";
+import { GrowingText } from "../../connect/serve/text.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { toyModel, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
 

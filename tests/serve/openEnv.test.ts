@@ -7,7 +7,7 @@ import { WebSocket } from "ws";
 import { afterEach, expect, it } from "vitest";
 import { type Environment, ENVIRONMENTS, openEnv, type StepResult } from "../../environments/index.ts";
 import { connect } from "../../environments/openenv/index.ts";
-import { type OpenEnvServer, serveOpenEnv } from "../../serve/index.ts";
+import { type OpenEnvServer, serveOpenEnv } from "../../connect/serve/index.ts";
 
 let server: OpenEnvServer;
 afterEach(() => server.close(), 60_000);

@@ -8,7 +8,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { trainStep } from "../../rl/train/step.ts";
-import { agentEpisodes, servePolicy } from "../../serve/index.ts";
+import { agentEpisodes, servePolicy } from "../../connect/serve/index.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { toyRlOptions } from "../support/rlRuns.ts";
 import { toyModel, toyTemplate, toyTokenizer } from "../support/rlToy.ts";

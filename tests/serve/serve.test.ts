@@ -9,9 +9,14 @@ import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { generate } from "../../nn/generate.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { installPolicy, policyOf } from "../../rl/async/messages.ts";
-import { GenerationEngine, type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
-import { GrowingText } from "../../serve/text.ts";
+import { installPolicy, policyOf } from "../../distribute/async/messages.ts";
+import {
+  GenerationEngine,
+  type PolicyServer,
+  servePolicy,
+  type ServePolicyOptions,
+} from "../../connect/serve/index.ts";
+import { GrowingText } from "../../connect/serve/text.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { toyModel, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
 

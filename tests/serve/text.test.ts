@@ -11,15 +11,10 @@ import type { Device } from "../../engine/device.ts";
 import { assign } from "../../engine/state.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import {
-  llama2cConfig,
-  modelFromLlama2c,
-  type Tokenizer,
-  tokenizerFromJSON,
-  tokenizerFromLlama2c,
-} from "../../nn/index.ts";
-import { type PolicyServer, servePolicy } from "../../serve/index.ts";
-import { GrowingText } from "../../serve/text.ts";
+import { llama2cConfig, modelFromLlama2c, tokenizerFromJSON, tokenizerFromLlama2c } from "../../pretrained/index.ts";
+import type { Tokenizer } from "../../nn/index.ts";
+import { type PolicyServer, servePolicy } from "../../connect/serve/index.ts";
+import { GrowingText } from "../../connect/serve/text.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { ROOM, scriptedModel, teach } from "../support/scriptedModel.ts";
 import { sentencePiece } from "../support/sentencePiece.ts";

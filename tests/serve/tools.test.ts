@@ -6,11 +6,11 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import OpenAI from "openai";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { chatTemplate, type ChatTemplate } from "../../chat/index.ts";
+import { chatTemplate, type ChatTemplate } from "../../connect/chat/index.ts";
 import type { Device } from "../../engine/device.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizers/json.ts";
-import { readMessages } from "../../serve/chat.ts";
-import { type ChatFormat, checkpointChat, type PolicyServer, servePolicy } from "../../serve/index.ts";
+import { tokenizerFromJSON } from "../../pretrained/tokenizers/json.ts";
+import { readMessages } from "../../connect/serve/chat.ts";
+import { type ChatFormat, checkpointChat, type PolicyServer, servePolicy } from "../../connect/serve/index.ts";
 import {
   type AnswerContext,
   callsWrittenBy,
@@ -18,7 +18,7 @@ import {
   plainLength,
   type ToolForm,
   toolFormOf,
-} from "../../serve/toolCalls.ts";
+} from "../../connect/serve/toolCalls.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { scriptedModel, teach } from "../support/scriptedModel.ts";
 

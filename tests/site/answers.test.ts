@@ -1,9 +1,9 @@
 /** Questions about the last step: what is answered belongs together, and is the same after a rewind. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/index.ts";
-import type { Observer } from "../../job/observer.ts";
-import { presetFor } from "../../job/presets.ts";
-import { startOptions } from "../../job/startOptions.ts";
+import type { Observer } from "../../run/observer.ts";
+import { presetFor } from "../../run/presets.ts";
+import { startOptions } from "../../run/startOptions.ts";
 import { answer } from "../../site/answers.ts";
 import type { Answers } from "../../site/questions.ts";
 import { Session, warmUp, type WarmStart } from "../../site/session.ts";

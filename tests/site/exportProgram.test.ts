@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { afterAll, expect, test } from "vitest";
 import { device as makeDevice } from "../../engine/index.ts";
-import { encodeMetrics, type MetricsRecord } from "../../job/records.ts";
+import { encodeMetrics, type MetricsRecord } from "../../run/records.ts";
 import { experimentOf } from "../../site/experiment.ts";
 import { programOf } from "../../site/exportProgram.ts";
 import { Session, warmUp } from "../../site/session.ts";
@@ -28,7 +28,7 @@ test("prints the metrics of both agents, bit for bit", { timeout: 300_000 }, asy
   writeFileSync(path, text);
   expect(text).toContain("both: quick,seed=3,steps=2,rl.groups=2.");
   const program = join(folder, "experiment.mjs");
-  const alias = { worldgrad: join(ROOT, "index.ts"), "worldgrad/job": join(ROOT, "job/index.ts") };
+  const alias = { worldgrad: join(ROOT, "index.ts"), "worldgrad/run": join(ROOT, "run/index.ts") };
   // The device of one entry point is the default of the other: both are one bundle, as they share files in the package.
   await build({ entryPoints: [path], outfile: program, bundle: true, format: "esm", platform: "node", alias });
   const { status, stdout, stderr } = spawnSync(process.execPath, [program], { encoding: "utf8", cwd: folder });

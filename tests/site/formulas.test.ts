@@ -12,12 +12,12 @@ import {
   valueAndGrad,
 } from "../../engine/index.ts";
 import type { Option } from "../../engine/optionTable.ts";
-import { KL_ESTIMATORS, klPenalty } from "../../rl/methods/losses/kl.ts";
-import { logRatio } from "../../rl/methods/losses/policyLoss.ts";
-import { POLICY_LOSSES, type PolicyLoss } from "../../rl/methods/losses/index.ts";
-import { clippedErrorLoss } from "../../rl/methods/world/paw.ts";
-import { crossEntropyLoss } from "../../rl/methods/losses/crossEntropy.ts";
-import { clippedValueLoss } from "../../rl/methods/losses/value.ts";
+import { KL_ESTIMATORS, klPenalty } from "../../rl/objective/kl.ts";
+import { logRatio, type PolicyLoss } from "../../rl/objective/policyLoss.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { clippedErrorLoss } from "../../methods/paw.ts";
+import { crossEntropyLoss } from "../../rl/objective/crossEntropy.ts";
+import { clippedValueLoss } from "../../rl/objective/value.ts";
 import type { Formula, TokenNumbers } from "../../site/formulas/language.ts";
 import { POLICY_FORMULAS, policyFormula } from "../../site/formulas/policy.ts";
 import { klFormula, type KlForm, TERMS } from "../../site/formulas/terms.ts";

@@ -1,8 +1,8 @@
 /** Formulas as MathML: every loss prints, with symbols and with numbers; parentheses stand where they are needed. */
 import { expect, test } from "vitest";
 import { constant, type Expr, where } from "../../kernels/expr.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { KL_ESTIMATORS } from "../../rl/methods/losses/kl.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { KL_ESTIMATORS } from "../../rl/objective/kl.ts";
 import { type Draft, Formula, type TokenNumbers } from "../../site/formulas/language.ts";
 import {
   formulaLines,

@@ -1,10 +1,10 @@
 /** A report that is saved in the middle of a run says where the agents are, not where they will be. */
 import { expect, test } from "vitest";
-import type { MetricsRecord } from "../../job/records.ts";
+import type { MetricsRecord } from "../../run/records.ts";
 import { experimentOf } from "../../site/experiment.ts";
 import type { AgentLog } from "../../site/messages.ts";
 import { renderReport } from "../../site/saveReport.ts";
-import { withHashes } from "../../tools/page/assets.ts";
+import { withHashes } from "../../run/page/assets.ts";
 
 const experiment = experimentOf(new URLSearchParams("quick=true&seed=3&steps=40&set=rl.groups%3D2"));
 const warmSteps = experiment.warm.sft.steps;

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/index.ts";
-import type { Observer } from "../../job/observer.ts";
-import type { MetricsRecord } from "../../job/records.ts";
-import { presetFor } from "../../job/presets.ts";
-import { Run } from "../../job/run.ts";
-import { startOptions } from "../../job/startOptions.ts";
-import { createRun, type RunFolder } from "../../node/runFolder.ts";
+import type { Observer } from "../../run/observer.ts";
+import type { MetricsRecord } from "../../run/records.ts";
+import { presetFor } from "../../run/presets.ts";
+import { Run } from "../../run/run.ts";
+import { startOptions } from "../../run/startOptions.ts";
+import { createRun, type RunFolder } from "../../run/node/runFolder.ts";
 import { Session, warmUp, type WarmStart } from "../../site/session.ts";
 
 const STEPS = 6;

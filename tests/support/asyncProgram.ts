@@ -1,8 +1,8 @@
 /** A program that trains with threads and then has nothing left to do. Its argument says how the run is to end. */
 import { extname } from "node:path";
-import { threadWorkers } from "../../node/threads.ts";
+import { threadWorkers } from "../../run/node/threads.ts";
 import { device } from "../../engine/device.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
 import { toyRlOptions } from "./rlRuns.ts";
 import { endingModel, letters, toySpec } from "./rlToy.ts";
 

@@ -5,7 +5,7 @@
 import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import type { EpisodePlugin } from "../../rl/tasks/plugin.ts";
-import { pluginEntry } from "../../rl/tasks/entry.ts";
+import { pluginEntry } from "../../data/entry.ts";
 
 const BEST = options("best", {
   count: number(1, "how many episodes are remembered", { integer: true, min: 1 }),

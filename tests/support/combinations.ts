@@ -3,17 +3,17 @@
  * value is for the others, so that values that nobody else can tell apart need not meet everything.
  */
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { CURRICULA } from "../../rl/tasks/curricula.ts";
-import type { Preset } from "../../job/preset.ts";
-import { RECIPES } from "../../job/recipes.ts";
-import { UsageError } from "../../job/usage.ts";
-import { YARDSTICKS } from "../../job/yardsticks.ts";
-import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import { AGGREGATIONS } from "../../rl/methods/aggregation.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
-import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
-import { METHODS } from "../../rl/methods/choice.ts";
+import { CURRICULA } from "../../data/curricula.ts";
+import type { Preset } from "../../run/preset.ts";
+import { RECIPES } from "../../run/recipes.ts";
+import { UsageError } from "../../run/usage.ts";
+import { YARDSTICKS } from "../../run/yardsticks.ts";
+import { ADVANTAGES } from "../../methods/advantages/index.ts";
+import { AGGREGATIONS } from "../../rl/objective/aggregation.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { PREFERENCE } from "../../methods/losses/preference.ts";
+import { SUPERVISED } from "../../methods/losses/supervised.ts";
+import { METHODS } from "../../methods/choice.ts";
 import type { Factors, Pair, Row } from "./pairwise.ts";
 import { presetOfFlags } from "./presetOfFlags.ts";
 

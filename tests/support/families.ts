@@ -12,7 +12,7 @@ import { mean } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { treeEntries } from "../../engine/tree.ts";
-import { modelFromTensors } from "../../nn/checkpoint.ts";
+import { modelFromTensors } from "../../pretrained/checkpoint.ts";
 import { generate } from "../../nn/generate.ts";
 import { huggingFaceName, type TransformerParams } from "../../nn/parameters.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";

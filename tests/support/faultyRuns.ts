@@ -5,8 +5,8 @@
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { createRun, type RunFolder } from "../../node/runFolder.ts";
-import { describeEpisodes, pickEpisodes } from "../../job/transcripts.ts";
+import { createRun, type RunFolder } from "../../run/node/runFolder.ts";
+import { describeEpisodes, pickEpisodes } from "../../run/transcripts.ts";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";
@@ -15,17 +15,18 @@ import { AdamW, schedule } from "../../nn/optimizer.ts";
 import { initParams } from "../../nn/parameters.ts";
 import { byteTokenizer, type Tokenizer } from "../../nn/tokenizer.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { type AdvantageEstimator, grpo } from "../../rl/methods/advantages/index.ts";
-import { ReplayBuffer, type ReplayOptions } from "../../rl/tasks/replay.ts";
-import { demonstrate } from "../../rl/play/demonstrations.ts";
-import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/environment.ts";
-import { ppoClip } from "../../rl/methods/losses/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
+import type { AdvantageEstimator } from "../../rl/objective/estimator.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import { ReplayBuffer, type ReplayOptions } from "../../data/replay.ts";
+import { demonstrate } from "../../data/demonstrations.ts";
+import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../rl/environment.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
 import type { RolloutOptions } from "../../rl/play/rollout.ts";
 import type { TokenStream } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { trainRl } from "../../rl/train/loop.ts";
-import { trainSft } from "../../rl/methods/sft.ts";
+import { trainSft } from "../../methods/sft.ts";
 
 /** What an environment pays for the letters that were said in an episode, and what it answers to one. */
 export interface Rules {

@@ -3,7 +3,7 @@
  * tests/rl/hardWorlds.test.ts plays every method in every one of them. They are toy worlds (rlToy.ts): what a world is
  * about is in its comment, and all else is as small as it can be.
  */
-import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import type { EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import { type Act, letters, toySpec } from "./rlToy.ts";
 
 /** What a turn of the world `costs` costs, and how many turns its episodes have, whatever is done in them. */

@@ -1,5 +1,5 @@
 /** Settings of the main job for runs of a second or so. */
-import type { Preset } from "../../job/preset.ts";
+import type { Preset } from "../../run/preset.ts";
 import { presetOfFlags } from "./presetOfFlags.ts";
 
 /** `--quick`, smaller still. */

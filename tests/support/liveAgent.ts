@@ -1,7 +1,7 @@
 /** One agent of the live page: in Node, and in a worker of a page, where the same orders must give the same metrics. */
 import { device } from "../../engine/index.ts";
-import type { Preset } from "../../job/preset.ts";
-import type { MetricsRecord } from "../../job/records.ts";
+import type { Preset } from "../../run/preset.ts";
+import type { MetricsRecord } from "../../run/records.ts";
 import { experimentOf } from "../../site/experiment.ts";
 import type { FromAgent, ToAgent } from "../../site/messages.ts";
 import { Session, warmUp } from "../../site/session.ts";

@@ -2,7 +2,7 @@
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { expect } from "vitest";
 import type { FromAgent } from "../../site/messages.ts";
-import type { MetricsRecord } from "../../job/records.ts";
+import type { MetricsRecord } from "../../run/records.ts";
 import { timeless } from "./liveAgent.ts";
 
 export interface LivePage {

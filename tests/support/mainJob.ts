@@ -13,7 +13,7 @@ export interface Job {
   readonly done: Promise<number | null>;
 }
 
-/** Starts a program, such as cli/main.ts. */
+/** Starts a program, such as run/cli/main.ts. */
 export const startIn = (folder: string, program: string, args: readonly string[]): Job =>
   startJob(folder, process.execPath, [programAt(program), ...args]);
 

@@ -1,11 +1,12 @@
 /** Every method of RL once, for tests that play all of them: presets, losses, estimators, and what may be added. */
-import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import { type MethodChoice, METHODS } from "../../rl/methods/choice.ts";
-import type { ImportanceCorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
-import { KL_ESTIMATORS, POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
-import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
-import { UNCERTAINTIES } from "../../rl/methods/tokenWeights.ts";
+import { ADVANTAGES } from "../../methods/advantages/index.ts";
+import { type MethodChoice, METHODS } from "../../methods/choice.ts";
+import type { ImportanceCorrectionOptions } from "../../methods/importanceCorrection.ts";
+import { KL_ESTIMATORS } from "../../rl/objective/kl.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { PREFERENCE } from "../../methods/losses/preference.ts";
+import { SUPERVISED } from "../../methods/losses/supervised.ts";
+import { UNCERTAINTIES } from "../../methods/tokenWeights.ts";
 
 /** One of these on top of each method in turn, so that each is there several times. */
 const ADD_ONS: readonly (Partial<MethodChoice> & { readonly plus?: string })[] = [

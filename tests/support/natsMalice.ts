@@ -3,8 +3,8 @@ import type { ChildProcess } from "node:child_process";
 import { jetstream, type JetStreamClient, jetstreamManager, type JetStreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Rng } from "../../engine/random.ts";
-import { type EpisodeMessage, episodeFromBytes, episodeToBytes } from "../../nats/episodes.ts";
-import { type Ticket, ticketFromJson, type TicketJob } from "../../nats/protocol.ts";
+import { type EpisodeMessage, episodeFromBytes, episodeToBytes } from "../../distribute/nats/episodes.ts";
+import { type Ticket, ticketFromJson, type TicketJob } from "../../distribute/nats/protocol.ts";
 import type { NatsServer } from "./natsServer.ts";
 
 /** What a run with a fault is given. */

@@ -1,6 +1,6 @@
 /** A worker of the toy world as a process of its own, which tests kill: natsWorker.ts URL NAME PAUSE. */
 import process from "node:process";
-import { serveNats } from "../../nats/serve.ts";
+import { serveNats } from "../../distribute/nats/serve.ts";
 import { letters, toySpec, toyTemplate } from "./rlToy.ts";
 
 const [, , server, name, pause] = process.argv;

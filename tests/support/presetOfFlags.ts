@@ -1,8 +1,8 @@
 /** What the main job makes of its flags, without starting it. */
-import { parseStart } from "../../node/commandLine.ts";
-import { type StartOptions } from "../../job/startOptions.ts";
-import type { Preset } from "../../job/preset.ts";
-import { presetFor } from "../../job/presets.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
+import type { Preset } from "../../run/preset.ts";
+import { presetFor } from "../../run/presets.ts";
 import { definedOf } from "./mainJob.ts";
 
 /** In the terminal, where nothing else is said: the tests are about its numbers. */

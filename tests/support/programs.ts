@@ -17,22 +17,22 @@ declare module "vitest" {
 }
 
 const PROGRAMS = [
-  "cli/main.ts",
-  "cli/generate.ts",
-  "cli/worker.ts",
-  "tools/ablate/main.ts",
-  "tools/arms/cell.ts",
-  "tools/doctor/main.ts",
-  "node/threads.ts",
-  "mcp/session.ts",
-  "node/sandbox/process.ts",
+  "run/cli/main.ts",
+  "run/cli/generate.ts",
+  "run/cli/worker.ts",
+  "studies/ablate/main.ts",
+  "run/arms/cell.ts",
+  "studies/doctor/main.ts",
+  "run/node/threads.ts",
+  "connect/mcp/session.ts",
+  "run/node/sandbox/process.ts",
   "tests/support/mcpServer.ts",
   "tests/support/asyncProgram.ts",
   "tests/support/toyRollouts.ts",
   "tests/support/smallRollouts.ts",
 ];
 /** These start the compiled program beside them; other modules look for files beside their source. */
-const STARTERS = ["tools/arms/pool.ts", "node/threads.ts", "tests/support/asyncProgram.ts"];
+const STARTERS = ["run/arms/pool.ts", "run/node/threads.ts", "tests/support/asyncProgram.ts"];
 
 const compiledIn = (folder: string, path: string): string => join(folder, path.replace(/\.ts$/, ".mjs"));
 
@@ -73,5 +73,5 @@ export async function setup(project: TestProject): Promise<() => void> {
   return () => rmSync(folder, { recursive: true, force: true });
 }
 
-/** The compiled file of a program such as cli/main.ts. */
+/** The compiled file of a program such as run/cli/main.ts. */
 export const programAt = (path: string): string => compiledIn(inject("programs"), path);

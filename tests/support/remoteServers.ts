@@ -1,5 +1,5 @@
 /**
- * Servers that answer as vLLM, SGLang and Atropos do, written from their sources (named in remote/), and stricter: a
+ * Servers that answer as vLLM, SGLang and Atropos do, written from their sources (named in connect/remote/), and stricter: a
  * field that their requests do not have is refused, where they would ignore it. Tokens are drawn by a model of ours;
  * `shift` is added to the log-probabilities, as other kernels would.
  */
@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Rng } from "../../engine/random.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { GenerationEngine } from "../../serve/engine.ts";
+import { GenerationEngine } from "../../connect/serve/engine.ts";
 
 type Fields = Record<string, unknown>;
 type Answer = { readonly status?: number; readonly body: unknown };

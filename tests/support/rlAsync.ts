@@ -3,11 +3,10 @@
  */
 import { Rng } from "../../engine/random.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { type Job, requestOf, toWire } from "../../rl/async/messages.ts";
-import type { AsyncOptions, AsyncRlOptions } from "../../rl/async/train.ts";
-import type { RolloutWorkers, WorkerEvents } from "../../rl/async/workers.ts";
-import type { Trajectory } from "../../rl/episode/stream.ts";
-import { append, emptyStream } from "../../rl/episode/stream.ts";
+import { type Job, requestOf, toWire } from "../../distribute/async/messages.ts";
+import type { AsyncOptions, AsyncRlOptions } from "../../distribute/async/train.ts";
+import type { RolloutWorkers, WorkerEvents } from "../../distribute/async/workers.ts";
+import { type Trajectory, append, emptyStream } from "../../rl/episode/stream.ts";
 import type { RlOptions } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { toyRlOptions } from "./rlRuns.ts";

@@ -19,9 +19,9 @@ import { type Ratios, ratiosOf, scoreTokens } from "../../rl/train/score.ts";
 import { type OptimizerStepOptions, packingOf, type StepOptions, trainStep } from "../../rl/train/step.ts";
 import { gradientOf } from "../../rl/train/update.ts";
 import { weigh } from "../../rl/train/weights.ts";
-import type { TokenRow } from "../../rl/methods/columns.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
+import type { TokenRow } from "../../rl/objective/columns.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import type { TokenStatistics } from "../../rl/objective/tokenStatistics.ts";
 import {
   append,
   emptyStream,

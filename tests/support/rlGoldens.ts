@@ -3,12 +3,11 @@
  * lists, and docs/methods.md names them; a test says that no entry of the files is left out.
  */
 import { readFileSync } from "node:fs";
-import type { AdvantageEstimator } from "../../rl/methods/advantages/index.ts";
+import type { AdvantageEstimator } from "../../rl/objective/estimator.ts";
+import { centred, grpo } from "../../rl/objective/grpo.ts";
 import {
-  centred,
   gae,
   gpg,
-  grpo,
   opo,
   optimalTokenBaseline,
   passAtK,
@@ -16,9 +15,9 @@ import {
   reinforcePlusPlusBaseline,
   remax,
   rloo,
-} from "../../rl/methods/advantages/index.ts";
-import type { Aggregation } from "../../rl/methods/aggregation.ts";
-import type { ImportanceCorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
+} from "../../methods/advantages/index.ts";
+import type { Aggregation } from "../../rl/objective/aggregation.ts";
+import type { ImportanceCorrectionOptions } from "../../methods/importanceCorrection.ts";
 import {
   cispo,
   dppoKl,
@@ -27,15 +26,14 @@ import {
   gmpo,
   gspo,
   klCov,
-  type KlClamp,
-  type KlEstimator,
-  type PolicyLoss,
-  ppoClip,
   primeRl,
   reinforce,
   sapo,
   vespo,
-} from "../../rl/methods/losses/index.ts";
+} from "../../methods/losses/index.ts";
+import type { KlClamp, KlEstimator } from "../../rl/objective/kl.ts";
+import type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { trajectoryOf } from "./rlToy.ts";
 

@@ -3,8 +3,11 @@
  * cannot have, and why. tests/rl/methods.test.ts runs every property on every row; docs/methods.md is made of the same
  * rows. rlOtherMethods.ts has the rest of the table.
  */
-import { ADVANTAGES, type AdvantageEstimator, gigpo } from "../../rl/methods/advantages/index.ts";
-import { clipCov, klCov, type KlEstimator, POLICY_LOSSES, type PolicyLoss } from "../../rl/methods/losses/index.ts";
+import { ADVANTAGES, gigpo } from "../../methods/advantages/index.ts";
+import type { AdvantageEstimator } from "../../rl/objective/estimator.ts";
+import { clipCov, klCov, POLICY_LOSSES } from "../../methods/losses/index.ts";
+import type { KlEstimator } from "../../rl/objective/kl.ts";
+import type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
 
 export const LOSS_PROPERTIES = {
   masked: "values at masked positions have no influence on loss and gradient, whatever they are",

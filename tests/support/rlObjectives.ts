@@ -2,13 +2,15 @@
  * What goes through a whole model in the properties `split` and `fork`: one objective for every loss, estimator, world
  * model, …
  */
-import { grpo } from "../../rl/methods/advantages/index.ts";
-import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
-import { echo } from "../../rl/methods/world/echo.ts";
-import { actFocus, UNCERTAINTIES, topEntropy } from "../../rl/methods/tokenWeights.ts";
-import { KL_ESTIMATORS, ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import { paw } from "../../rl/methods/world/paw.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import { importanceCorrection } from "../../methods/importanceCorrection.ts";
+import { echo } from "../../rl/objective/echo.ts";
+import { actFocus, UNCERTAINTIES, topEntropy } from "../../methods/tokenWeights.ts";
+import { KL_ESTIMATORS } from "../../rl/objective/kl.ts";
+import { ppoClip } from "../../rl/objective/clipped.ts";
+import { reinforce } from "../../methods/losses/index.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import { paw } from "../../methods/paw.ts";
 import { ADVANTAGE_ROWS, LOSS_ROWS } from "./rlMethods.ts";
 
 const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };

@@ -6,7 +6,7 @@ import { tensor } from "../../engine/ops/create.ts";
 import { mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import type { PolicyLoss } from "../../rl/methods/losses/index.ts";
+import type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
 import type { LossRow, PlainTokens } from "./rlMethods.ts";
 
 /** One token of a drawn sequence. */

@@ -8,7 +8,7 @@ import { modelConfig, type ModelOptions } from "../../nn/config.ts";
 import { initParams } from "../../nn/parameters.ts";
 import type { Tokenizer } from "../../nn/tokenizer.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/environment.ts";
+import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../rl/environment.ts";
 import { append, emptyStream, type Role, type TokenStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import type { EpisodeRequest } from "../../rl/play/episode.ts";

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import type { PolicyLoss } from "../../rl/methods/losses/index.ts";
+import type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
 
 /** Expects as many elements as there are, each equal to `digits` decimals. */
 export function expectNear(actual: ArrayLike<number>, expected: readonly number[], digits = 9): void {

@@ -1,7 +1,7 @@
 /** Small games that can be cloned, for tests of the tree search: every path of letters has a reward of its own. */
 import { Rng } from "../../engine/random.ts";
-import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/environment.ts";
-import type { Actor } from "../../rl/preferences/search/actor.ts";
+import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../rl/environment.ts";
+import type { Actor } from "../../papers/preferences/search/actor.ts";
 import { toyTokenizer } from "./rlToy.ts";
 
 export interface PathGameOptions {

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { inject } from "vitest";
 import type { TestProject } from "vitest/node";
-import type { Preset } from "../../job/preset.ts";
+import type { Preset } from "../../run/preset.ts";
 import { makePage, serveFolder, type SiteSizes } from "../../scripts/sitePage.ts";
 import { makeWarmStart } from "../../scripts/siteWarmStart.ts";
 

@@ -2,9 +2,9 @@
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import type { ModelConfig } from "../../nn/config.ts";
-import { addLora, type LoraModel } from "../../nn/lora.ts";
-import { type PackedFormat, packModel } from "../../nn/packedMatrix.ts";
-import { frozenModel, type FrozenWeights, frozenWeights } from "../../rl/async/frozen.ts";
+import { addLora, type LoraModel } from "../../pretrained/lora.ts";
+import { type PackedFormat, packModel } from "../../pretrained/packedMatrix.ts";
+import { frozenModel, type FrozenWeights, frozenWeights } from "../../distribute/async/frozen.ts";
 import { toyModel } from "./rlToy.ts";
 
 /** Bytes: less than the weights in 16 bits (6 MiB), or those in 8 bits (3 MiB) and what a step needs beside them. */

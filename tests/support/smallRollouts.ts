@@ -1,5 +1,5 @@
 /** The toy world for rollout threads whose memory is smaller than a model (`threadWorkers({ module })`). */
-import type { ServeOptions } from "../../rl/async/serve.ts";
+import type { ServeOptions } from "../../distribute/async/serve.ts";
 import { SMALL_MEMORY } from "./smallMemory.ts";
 import { rollouts as plain } from "./toyRollouts.ts";
 

@@ -1,8 +1,8 @@
 /** The main job as a smoke test: 20 small steps on an executor, all finite, and the policy is trained. */
 import { expect } from "vitest";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import type { Preset } from "../../job/preset.ts";
-import { Run } from "../../job/run.ts";
+import { MemoryStore } from "../../run/memoryStore.ts";
+import type { Preset } from "../../run/preset.ts";
+import { Run } from "../../run/run.ts";
 import { presetOfFlags } from "./presetOfFlags.ts";
 import { type Executor, wasm } from "./rlExecutors.ts";
 import { QUIET } from "./tinyRun.ts";

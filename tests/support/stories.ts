@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import type { Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { generate } from "../../nn/generate.ts";
-import { modelFromLlama2c, tokenizerFromLlama2c } from "../../nn/llama2c.ts";
+import { modelFromLlama2c, tokenizerFromLlama2c } from "../../pretrained/llama2c.ts";
 import type { Tokenizer } from "../../nn/tokenizer.ts";
 
 export const fixture = (path: string): Uint8Array =>

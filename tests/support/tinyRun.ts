@@ -2,11 +2,11 @@
  * The main job with the smallest settings that go through every part of it: a warm start, evaluations, RL, checkpoints,
  * both logs. It takes a tenth of a second, so that a test can run it a thousand times.
  */
-import type { Observer, Watch } from "../../job/observer.ts";
-import type { Preset } from "../../job/preset.ts";
-import { presetFor } from "../../job/presets.ts";
-import { parseStart } from "../../node/commandLine.ts";
-import type { StartOptions } from "../../job/startOptions.ts";
+import type { Observer, Watch } from "../../run/observer.ts";
+import type { Preset } from "../../run/preset.ts";
+import { presetFor } from "../../run/presets.ts";
+import { parseStart } from "../../run/node/commandLine.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
 import { EventLoop } from "../../rl/play/eventLoop.ts";
 import { definedOf } from "./mainJob.ts";
 

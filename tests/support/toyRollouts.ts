@@ -1,8 +1,8 @@
 /** The toy world as rollout threads see it (`threadWorkers({ module })`). */
 import { appendFileSync, existsSync } from "node:fs";
 import process from "node:process";
-import type { ServeOptions } from "../../rl/async/serve.ts";
-import type { EnvironmentSpec } from "../../environments/environment.ts";
+import type { ServeOptions } from "../../distribute/async/serve.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { letters, toySpec, toyTemplate } from "./rlToy.ts";
 
 /**

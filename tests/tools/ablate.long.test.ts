@@ -6,9 +6,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import type { Results } from "../../tools/ablate/results.ts";
-import type { Preset } from "../../job/preset.ts";
-import { openRun } from "../../node/runFolder.ts";
+import type { Results } from "../../studies/ablate/results.ts";
+import type { Preset } from "../../run/preset.ts";
+import { openRun } from "../../run/node/runFolder.ts";
 import { type Job, startFromSourceIn, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-ablate-"));
@@ -36,7 +36,7 @@ const SIZE = [
 ];
 const WARM_STEPS = 4;
 
-const start = (args: readonly string[]): Job => startIn(folder, "tools/ablate/main.ts", args);
+const start = (args: readonly string[]): Job => startIn(folder, "studies/ablate/main.ts", args);
 const fileOf = (name: string, file: string): string => readFileSync(join(folder, "runs", name, file), "utf8");
 
 /** Folders of all cells of an ablation, from its folder. */
@@ -119,7 +119,7 @@ test("all arms of a seed begin alike; killed and continued, or with one job, the
 
 test("Ctrl-C stops within a step, in the warm start too; the state is saved and no process stays", async () => {
   const flags = ["--quick", "--seeds", "1", "--set", "sft.steps=100000", "--name", "stopped"];
-  const run = startFromSourceIn(folder, "tools/ablate/main.ts", flags);
+  const run = startFromSourceIn(folder, "studies/ablate/main.ts", flags);
   await until(run, "loss");
   process.kill(-run.child.pid!, "SIGINT");
   expect(await run.done, run.seen()).toBe(130);

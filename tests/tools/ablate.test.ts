@@ -3,15 +3,15 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { parseAblate, type AblateOptions } from "../../tools/ablate/options.ts";
-import { planOf, tuningOf } from "../../tools/ablate/plan.ts";
-import { UsageError } from "../../job/usage.ts";
+import { parseAblate, type AblateOptions } from "../../studies/ablate/options.ts";
+import { planOf, tuningOf } from "../../studies/ablate/plan.ts";
+import { UsageError } from "../../run/usage.ts";
 import { type Job, startIn } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-ablate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const start = (args: readonly string[]): Job => startIn(folder, "tools/ablate/main.ts", args);
+const start = (args: readonly string[]): Job => startIn(folder, "studies/ablate/main.ts", args);
 
 test("--list is printed; a mistake is one line, exit code 2, and no folder", async () => {
   const [list, wrong] = [start(["--list"]), start(["--arms", "grpo,grppo", "--name", "mistake"])];

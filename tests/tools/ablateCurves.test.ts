@@ -4,13 +4,13 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { withHashes } from "../../tools/page/assets.ts";
-import { areaUnder, bestSmoothed, envStepsTo, type Point, smoothed, successAt } from "../../tools/ablate/points.ts";
-import { renderAblation } from "../../tools/ablate/render.ts";
-import { type CellResult, type Results, resultsOf } from "../../tools/ablate/results.ts";
-import { mean, pairedRatio } from "../../tools/figures/statistics.ts";
-import { tablesOf } from "../../tools/ablate/tables.ts";
-import { chooseTrial, type TrialSettings, type Tuning } from "../../tools/ablate/tune.ts";
+import { withHashes } from "../../run/page/assets.ts";
+import { areaUnder, bestSmoothed, envStepsTo, type Point, smoothed, successAt } from "../../studies/ablate/points.ts";
+import { renderAblation } from "../../studies/ablate/render.ts";
+import { type CellResult, type Results, resultsOf } from "../../studies/ablate/results.ts";
+import { mean, pairedRatio } from "../../run/figures/statistics.ts";
+import { tablesOf } from "../../studies/ablate/tables.ts";
+import { chooseTrial, type TrialSettings, type Tuning } from "../../studies/ablate/tune.ts";
 
 const resultsAt = (cells: readonly CellResult[], arms: readonly string[]): Results =>
   resultsOf(cells, {

@@ -1,8 +1,8 @@
 /** The picture of an ablation: a line, a band and a name for each arm, at the places that its numbers say. */
 import { expect, it } from "vitest";
-import { pictureOf } from "../../tools/ablate/picture.ts";
-import type { ArmResult, Results } from "../../tools/ablate/results.ts";
-import type { Interval } from "../../tools/figures/statistics.ts";
+import { pictureOf } from "../../studies/ablate/picture.ts";
+import type { ArmResult, Results } from "../../studies/ablate/results.ts";
+import type { Interval } from "../../run/figures/statistics.ts";
 
 const arm = (name: string, success: readonly (Interval | null)[]): ArmResult =>
   ({

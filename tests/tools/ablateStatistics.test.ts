@@ -2,8 +2,8 @@
  * The statistics of an ablation against values known otherwise: by hand, from closed formulas, from scipy and numpy.
  */
 import { describe, expect, it } from "vitest";
-import { curveOfCell, flopsPerToken, pointsOf, successAt } from "../../tools/ablate/points.ts";
-import { type CellResult, type Results, resultsOf } from "../../tools/ablate/results.ts";
+import { curveOfCell, flopsPerToken, pointsOf, successAt } from "../../studies/ablate/points.ts";
+import { type CellResult, type Results, resultsOf } from "../../studies/ablate/results.ts";
 import {
   bootstrap,
   differencesBySeed,
@@ -14,11 +14,11 @@ import {
   pairedDifference,
   quantile,
   timeTo,
-} from "../../tools/figures/statistics.ts";
-import { tablesOf } from "../../tools/ablate/tables.ts";
-import type { Preset } from "../../job/preset.ts";
-import { presetFor } from "../../job/presets.ts";
-import type { MetricsRecord } from "../../job/records.ts";
+} from "../../run/figures/statistics.ts";
+import { tablesOf } from "../../studies/ablate/tables.ts";
+import type { Preset } from "../../run/preset.ts";
+import { presetFor } from "../../run/presets.ts";
+import type { MetricsRecord } from "../../run/records.ts";
 import { Rng } from "../../engine/random.ts";
 
 const PRESET = presetFor({

@@ -3,9 +3,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import type { Transcript } from "../../job/records.ts";
-import { openRun } from "../../node/runFolder.ts";
-import type { Outcome } from "../../tools/compare/outcome.ts";
+import type { Transcript } from "../../run/records.ts";
+import { openRun } from "../../run/node/runFolder.ts";
+import type { Outcome } from "../../run/compare/outcome.ts";
 import { startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-compare-"));
@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test("as a person runs it: to its end; killed half-way and continued, with the same bytes", async () => {
   const flags = ["--quick", "--arms", "grpo,grpo+echo", "--steps", "3", "--device", "wasm"];
-  const whole = startIn(folder, "cli/main.ts", [...flags, "--name", "whole"]);
+  const whole = startIn(folder, "run/cli/main.ts", [...flags, "--name", "whole"]);
   expect(await whole.done, whole.seen()).toBe(0);
   expect(whole.seen()).toContain("against grpo");
   expect(whole.seen()).toContain("so this run shows no difference");
@@ -33,12 +33,12 @@ test("as a person runs it: to its end; killed half-way and continued, with the s
     expect(after.worldLossExcess).toBe(curve.at(-1)!.worldLossExcess);
   }
 
-  const first = startIn(folder, "cli/main.ts", [...flags, "--name", "killed"]);
+  const first = startIn(folder, "run/cli/main.ts", [...flags, "--name", "killed"]);
   await until(first, "what each agent learns");
   process.kill(-first.child.pid!, "SIGKILL");
   await first.done;
   expect(existsSync(join(folder, "runs/killed/results.json"))).toBe(false);
-  const second = startIn(folder, "cli/main.ts", ["--resume", "runs/killed", "--device", "wasm"]);
+  const second = startIn(folder, "run/cli/main.ts", ["--resume", "runs/killed", "--device", "wasm"]);
   expect(await second.done, second.seen()).toBe(0);
   expect(results("killed")).toBe(results("whole"));
   expect(readdirSync(join(folder, "runs/killed")).sort()).toEqual(readdirSync(join(folder, "runs/whole")).sort());

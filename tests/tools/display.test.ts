@@ -1,9 +1,9 @@
 /** The terminal display, watched through a small terminal emulator, and its parts. */
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
-import { createDisplay, type Display, type OutputStream } from "../../tools/display/display.ts";
-import { bar, sparkline } from "../../tools/display/spark.ts";
-import { createStyle, wantsColour } from "../../tools/display/style.ts";
+import { createDisplay, type Display, type OutputStream } from "../../run/display/display.ts";
+import { bar, sparkline } from "../../run/display/spark.ts";
+import { createStyle, wantsColour } from "../../run/display/style.ts";
 import {
   comparisonTable,
   familyTable,
@@ -11,12 +11,12 @@ import {
   scoreLine,
   successChange,
   tableLines,
-} from "../../tools/display/table.ts";
-import { fit, textWidth, truncate, wrap } from "../../tools/display/width.ts";
-import { formatCount, formatDuration, formatNumber, formatPercent } from "../../tools/figures/format.ts";
-import { visible } from "../../job/visible.ts";
-import type { Summary, Transcript } from "../../job/records.ts";
-import { rateDifference, wilson } from "../../tools/figures/statistics.ts";
+} from "../../run/display/table.ts";
+import { fit, textWidth, truncate, wrap } from "../../run/display/width.ts";
+import { formatCount, formatDuration, formatNumber, formatPercent } from "../../run/figures/format.ts";
+import { visible } from "../../run/visible.ts";
+import type { Summary, Transcript } from "../../run/records.ts";
+import { rateDifference, wilson } from "../../run/figures/statistics.ts";
 
 const ESC = "\u001b";
 

@@ -7,11 +7,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { diagnose, type FailureMode } from "../../tools/doctor/diagnose.ts";
-import type { RunLog } from "../../tools/doctor/run.ts";
+import { diagnose, type FailureMode } from "../../studies/doctor/diagnose.ts";
+import type { RunLog } from "../../studies/doctor/run.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { moments } from "../../rl/episode/groups.ts";
-import type { AdvantageEstimator } from "../../rl/methods/advantages/index.ts";
+import type { AdvantageEstimator } from "../../rl/objective/estimator.ts";
 import { type Fault, faultyRun } from "../support/faultyRuns.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-doctor-"));

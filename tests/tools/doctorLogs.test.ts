@@ -9,10 +9,10 @@ import { join } from "node:path";
 import process from "node:process";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { DETECTORS, diagnose, type FailureMode } from "../../tools/doctor/diagnose.ts";
-import { callsOf, type RunLog, trend } from "../../tools/doctor/run.ts";
-import type { MetricsRecord, Transcript } from "../../job/records.ts";
-import { createRun } from "../../node/runFolder.ts";
+import { DETECTORS, diagnose, type FailureMode } from "../../studies/doctor/diagnose.ts";
+import { callsOf, type RunLog, trend } from "../../studies/doctor/run.ts";
+import type { MetricsRecord, Transcript } from "../../run/records.ts";
+import { createRun } from "../../run/node/runFolder.ts";
 import { programAt } from "../support/programs.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-doctor-logs-"));
@@ -349,7 +349,7 @@ describe("what detectors share", () => {
 
 describe("npm run doctor", () => {
   function doctor(...args: string[]): { code: number | null; out: string; err: string } {
-    const command = [programAt("tools/doctor/main.ts"), ...args];
+    const command = [programAt("studies/doctor/main.ts"), ...args];
     const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder, encoding: "utf8" });
     return { code: status, out: stdout, err: stderr };
   }

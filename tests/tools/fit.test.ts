@@ -4,14 +4,14 @@ import { createWasmBackend } from "../../engine/backends/wasm.ts";
 import { Device, device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { modelConfig } from "../../nn/config.ts";
-import { drawMemory, stepMemory } from "../../nn/fit.ts";
+import { drawMemory, stepMemory } from "../../pretrained/fit.ts";
 import { generate } from "../../nn/generate.ts";
-import { addLora } from "../../nn/lora.ts";
+import { addLora } from "../../pretrained/lora.ts";
 import { initParams } from "../../nn/parameters.ts";
-import { drawMemoryLine, memoryLine } from "../../node/modelMemory.ts";
-import { fitReport } from "../../tools/fit/report.ts";
-import { rlStepMemory } from "../../tools/fit/rlStep.ts";
-import { promptSteps } from "../../tools/fit/promptSteps.ts";
+import { drawMemoryLine, memoryLine } from "../../run/node/modelMemory.ts";
+import { fitReport } from "../../run/fit/report.ts";
+import { rlStepMemory } from "../../run/fit/rlStep.ts";
+import { promptSteps } from "../../run/fit/promptSteps.ts";
 
 const config = modelConfig({
   vocabSize: 301,

@@ -1,7 +1,7 @@
 /** Text of a model in a terminal: no control character gets through. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { visible } from "../../job/visible.ts";
+import { visible } from "../../run/visible.ts";
 
 test("no control character of a model's text is left, however it was drawn; other text is as it was", () => {
   expect(visible("a\u001b[31mb\u007f\u009b2J\u202ed")).toBe("a␛[31mb␡�2J�d");

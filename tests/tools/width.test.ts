@@ -1,6 +1,6 @@
 /** Lines for a terminal that is narrow. */
 import { expect, test } from "vitest";
-import { wrapWords } from "../../tools/display/width.ts";
+import { wrapWords } from "../../run/display/width.ts";
 
 test("notes are broken between words, and within a word only where it is wider than the window", () => {
   expect(wrapWords("a warm start in 4 homes", 10)).toEqual(["a warm", "start in 4", "homes"]);

@@ -9,7 +9,7 @@ import { sourcePage } from "./sourcePage.ts";
 
 /** What has source pages: all that users import, the book's programs, and what these show. */
 const SOURCES = ["kernels", "engine", "nn", "environments", "rl", "job", "node", "tools", "cli", "learn", "examples"];
-const SINGLE = ["index.ts", "methods.ts", "fastCheck.ts"];
+const SINGLE = ["index.ts", "tensorMethods.ts", "fastCheck.ts"];
 
 /** @returns the links of pages in a folder that lies beside the reference's, such as `book/`, or in the reference's */
 export function linksFrom(entries: readonly EntryPoint[], toReference: string): Links {

@@ -57,8 +57,8 @@ const ENTRIES = [
   ["worldgrad/nn", "nn", "nn/index.ts"],
   ["worldgrad/environments", "environments", "environments/index.ts"],
   ["worldgrad/rl", "rl", "rl/index.ts"],
-  ["worldgrad/node", "node", "node/index.ts"],
-  ["worldgrad/methods", "methods", "methods.ts"],
+  ["worldgrad/node", "node", "run/node/index.ts"],
+  ["worldgrad/tensor-methods", "methods", "tensorMethods.ts"],
   ["worldgrad/fast-check", "fast-check", "fastCheck.ts"],
 ] as const;
 

@@ -4,8 +4,8 @@
  */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { MetricsRecord } from "../../../job/records.ts";
-import type { Preset } from "../../../job/preset.ts";
+import type { MetricsRecord } from "../../../run/records.ts";
+import type { Preset } from "../../../run/preset.ts";
 import { launchChromium } from "../../support/browser.ts";
 import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
 import { openLive } from "../../support/livePage.ts";

@@ -1,0 +1,309 @@
+/**
+ * Tool calls as text: how an agent's action names a tool and its arguments, and how a tool's result becomes an
+ * observation. Two forms are read:
+ *
+ *     {"name": "get-sum", "arguments": {"a": 2, "b": 3}}    JSON, as models with tool calling write it; tags
+ *                                                           <tool_call>…</tool_call> around it may stay
+ *     get-sum a=2 b=3                                       words, for small models: name=value, quoted if it has
+ *     get-sum 2 3                                           spaces; values without a name fill the required arguments
+ *
+ * An argument's type comes from the tool's schema: `2` is a number if the schema asks for a number, and a text if it
+ * asks for a text; `"2"` is a text wherever one may be. The server checks arguments; here only calls are refused that
+ * no server could accept.
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { nearest, nestsBeyond, showValue } from "../../engine/options.ts";
+
+/** A JSON object. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** A tool as its server describes it. */
+export interface McpTool {
+  readonly name: string;
+  readonly description: string;
+  /** The JSON Schema of its arguments. */
+  readonly inputSchema: Fields;
+}
+
+/** A tool and the arguments for it. */
+export interface ToolCall {
+  readonly name: string;
+  readonly arguments: Fields;
+}
+
+/** A tool as the OpenAI API lists it, for chat templates that show tools to a model. */
+export interface ToolDefinition {
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly description: string; readonly parameters: Fields };
+}
+
+/** Tools in the form of the OpenAI API, `tools` of a chat template. */
+export const toolDefinitions = (tools: readonly McpTool[]): ToolDefinition[] =>
+  tools.map(({ name, description, inputSchema }) => ({
+    type: "function",
+    function: { name, description, parameters: inputSchema },
+  }));
+
+/** One line for each tool: `get-sum a b: Returns the sum of two numbers`; optional arguments are in brackets. */
+export function describeTools(tools: readonly McpTool[]): string {
+  return tools
+    .map(({ name, description, inputSchema }) => {
+      const { properties, required } = partsOf(inputSchema);
+      const words = Object.keys(properties).map((word) => (required.includes(word) ? word : `[${word}]`));
+      const [about] = description.split("\n");
+      return `${[name, ...words].join(" ")}${about ? `: ${about}` : ""}`;
+    })
+    .join("\n");
+}
+
+/** Levels of arguments and answers: as deep as Python's JSON writes; `JSON.stringify` fails at some thousands. */
+export const MOST_LEVELS = 1000;
+
+/** Whether it is a JSON object. */
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function partsOf(schema: Fields): { properties: Readonly<Record<string, Fields>>; required: readonly string[] } {
+  const { properties, required } = schema;
+  return {
+    properties: (isFields(properties) ? properties : {}) as Readonly<Record<string, Fields>>,
+    required: Array.isArray(required) ? required.filter((word) => typeof word === "string") : [],
+  };
+}
+
+const OPEN = "<tool_call>";
+const CLOSE = "</tool_call>";
+
+/**
+ * The tool call of an action, in either form.
+ * @param tools those that may be called
+ * @throws WorldgradError with one line for the agent: an unknown tool, an unknown argument, a value of another type
+ */
+export function parseToolCall(action: string, tools: readonly McpTool[]): ToolCall {
+  let text = action.trim(); // by hand: a pattern for both tags backtracks over runs of blanks
+  if (text.startsWith(OPEN)) {
+    text = text.slice(OPEN.length);
+    text = (text.endsWith(CLOSE) ? text.slice(0, -CLOSE.length) : text).trim();
+  }
+  const call = text.startsWith("{") ? fromJson(text) : fromWords(text, tools);
+  toolNamed(call.name, tools);
+  return call;
+}
+
+function toolNamed(name: string, tools: readonly McpTool[]): McpTool {
+  const known = tools.map((tool) => tool.name);
+  const near = nearest(name, known);
+  const hint = near === undefined ? `there are ${known.join(", ")}` : `did you mean ${near}?`;
+  return tools.find((tool) => tool.name === name) ?? fail(`unknown tool ${showValue(name)}; ${hint}`);
+}
+
+function fromJson(text: string): ToolCall {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return fail(`the tool call is no valid JSON: ${showValue(text)}`);
+  }
+  const { name, arguments: given = {} } = value as Fields;
+  if (typeof name !== "string") return fail('a tool call needs a "name", a text');
+  // Some models write the arguments as a text that holds JSON, as the OpenAI API sends them.
+  let args: unknown = given;
+  exact(name, typeof given === "string" ? given : text);
+  if (typeof given === "string") {
+    try {
+      args = JSON.parse(given);
+    } catch {
+      return fail(`${name}: the arguments are no valid JSON: ${showValue(given)}`);
+    }
+  }
+  return isFields(args)
+    ? { name, arguments: shallow(`${name}: "arguments"`, args) }
+    : fail(`${name}: "arguments" must be an object`);
+}
+
+/** `word`, `name=value`, values in single or double quotes (a backslash keeps the next character as it is). */
+const WORD = /(?:([\w.-]+)=)?(?:"((?:\\[^]|[^"\\])*)"|'((?:\\[^]|[^'\\])*)'|([^\s"'][^\s]*))(?=\s|$)/gy;
+
+function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
+  const name = /^\S+/.exec(text)?.[0] ?? fail("the action is empty; name a tool");
+  const { inputSchema } = toolNamed(name, tools);
+  const { properties, required } = partsOf(inputSchema);
+  // Without a prototype, so that an argument may be called __proto__.
+  const args = Object.create(null) as Record<string, unknown>;
+  const free = [...required, ...Object.keys(properties).filter((word) => !required.includes(word))];
+  const put = (key: string, value: string, isQuoted: boolean): void => {
+    const known = Object.keys(properties);
+    if (!Object.hasOwn(properties, key)) {
+      const near = nearest(key, known);
+      const hint = near === undefined ? `it has ${known.join(", ") || "none"}` : `did you mean ${near}?`;
+      fail(`${name}: unknown argument ${showValue(key)}; ${hint}`);
+    }
+    if (Object.hasOwn(args, key)) fail(`${name}: argument ${key} is there twice`);
+    args[key] = typed(`${name}: ${key}`, value, admittedBy(properties[key], inputSchema), isQuoted);
+  };
+  let at = name.length;
+  for (;;) {
+    while (/\s/.test(text[at] ?? "")) at++;
+    if (at >= text.length) break;
+    WORD.lastIndex = at;
+    const found = WORD.exec(text);
+    if (found === null) return fail(`${name}: cannot read ${showValue(text.slice(at))}; is a quote missing?`);
+    at = WORD.lastIndex;
+    const [whole, key, double, single, bare] = found;
+    const quoted = double ?? single;
+    const value = quoted === undefined ? bare! : quoted.replace(/\\([^])/g, "$1");
+    // `a=b` is a value with a name only if the tool has such an argument, or takes none without.
+    const isNamed = key !== undefined && (Object.hasOwn(properties, key) || quoted !== undefined || free.length === 0);
+    if (isNamed) put(key, value, quoted !== undefined);
+    else {
+      const next = free.find((word) => !Object.hasOwn(args, word));
+      if (next === undefined) return fail(`${name}: too many arguments, from ${showValue(whole)} on`);
+      put(next, key === undefined ? value : whole, quoted !== undefined);
+    }
+  }
+  return { name, arguments: { ...args } };
+}
+
+/** What an argument may be: types of JSON Schema, undefined for any, and its values, if they are listed. */
+interface Admitted {
+  readonly types: ReadonlySet<unknown> | undefined;
+  readonly values: readonly unknown[];
+}
+
+/** Parts of a schema that are looked at; one that has more admits anything. */
+const MOST_PARTS = 100;
+
+/** What a schema admits by `type`, `enum`, `const`, `anyOf`, `oneOf` and references within `root`, and nothing else. */
+function admittedBy(schema: unknown, root: Fields): Admitted {
+  const types = new Set<unknown>();
+  const values: unknown[] = [];
+  let isAny = false;
+  const open: unknown[] = [schema];
+  for (const part of open) {
+    if (!isFields(part) || open.length > MOST_PARTS) {
+      isAny = true;
+      break;
+    }
+    const { type, enum: listed, const: only, anyOf, oneOf, $ref } = part;
+    const own = Array.isArray(listed) ? (listed as readonly unknown[]) : only !== undefined ? [only] : [];
+    const alternatives: unknown = anyOf ?? oneOf;
+    for (const value of own) values.push(value);
+    if (type !== undefined) for (const one of Array.isArray(type) ? (type as unknown[]) : [type]) types.add(one);
+    else if (own.length > 0) for (const value of own) types.add(typeOf(value));
+    else if (typeof $ref === "string") open.push(referenced($ref, root));
+    else if (Array.isArray(alternatives)) for (const one of alternatives) open.push(one);
+    else isAny = true;
+  }
+  return { types: isAny ? undefined : types, values };
+}
+
+const typeOf = (value: unknown): string => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value);
+
+/** The schema at `#/$defs/Name`. */
+function referenced(pointer: string, root: Fields): unknown {
+  const [start, ...steps] = pointer.split("/");
+  if (start !== "#") return undefined;
+  return steps
+    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce<unknown>((at, step) => (isFields(at) && Object.hasOwn(at, step) ? at[step] : undefined), root);
+}
+
+/**
+ * The value of an argument, as its schema asks for. Where it admits texts among others, a quoted value is a text, and
+ * so is one that is no number if it asks for numbers.
+ */
+function typed(where: string, value: string, { types, values }: Admitted, isQuoted: boolean): unknown {
+  const listed = values.find((each) => (typeof each === "string" ? each : JSON.stringify(each)) === value);
+  if (listed !== undefined && !(isQuoted && typeof listed !== "string")) return listed;
+  const others = [...(types ?? [])].filter((type) => type !== "null");
+  const isText = types === undefined || types.has("string");
+  if (isText && (isQuoted || (others.length === 1 && others[0] === "string"))) return value;
+  if (types?.has("number") || types?.has("integer")) {
+    const number = value.trim() === "" ? NaN : Number(value);
+    if (Number.isFinite(number)) {
+      exact(where, value);
+      return number;
+    }
+    if (types.size === 1) return fail(`${where} must be a number, got ${showValue(value)}`);
+  }
+  if (types?.has("string")) return value;
+  let read: unknown;
+  try {
+    read = JSON.parse(value);
+  } catch {
+    // Without a type a text is what it looks like.
+    return types === undefined
+      ? value
+      : fail(`${where} must be ${[...types].map(said).join(" or ")}, got ${showValue(value)}`);
+  }
+  exact(where, value);
+  return shallow(where, read);
+}
+
+/**
+ * Integers beyond 2⁵³ would be sent as others: another record would be read or deleted.
+ * @throws if the text has one outside of quotes
+ */
+function exact(where: string, text: string): void {
+  for (const [part] of text.matchAll(/"(?:[^"\\]|\\[^])*"|[+-]?\d[\d.eE+-]*/g)) {
+    const isInteger = /^[+-]?\d+$/.test(part) && !Number.isSafeInteger(Number(part));
+    if (isInteger && String(Number(part)) !== part)
+      fail(`${where}: the number ${part} has more digits than can be sent; if a text is allowed, put it in quotes`);
+  }
+}
+
+/** @throws if an argument has more levels than can be sent */
+function shallow<T>(where: string, value: T): T {
+  check(!nestsBeyond(value, MOST_LEVELS), () => `${where} has more than ${MOST_LEVELS} levels`);
+  return value;
+}
+
+/** A tool's answer, as far as it is used here. */
+export interface ToolResult {
+  readonly content?: unknown;
+  readonly structuredContent?: unknown;
+  readonly isError?: unknown;
+}
+
+/**
+ * A tool's result as text: its texts, one after the other, and for other data a note of its kind and size. If a result
+ * has no content, its structured content is written as JSON. Above `limit` characters the middle is cut out.
+ */
+export function resultText(result: ToolResult, limit: number): string {
+  const parts = Array.isArray(result.content) ? (result.content as readonly unknown[]) : [];
+  const texts = parts.map(partText);
+  const { structuredContent } = result;
+  if (texts.length === 0 && structuredContent !== undefined) texts.push(JSON.stringify(structuredContent));
+  const text = texts.join("\n");
+  if (text.length <= limit) return text;
+  const note = ` … ${text.length - limit} characters left out … `;
+  const head = Math.ceil(limit / 2);
+  const tail = limit - head;
+  // The cut does not split a surrogate pair.
+  const before = text.slice(0, head).replace(/[\uD800-\uDBFF]$/, "");
+  const after = text.slice(text.length - tail).replace(/^[\uDC00-\uDFFF]/, "");
+  return `${before}${note}${after}`;
+}
+
+/** A part's field as text; what is none is shown as JSON. `String` would call a `toString` that the server wrote. */
+const said = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "missing"));
+
+function partText(part: unknown): string {
+  if (!isFields(part)) return "";
+  const { type, text, data, mimeType, uri, resource } = part;
+  switch (type) {
+    case "text":
+      return said(text);
+    case "image":
+    case "audio":
+      return `[${type} ${said(mimeType)}, ${Math.floor((said(data).length * 3) / 4)} bytes]`;
+    case "resource_link":
+      return `[resource ${said(uri)}]`;
+    case "resource":
+      return isFields(resource) && typeof resource["text"] === "string"
+        ? resource["text"]
+        : `[resource ${isFields(resource) ? said(resource["uri"]) : "without an address"}]`;
+    default:
+      return `[${said(type)}]`;
+  }
+}

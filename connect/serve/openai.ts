@@ -1,0 +1,311 @@
+/**
+ * The completions and chat API of OpenAI over a `GenerationEngine`: requests become prompts, tokens become answers, as
+ * one object or as server-sent events. If a request came to the address of an episode (`Rollout`), the episode keeps
+ * what was sampled.
+ *
+ * `logprobs` are the model's at temperature 1 (`raw_logprobs`, vLLM's default), or with `processed_logprobs` those of
+ * the distribution that was sampled from, after temperature, top-k, top-p and min-p. Trajectories always keep the
+ * log-probabilities at the sampling temperature over the whole vocabulary.
+ */
+import type { ServerResponse } from "node:http";
+import type { Rng } from "../../engine/index.ts";
+import type { SamplingOptions, Tokenizer } from "../../nn/index.ts";
+import { type ChatFormat, type ChatMessage, readMessages } from "./chat.ts";
+import type { GenerationEngine, ServedToken } from "./engine.ts";
+import {
+  EventStream,
+  type EndedChoice,
+  finishReasonOf,
+  type Said,
+  type StreamedChoice,
+  stopReasonOf,
+} from "./events.ts";
+import { type Fields, HttpError, sendJson } from "./http.ts";
+import { logProbsOf } from "./logProbs.ts";
+import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
+import type { Rollout, RolloutPrompt } from "./rollouts.ts";
+import { GrowingText } from "./text.ts";
+import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "./toolCalls.ts";
+
+/** What the two APIs need. */
+export interface ApiOptions {
+  readonly engine: GenerationEngine;
+  readonly tokenizer: Tokenizer;
+  /** How messages become tokens; undefined if the model has no chat format. */
+  readonly chat: ChatFormat | undefined;
+  readonly model: string;
+  /** Tokens that end an answer. */
+  readonly stopIds: readonly number[];
+  readonly rng: Rng;
+  readonly logProbs: "raw_logprobs" | "processed_logprobs";
+  /** How tokens are drawn where a request does not say it; episodes are sampled from the model as it is. */
+  readonly sampling: SamplingOptions;
+  /** Milliseconds since 1970, for `created`. */
+  readonly now: () => number;
+}
+
+/** A request as it came in. */
+export interface Call {
+  readonly body: Fields;
+  readonly response: ServerResponse;
+  /** Aborted when the client is gone, the time is up or the episode is over. */
+  readonly signal: AbortSignal;
+  readonly rollout: Rollout | undefined;
+}
+
+/** One answer. */
+interface Choice extends StreamedChoice {
+  readonly ofRollout: RolloutPrompt | undefined;
+  readonly tokens: ServedToken[];
+  /** Names the calls of tools in it. */
+  readonly callName: (n: number) => string;
+}
+
+/** How calls of tools are found in an answer. */
+interface CallReading extends AnswerContext {
+  readonly form: ToolForm;
+}
+
+/** The id of a call: nine letters and digits, as Mistral's templates require. */
+const callName = (request: number, index: number, n: number): string =>
+  `c${(128 * (128 * request + index) + n).toString(36).padStart(8, "0")}`;
+
+function saidIn({ text, callName }: Choice, reading: CallReading | undefined): Said {
+  const { content, calls } = reading
+    ? parseAnswer(reading.form, text.text, reading)
+    : { content: text.text, calls: [] };
+  if (calls.length === 0) return { content };
+  return { content, tool_calls: calls.map((call, n) => ({ id: callName(n), type: "function", function: call })) };
+}
+
+/** So many tokens hold `<think>` and a line end, whatever the tokenizer. */
+const THINK_TAG = 16;
+const NO_TOOLS = "this model's conversations have none";
+
+type Kind = "completion" | "chat";
+
+/** Both APIs. */
+export class OpenAiApi {
+  readonly #options: ApiOptions;
+  #requests = 0;
+  /** The most characters of a token, once it is known. */
+  #longest: number | undefined;
+
+  constructor(options: ApiOptions) {
+    this.#options = options;
+  }
+
+  /** POST /v1/completions */
+  async completions({ body, ...call }: Call): Promise<void> {
+    const { tokenizer, model, engine } = this.#options;
+    const asked = readCompletion(body, model, call.rollout ? {} : this.#options.sampling);
+    engine.checkRoom(asked.prompts.length * asked.n);
+    const ids: (readonly number[])[] = [];
+    for (const prompt of asked.prompts) {
+      if (typeof prompt !== "string") ids.push(prompt);
+      else {
+        this.#checkText(prompt);
+        ids.push(tokenizer.encode(prompt, { addSpecialTokens: asked.addSpecialTokens }));
+        await new Promise((resolve) => setImmediate(resolve)); // others are served between two long texts
+      }
+    }
+    const prompts = ids.map((prompt) => ({ prompt, ofRollout: call.rollout?.promptOfIds(prompt) }));
+    await this.#answer("completion", asked, prompts, call, undefined);
+  }
+
+  /** POST /v1/chat/completions */
+  async chat({ body, ...call }: Call): Promise<void> {
+    const { chat, model, engine, tokenizer } = this.#options;
+    const asked = readChat(body, model, call.rollout ? {} : this.#options.sampling);
+    if (chat === undefined) throw new HttpError(400, "this model has no chat format; use /v1/completions");
+    const { tools, readsCalls } = asked;
+    const { toolForm: form, noTools } = chat;
+    if (tools.length > 0 && form === undefined)
+      throw new HttpError(400, `tools must be left out: ${noTools ?? NO_TOOLS}`, { param: "tools" });
+    const messages = readMessages(asked.messages, form !== undefined);
+    engine.checkRoom(asked.n);
+    // Templates leave out what an assistant thought before.
+    const texts = messages.map(({ content }) => content.slice(content.lastIndexOf("</think>") + 1));
+    this.#checkText([...texts, ...(tools.length > 0 ? [JSON.stringify(tools)] : [])].join("\n"));
+    const ofRollout = call.rollout?.promptOfMessages(messages, chat, tools);
+    const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages, tools.length > 0 ? tools : undefined);
+    const isThought = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd().endsWith("<think>");
+    const reading = readsCalls && form ? { form, names: namesOf(tools), isThought } : undefined;
+    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, reading });
+  }
+
+  async #answer(
+    kind: Kind,
+    asked: Asked,
+    prompts: readonly { readonly prompt: readonly number[]; readonly ofRollout: RolloutPrompt | undefined }[],
+    { response, signal, rollout }: Omit<Call, "body">,
+    conversation: { readonly messages: readonly ChatMessage[]; readonly reading: CallReading | undefined } | undefined,
+  ): Promise<void> {
+    const { engine, tokenizer, rng, now, model } = this.#options;
+    const request = this.#requests++;
+    const stream = streamOf(asked.seed, rng, request);
+    const stopIds = [...asked.stopIds, ...(asked.ignoreEos ? [] : this.#options.stopIds)];
+    const reading = conversation?.reading;
+    const hold = reading ? { plainLength: (text: string) => plainLength(reading.form, text, reading) } : {};
+    const roomFor = ({ length }: readonly number[]): number => engine.capacity - length;
+    const mostTokens = (prompt: readonly number[]): number =>
+      Math.min(asked.maxTokens ?? (kind === "chat" ? Infinity : 16), roomFor(prompt));
+    for (const { prompt } of prompts) this.#checkRoom(prompt.length, asked.maxTokens);
+    checkLogProbs(
+      asked,
+      prompts.reduce((n, { prompt }) => n + asked.n * mostTokens(prompt), 0),
+    );
+    const choices = prompts.flatMap(({ prompt, ofRollout }, p) => {
+      // A message is a text of its own; a completion goes on with the prompt's, if that has any.
+      const continues = kind === "completion" && tokenizer.decodeBytes(prompt, { specials: "skip" }).length > 0;
+      return Array.from({ length: asked.n }, (_, k): Choice => {
+        const index = p * asked.n + k;
+        const text = new GrowingText(tokenizer, {
+          stop: asked.stop,
+          skipSpecials: asked.skipSpecials,
+          continues,
+          ...hold,
+        });
+        return { index, prompt, ofRollout, text, tokens: [], callName: (n) => callName(request, index, n) };
+      });
+    });
+    const head = {
+      id: `${kind === "chat" ? "chatcmpl" : "cmpl"}-${request}`,
+      created: Math.floor(now() / 1000),
+      model,
+    };
+    const events = asked.stream ? new EventStream(kind, head, asked, response, this.#options) : undefined;
+    // An error before the first token is answered with a status, a later one with an event.
+    const ends = await Promise.all(
+      choices.map(async (choice): Promise<EndedChoice> => {
+        const result = await engine.generate({
+          prompt: choice.prompt,
+          maxTokens: mostTokens(choice.prompt),
+          sampling: asked.sampling,
+          rng: stream.split(choice.index),
+          stopIds,
+          top: asked.top ?? 0,
+          onToken: (token) => {
+            choice.tokens.push(token);
+            const isStopped = choice.text.push(token.id);
+            events?.grown(choice);
+            return isStopped;
+          },
+          signal,
+        });
+        choice.text.end();
+        const end = { said: saidIn(choice, reading), result };
+        if (signal.aborted) return end;
+        if (choice.ofRollout && rollout && result.finishReason !== "abort") {
+          const messages = conversation && [...conversation.messages, { role: "assistant", ...end.said } as const];
+          rollout.record(choice.ofRollout, result.tokens, asked.sampling.temperature, messages);
+        }
+        events?.ended(choice, end);
+        return end;
+      }),
+    );
+    await events?.flushed();
+    if (response.destroyed || response.writableEnded) return;
+    if (signal.aborted) {
+      if (!response.headersSent)
+        throw signal.reason instanceof HttpError
+          ? signal.reason
+          : new HttpError(409, String((signal.reason as Error).message), { code: "aborted" });
+      return void response.destroy();
+    }
+    const usage = usageOf(choices);
+    if (events) return events.close(usage);
+    sendJson(response, 200, {
+      ...head,
+      object: kind === "chat" ? "chat.completion" : "text_completion",
+      choices: choices.map((choice, i) => this.#whole(kind, asked, choice, ends[i]!)),
+      usage,
+      // Outside of the choices, where vLLM has it for chat.
+      ...(kind === "chat" && asked.returnTokenIds ? { prompt_token_ids: choices[0]!.prompt } : {}),
+      weight_version: String(choices[0]!.tokens.at(-1)?.version ?? engine.version),
+    });
+  }
+
+  #checkRoom(length: number, maxTokens: number | undefined): void {
+    const { capacity } = this.#options.engine;
+    if (length < capacity && length + (maxTokens ?? 1) <= capacity) return;
+    throw new HttpError(
+      400,
+      `the context has ${capacity} tokens; the prompt has ${length}, and ${maxTokens ?? 1} more are asked for`,
+      { code: "context_length_exceeded" },
+    );
+  }
+
+  /**
+   * Checks that a text can fit before all of it is made tokens of, which takes a second for 4 MB: by its length (as
+   * vLLM does), and by the tokens of its beginning. Half a context is left for what a cut changes.
+   * @throws HttpError 400
+   */
+  #checkText(text: string): void {
+    const { engine, tokenizer } = this.#options;
+    const { capacity } = engine;
+    const refuse = (found: string): never => {
+      const message = `the context has ${capacity} tokens with the answer's; the prompt has ${found}`;
+      throw new HttpError(400, message, { code: "context_length_exceeded" });
+    };
+    if (text.length <= 4 * capacity) return;
+    this.#longest ??= longestToken(tokenizer);
+    if (text.length > capacity * this.#longest)
+      refuse(`${text.length} characters, and no token stands for more than ${this.#longest}`);
+    for (let length = 4 * capacity; length < text.length; length *= 2) {
+      if (tokenizer.encode(text.slice(0, length)).length > 1.5 * capacity) refuse("more");
+    }
+  }
+
+  #whole(kind: Kind, asked: Asked, choice: Choice, end: EndedChoice): Fields {
+    const { text, tokens, prompt } = choice;
+    const { content, tool_calls: calls } = end.said;
+    const said = calls ? { content: content === "" ? null : content, tool_calls: calls } : { content };
+    return {
+      index: choice.index,
+      ...(kind === "chat" ? { message: { role: "assistant", ...said, refusal: null } } : { text: text.text }),
+      logprobs: asked.top === undefined ? null : logProbsOf(kind, tokens, text.offsets, this.#options),
+      finish_reason: finishReasonOf(end),
+      stop_reason: stopReasonOf(choice, end.result, asked),
+      ...(asked.returnTokenIds
+        ? {
+            token_ids: tokens.map(({ id }) => id),
+            ...(kind === "chat" ? {} : { prompt_token_ids: prompt }),
+            token_versions: tokens.map(({ version }) => version),
+          }
+        : {}),
+    };
+  }
+}
+
+/** The names of tools, whose form is checked. */
+const namesOf = (tools: readonly unknown[]): string[] =>
+  tools.map((tool) => (tool as { readonly function: { readonly name: string } }).function.name);
+
+/** The most characters that one token stands for, at most one for each of its bytes. */
+function longestToken(tokenizer: Tokenizer): number {
+  let longest = 1;
+  for (let id = 0; id < tokenizer.vocabSize; id++) longest = Math.max(longest, tokenizer.decodeBytes([id]).length);
+  return longest;
+}
+
+/** Log-probabilities that one request may ask for: some 100 MB, as numbers and as JSON. */
+const MOST_LOG_PROBS = 1_000_000;
+
+/** @param tokens that may be drawn for the request @throws HttpError 400 if their log-probabilities are too many */
+function checkLogProbs({ top }: Asked, tokens: number): void {
+  const count = top === undefined ? 0 : tokens * (top + 1);
+  if (count <= MOST_LOG_PROBS) return;
+  throw new HttpError(
+    400,
+    `the request asks for up to ${count} log-probabilities (${tokens} tokens, each with ${top} alternatives), at ` +
+      `most ${MOST_LOG_PROBS} are told; ask for fewer answers, tokens or alternatives`,
+  );
+}
+
+function usageOf(choices: readonly Choice[]): Fields {
+  const prompts = new Set(choices.map(({ prompt }) => prompt));
+  const prompt = [...prompts].reduce((n, { length }) => n + length, 0);
+  const completion = choices.reduce((n, { tokens }) => n + tokens.length, 0);
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+}

@@ -1,0 +1,91 @@
+/**
+ * The text of an answer while its tokens are drawn: the part that can be shown already, whether a stop string has
+ * occurred, and where each token begins. Text is held back while it may still change (a character whose bytes are not
+ * complete), may turn out to be the beginning of a stop string, or may belong to a call of a tool.
+ */
+import { TextStream } from "../../pretrained/index.ts";
+import type { Tokenizer } from "../../nn/index.ts";
+
+/** How tokens become text. */
+export interface TextOptions {
+  /** Texts that end the answer; the answer ends before the first of them. */
+  readonly stop: readonly string[];
+  /** Whether special tokens are left out of the text. */
+  readonly skipSpecials: boolean;
+  /** Whether the text goes on with that of the prompt, so that a space at its start stays. Default false. */
+  readonly continues?: boolean;
+  /** How much of a growing text may be shown; default all of it. */
+  readonly plainLength?: (text: string) => number;
+}
+
+/** The growing text of one answer. */
+export class GrowingText {
+  readonly #tokenizer: Tokenizer;
+  readonly #options: TextOptions;
+  readonly #stream: TextStream;
+  #text = "";
+  #shown = 0;
+  readonly #offsets: number[] = [];
+  /** Characters that the tokens have begun. */
+  #begun = 0;
+  /** At the start of a text, of which decoding leaves out a space: the tokens before the first character. */
+  #leading: number[] | undefined;
+
+  constructor(tokenizer: Tokenizer, options: TextOptions) {
+    const { stop, continues = false } = options;
+    this.#tokenizer = tokenizer;
+    this.#options = options;
+    this.#stream = new TextStream(tokenizer, { stop, specials: this.#specials, continues });
+    this.#leading = continues ? undefined : [];
+  }
+
+  /** The text that is certain, up to a stop string if one has occurred; after `end` all of it. */
+  get text(): string {
+    return this.#text;
+  }
+
+  /** The stop string that has occurred. */
+  get stoppedBy(): string | undefined {
+    return this.#stream.stopped;
+  }
+
+  /** For each token the number of characters (code points, as Python counts) that begin before it. */
+  get offsets(): readonly number[] {
+    return this.#offsets;
+  }
+
+  get #specials(): "skip" | "name" {
+    return this.#options.skipSpecials ? "skip" : "name";
+  }
+
+  /** Adds a token. @returns whether a stop string has occurred */
+  push(id: number): boolean {
+    this.#text += this.#stream.push([id]);
+    this.#offsets.push(this.#begun);
+    if (this.#leading) {
+      this.#leading.push(id);
+      this.#begun = [...this.#tokenizer.decode(this.#leading, { specials: this.#specials })].length;
+      if (this.#begun > 0) this.#leading = undefined;
+    } else {
+      const bytes = this.#tokenizer.decodeBytes([id], { specials: this.#specials });
+      this.#begun += bytes.filter((byte) => (byte & 0xc0) !== 0x80).length; // the others continue a character
+    }
+    return this.stoppedBy !== undefined;
+  }
+
+  /** Completes the text: no token follows. */
+  end(): void {
+    this.#text += this.#stream.end();
+  }
+
+  /** The text that has become showable since the last call. */
+  take(): string {
+    const end = this.#options.plainLength?.(this.#text) ?? this.#text.length;
+    return end > this.#shown ? this.#text.slice(this.#shown, (this.#shown = end)) : "";
+  }
+
+  /** What `take` has not shown of a text that begins with what it has. */
+  rest(whole: string): string {
+    return whole.slice(this.#shown);
+  }
+}

@@ -1,0 +1,90 @@
+/** What a page and the worker of its agent send each other. All of it travels by structured clone, so NaN stays NaN. */
+import type { EndResult, OutsideEnd, StepInfo, StepResult } from "../../rl/environment.ts";
+import type { Files } from "../../nn/index.ts";
+import type { Metrics } from "../../rl/episode/metrics.ts";
+import type { StopReason } from "../../rl/episode/stream.ts";
+import type { Turn } from "../../rl/episode/turns.ts";
+
+/** One finished step of `trainRl`: its number, from 0 on, and its metrics. */
+export interface TrainedStep {
+  readonly step: number;
+  readonly metrics: Metrics;
+}
+
+/** An episode, in words. */
+export interface PlayedEpisode {
+  readonly task: string;
+  readonly turns: readonly Turn[];
+  /** The return of the episode; NaN if it could not be scored. */
+  readonly reward: number;
+  readonly success: boolean;
+  /** `completed`: the world ended it. Anything else says what cut it short. */
+  readonly stopReason: StopReason;
+  /** Facts from the environment's last step; `error` is what it threw, if it did. */
+  readonly info: StepInfo;
+}
+
+/** Options of `AgentWorker.play`. */
+export interface AgentPlayOptions {
+  /** One episode for each; the same seed is the same task. */
+  readonly seeds: readonly number[];
+  /** Of sampling; default 0: always the most probable token. */
+  readonly temperature?: number;
+  /** Tasks that training plays too, or tasks that it never sees. Default `heldout`. */
+  readonly split?: "train" | "heldout";
+}
+
+/** What a page asks of a worker. */
+export type Order =
+  /** `environment`: the name of the page's environment, if it has one */
+  | { readonly kind: "create"; readonly settings: unknown; readonly environment: string | undefined }
+  | { readonly kind: "train"; readonly steps: number }
+  | { readonly kind: "play"; readonly options: AgentPlayOptions }
+  | { readonly kind: "save" }
+  | { readonly kind: "load"; readonly files: Files };
+
+/** What an environment in the page answers: a task, the result of an action, what it says of an end from outside. */
+export type PageAnswer = string | StepResult | EndResult | undefined;
+
+/** What a worker asks of an environment that lives in the page. */
+export type EnvironmentCall =
+  | { readonly kind: "reset"; readonly episode: number; readonly options: object; readonly seed: number }
+  | { readonly kind: "step"; readonly episode: number; readonly action: string }
+  /** The episode was ended from outside; answered if the environment wants to hear of it. */
+  | { readonly kind: "end"; readonly episode: number; readonly reason: OutsideEnd }
+  /** The episode is over. Nothing is answered. */
+  | { readonly kind: "close"; readonly episode: number };
+
+export type ToWorker =
+  /** Asks whether the worker listens. */
+  | { readonly to: "hello" }
+  | { readonly to: "order"; readonly id: number; readonly order: Order }
+  /** Lets the training step that is under way end, and drops those that were asked for after it. */
+  | { readonly to: "pause" }
+  | { readonly to: "answer"; readonly id: number; readonly answer: Answered<PageAnswer> };
+
+export type FromWorker =
+  /** The worker listens. What a page sent before is lost if the worker's script had to wait for something. */
+  | { readonly to: "ready" }
+  | { readonly to: "step"; readonly id: number; readonly step: TrainedStep }
+  | { readonly to: "result"; readonly id: number; readonly answer: Answered<unknown> }
+  | { readonly to: "environment"; readonly id: number; readonly call: EnvironmentCall };
+
+/** Why nothing came of a call, and where it failed, on that side. */
+export interface Failure {
+  readonly error: string;
+  readonly stack?: string | undefined;
+}
+/** What came of a call, or why nothing did. */
+export type Answered<T> = { readonly value: T } | Failure;
+
+/** One end of a connection: a Worker, the global object in a worker, a MessagePort. */
+export interface Port {
+  postMessage(message: unknown): void;
+  addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
+  /** A MessagePort that is listened to delivers nothing before it is started. */
+  start?(): void;
+}
+
+export const failureOf = (error: unknown): Failure =>
+  error instanceof Error ? { error: error.message, stack: error.stack } : { error: String(error) };

@@ -1,0 +1,54 @@
+/**
+ * `worldgrad/methods`: the field's methods: advantages, policy losses, world models, token weights, terms of the loss, each
+ * with its options, its formula and its source, and `objectiveOf`, which makes an objective of their names.
+ */
+export { listMethods, objectiveOf } from "./presets.ts";
+export { METHODS, type MethodChoice } from "./choice.ts";
+export { ADVANTAGES } from "./advantages/index.ts";
+export { biLevelGae, gae, type GaeOptions, gigpo, type GigpoOptions, gpg } from "./advantages/index.ts";
+export { maxRl, milestone, type MilestoneOptions, opo, optimalTokenBaseline } from "./advantages/index.ts";
+export { gdpo, type GdpoOptions, rae, rft } from "./advantages/index.ts";
+export {
+  passAtK,
+  reinforcePlusPlus,
+  reinforcePlusPlusBaseline,
+  remax,
+  rloo,
+  vapo,
+  vtrace,
+} from "./advantages/index.ts";
+export type { BiLevelOptions, PassAtKOptions, VtraceOptions } from "./advantages/index.ts";
+export { POLICY_LOSSES } from "./losses/index.ts";
+export {
+  cispo,
+  type CispoOptions,
+  type DroOptions,
+  type GmpoOptions,
+  type GspoOptions,
+  clipCov,
+  dft,
+  dppoKl,
+  dppoTv,
+  dpo,
+  type DpoOptions,
+  dro,
+} from "./losses/index.ts";
+export { gmpo, gspo, m2po, type M2poOptions, importanceSampling, klCov, primeRl, reinforce } from "./losses/index.ts";
+export { sapo, type SapoOptions, sft, vespo, type VespoOptions } from "./losses/index.ts";
+export { webrl, type WebrlOptions } from "./losses/index.ts";
+export { PREFERENCE_LOSSES, type PreferenceLoss } from "./losses/index.ts";
+export type { ClipCovOptions, DppoOptions, KlCovOptions, PrimeOptions } from "./losses/index.ts";
+export {
+  importanceCorrection,
+  type ImportanceCorrectionOptions,
+  type RejectionOptions,
+} from "./importanceCorrection.ts";
+export { actFocus, type ActFocusOptions, UNCERTAINTIES, topEntropy } from "./tokenWeights.ts";
+export { paw, type PawOptions } from "./paw.ts";
+export { returnPrediction, type ReturnPredictionOptions } from "./returnPrediction.ts";
+export { filterRollouts, type FilterOptions } from "./filter.ts";
+export { type PreferencePair, preferenceRows, type PreferenceRowOptions } from "./preference.ts";
+export { sftRows } from "./sft.ts";
+export type { SftRowOptions } from "./sft.ts";
+export { type PreferenceOptions, trainPreference } from "./preference.ts";
+export { type SftOptions, trainSft } from "./sft.ts";

@@ -1,0 +1,146 @@
+/**
+ * How much each of the agent's tokens counts in the policy term. ActFocus (arXiv 2605.14558) finds that the tokens of
+ * the action carry the decision and that the thoughts before it mostly do not. It gives thoughts a small weight, and
+ * weighs action tokens by how uncertain a frozen reference model is:
+ *
+ *     w = α on thoughts,   w = 1 + β·sigmoid((E − μ)/σ) on actions,   E = −log Σ_v e^logit
+ *     L = −(1/Σw) Σ w·min(ρA, clip(ρ)A)
+ *
+ * The role of a token says whether it is thought or action; the tags around an action count as action, and all other
+ * sampled text counts as thought. No gradient flows through w, and KL and entropy terms are not weighted.
+ */
+import { number, oneOf, options, type OptionsOf } from "../engine/optionTable.ts";
+import {
+  type PerToken,
+  type TokenStatistic,
+  statistic,
+  type TokenStatistics,
+} from "../rl/objective/tokenStatistics.ts";
+import { rolloutsOf, type TokenPlace } from "../rl/episode/stream.ts";
+import type { TokenWeighting } from "../rl/objective/weighting.ts";
+
+const STATISTICS_OF = {
+  /** −log Σ_v e^logit of the reference */
+  energy: ["refEnergy"],
+  /** entropy of the reference's distribution */
+  entropy: ["refEntropy"],
+  /** −log-probability of the token under the reference */
+  nll: ["refNll"],
+  /** the k3 estimate of the KL between policy and reference */
+  kl: ["logProbs", "refLogProbs"],
+} as const satisfies Record<string, readonly TokenStatistic[]>;
+/**
+ * How `actFocus` measures the uncertainty of the frozen reference at a token: `energy` −log Σ_v e^logit, the `entropy`
+ * of its distribution, `nll` −log-probability of the token, or `kl`, the k3 estimate of the KL between policy and
+ * reference.
+ */
+export const UNCERTAINTIES = [
+  "energy",
+  "entropy",
+  "nll",
+  "kl",
+] as const satisfies readonly (keyof typeof STATISTICS_OF)[];
+export type Uncertainty = (typeof UNCERTAINTIES)[number];
+
+export const ACT_FOCUS = options("actFocus", {
+  alpha: number(0.1, "weight of thought tokens; with alpha 1 and beta 0 every token counts the same", { min: 0 }),
+  beta: number(0.5, "β: an action token has a weight between 1 and 1 + β, growing with the reference's uncertainty", {
+    min: 0,
+  }),
+  uncertainty: oneOf(UNCERTAINTIES, "energy", "the measure of the reference's uncertainty"),
+});
+/**
+ * Options of `actFocus`: by default thoughts weigh 0.1 (`alpha`), actions 1 to 1.5 (1 to 1 + `beta`), by the `energy`
+ * of the reference (docs/methods.md, `actfocus.…`).
+ */
+export type ActFocusOptions = OptionsOf<typeof ACT_FOCUS>;
+
+/** 1 + β·sigmoid((E − μ)/√(σ² + 1e-8)), mean and variance over all given values. */
+export function uncertaintyWeights(values: readonly number[], beta: number): number[] {
+  const mean = values.reduce((a, b) => a + b, 0) / values.length;
+  const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / values.length;
+  return values.map((x) => 1 + beta / (1 + Math.exp(-(x - mean) / Math.sqrt(variance + 1e-8))));
+}
+
+/** ActFocus: α on thoughts, `uncertaintyWeights` on actions. */
+export function actFocus(given?: ActFocusOptions): TokenWeighting {
+  const { alpha, beta, uncertainty: kind } = ACT_FOCUS.read(given);
+  return {
+    name: "actfocus",
+    needs: beta > 0 ? STATISTICS_OF[kind] : [],
+    normalized: true,
+    weights(trajectories, statistics) {
+      const trained = rolloutsOf(trajectories).flatMap((r) => r.tokens);
+      const actions = trained.filter(({ row, t }) => trajectories[row]!.stream.roles[t] === "action");
+      const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(alpha));
+      const unsure = beta > 0 ? readUncertainty(kind, statistics) : (): number => 0;
+      uncertaintyWeights(actions.map(unsure), beta).forEach((w, k) => {
+        const { row, t } = actions[k]!;
+        weights[row]![t] = w;
+      });
+      return weights;
+    },
+  };
+}
+
+function readUncertainty(kind: Uncertainty, statistics: TokenStatistics): (place: TokenPlace) => number {
+  const columns = STATISTICS_OF[kind].map((name): PerToken => statistic(statistics, name, "actFocus"));
+  return ({ row, t }) => {
+    const [x, ref] = columns.map((column) => column[row]![t]!);
+    return ref === undefined ? x! : Math.expm1(ref - x!) - (ref - x!);
+  };
+}
+
+export const TOP_ENTROPY = options("topEntropy", {
+  share: number(0.2, "share of the step's tokens that are trained", { min: 0, max: 1 }),
+});
+export type TopEntropyOptions = OptionsOf<typeof TOP_ENTROPY>;
+
+/**
+ * Trains only the tokens of highest entropy: weight 1 at or above the (1 − share) quantile of the step, 0 below it
+ * ("Beyond the 80/20 rule", Wang et al. 2025, arXiv 2506.01939; TRL's `top_entropy_quantile`). The denominators still
+ * count all tokens.
+ */
+export function topEntropy(given?: TopEntropyOptions): TokenWeighting {
+  const { share } = TOP_ENTROPY.read(given);
+  return {
+    name: "top_entropy",
+    needs: ["entropy"],
+    normalized: false,
+    weights(trajectories, statistics) {
+      const entropy = statistic(statistics, "entropy", "topEntropy");
+      const tokens = rolloutsOf(trajectories).flatMap((r) => r.tokens);
+      const trained = tokens.map(({ row, t }) => entropy[row]![t]!);
+      const threshold = quantile(trained, 1 - share);
+      return entropy.map((row) => row.map((H) => Number(H >= threshold)));
+    },
+  };
+}
+
+export const OUTCOME_CRITIC = options("outcomeCritic", {});
+
+/**
+ * The share that a critic of outcomes gives to what really happened, `Trajectory.tokenShares`, times the advantage
+ * (CodeRL, Le et al. 2022, arXiv 2207.01780, eq. 9): −lp·share·(R − R_base). Tokens of which no critic has said
+ * anything weigh 1. The denominators still count all tokens.
+ */
+export function outcomeCritic(given?: object): TokenWeighting {
+  OUTCOME_CRITIC.read(given);
+  return {
+    name: "outcome_critic",
+    needs: [],
+    normalized: false,
+    weights: (trajectories) =>
+      trajectories.map(({ stream, tokenShares }) => Float64Array.from(tokenShares ?? stream.ids.map(() => 1))),
+  };
+}
+
+/** The q-quantile, interpolated linearly between the two nearest values; NaN of an empty list. */
+export function quantile(values: readonly number[], q: number): number {
+  if (values.length === 0) return NaN;
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = q * (sorted.length - 1);
+  const below = Math.floor(at);
+  const upper = sorted[Math.min(below + 1, sorted.length - 1)]!;
+  return sorted[below]! + (at - below) * (upper - sorted[below]!);
+}

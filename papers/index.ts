@@ -1,0 +1,39 @@
+/**
+ * `worldgrad/papers`: what is more than a loss: rewards and judges, self-play, search, preferences.
+ */
+export { completeSteps, type CompletionOptions, type StepTries } from "./completions.ts";
+export * from "./rewards/index.ts";
+export {
+  treeSearch,
+  treeSearches,
+  type SearchOptions,
+  type SearchResult,
+  type SearchStats,
+} from "./preferences/search/mcts.ts";
+export { nodesOf, principalLine, type SearchNode } from "./preferences/search/tree.ts";
+export { type DrawnAction, type Position, type SearchStart, startEpisode } from "./preferences/search/position.ts";
+export { type Actor, modelActor, type ModelActorOptions } from "./preferences/search/actor.ts";
+export {
+  type ActionCritic,
+  headLeafValue,
+  judgeCritic,
+  type LeafValue,
+  rankCritic,
+} from "./preferences/search/critic.ts";
+export { type SearchPair, type SearchPairOptions, searchPairs } from "./preferences/search/pairs.ts";
+export { type AgentQOptions, type AgentQReport, trainAgentQ } from "./preferences/search/agentQ.ts";
+export type { IterationReport, PreferenceLoopOptions } from "./preferences/loop.ts";
+export {
+  approvalJudge,
+  type ApprovalOptions,
+  type EpisodeJudge,
+  judgeEpisodes,
+  type Judgement,
+} from "./preferences/judges.ts";
+export { type Ensemble, verifierJudge, votingJudge, worldModelJudge } from "./preferences/judges.ts";
+export {
+  judgedPairs,
+  type SelfRewardOptions,
+  type SelfRewardReport,
+  trainSelfRewarding,
+} from "./preferences/selfReward.ts";

@@ -1,0 +1,13 @@
+/** The critic's loss. */
+import { where } from "../../kernels/expr.ts";
+import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
+
+/**
+ * ½·max((v − R)², (clip(v, v_old ± ε) − R)²) on trained tokens, 0 elsewhere (PPO's clipped value loss, Schulman et al.
+ * 2017, as in the OpenAI baselines).
+ */
+export const clippedValueLoss: Pointwise<Tensor> = fuse("clippedValue", (value, old, target, mask, epsilon) => {
+  const [v, before, R] = [where(mask, value, 0), where(mask, old, 0), where(mask, target, 0)];
+  const clipped = v.clamp(before.sub(epsilon), before.add(epsilon));
+  return v.sub(R).square().max(clipped.sub(R).square()).mul(0.5);
+});

@@ -1,0 +1,67 @@
+/**
+ * What the process of a job does (cell.ts): it begins or continues the folder, trains it, and writes what is read of
+ * it.
+ */
+import { existsSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Device } from "../../engine/index.ts";
+import { check } from "../../engine/errors.ts";
+import { bestOf } from "../best.ts";
+import type { Observer } from "../observer.ts";
+import { presetOf } from "../presets.ts";
+import { Run } from "../run.ts";
+import { flushFolder } from "../node/disk.ts";
+import { loadEnvironmentOf } from "../node/environmentFile.ts";
+import { createRun, openRun, type RunFolder } from "../node/runFolder.ts";
+import { sealed } from "../node/sealed.ts";
+import { threadWorkers } from "../node/threads.ts";
+import { trainRlAsync } from "../../distribute/async/train.ts";
+import type { RolloutWorkers } from "../../distribute/async/workers.ts";
+import { writeReport } from "../report/report.ts";
+import { isFinished, type Job, SUMMARY } from "./job.ts";
+
+/**
+ * Needs the lock of the folder. Whoever had it before may have finished the folder since somebody looked; to continue
+ * it would cut its logs back.
+ * @returns whether the job is finished; not if the signal was aborted
+ */
+export async function trainJob(job: Job, device: Device, observer: Observer, signal: AbortSignal): Promise<boolean> {
+  if (isFinished(job)) return true;
+  if (!existsSync(job.path)) begin(job);
+  const folder = openRun(job.path);
+  const preset = presetOf(folder);
+  await loadEnvironmentOf(preset);
+  const { environmentFile } = preset;
+  const startWorkers = (count: number): RolloutWorkers => threadWorkers(count, { environmentFile });
+  const playAhead = { startWorkers, train: trainRlAsync };
+  const run = new Run(folder, preset, device, observer, signal, { playAhead });
+  try {
+    const summary = await (job.from === undefined ? run.warmUp(true) : run.run(true));
+    if (summary === null) return false;
+    if ("after" in summary) {
+      await writeReport(folder, summary);
+      folder.pruneCheckpoints(1, bestOf(folder.readMetrics(), folder.listCheckpoints())?.step);
+    }
+    folder.writeFile(SUMMARY, sealed(summary));
+    return true;
+  } finally {
+    run.dispose();
+  }
+}
+
+/** Makes the folder, complete or not at all. An arm gets the lines and the checkpoint of its warm start. */
+function begin({ path, preset, from }: Job): void {
+  const unfinished = `${path}.tmp`;
+  rmSync(unfinished, { recursive: true, force: true });
+  const folder = createRun(unfinished, { preset });
+  if (from !== undefined) copyWarmStart(openRun(from), folder);
+  renameSync(unfinished, path);
+  flushFolder(dirname(path)); // or the arm begins again when the power has gone
+}
+
+function copyWarmStart(source: RunFolder, target: RunFolder): void {
+  const checkpoint = source.loadLatestCheckpoint();
+  check(checkpoint !== null, () => `${source.path}: the warm start has no checkpoint`);
+  for (const line of source.readMetrics()) target.appendMetrics(line);
+  target.saveCheckpoint(checkpoint.step, checkpoint.files);
+}

@@ -1,0 +1,128 @@
+/**
+ * A comparison as one HTML file that opens from the disk, in the frame of all reports (run/page/frame.ts). It needs
+ * no Node: the live page makes such a file, too.
+ */
+import type { PageAssets } from "../page/assets.ts";
+import { embedJson, encodeReportData } from "../page/embedded.ts";
+import type { Preset } from "../preset.ts";
+import type { Lesson } from "../page/lessons.ts";
+import type { Transcript } from "../records.ts";
+import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../page/frame.ts";
+import type { Outcome } from "./outcome.ts";
+import { outcomeTables, verdictOf } from "./tables.ts";
+
+/** What to know first. Which facts are unknown, and what is held out, depends on the world. */
+function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
+  // In worlds whose facts only answers tell, demonstrations come from worlds of their own.
+  return demoTasks?.[env] === -1 ? [SHARED, ...UNKNOWN_WORLD, ...REST] : [SHARED, HELD_OUT, ...REST];
+}
+
+const SHARED: Lesson = {
+  title: "What the agents share",
+  text:
+    "All agents begin with the same weights in the same world. They have the same training tasks in the same " +
+    "order, the same number of episodes in every step, and the same held-out tasks with the same random numbers. " +
+    "They differ in what they learn from an episode, and therefore in what they play later.",
+};
+
+const UNKNOWN_WORLD: readonly Lesson[] = [
+  {
+    title: "What nobody showed them",
+    text:
+      "The demonstrations of the warm start come from other worlds with the same names, each from a different " +
+      "one. They show how to ask and how to copy. No demonstration says what is where in this world, or what " +
+      "opens what: an agent learns it from answers that say it was wrong.",
+  },
+  {
+    title: "What is held out",
+    text:
+      "Half of all pairs of a subject (a file, a room, a chest) and a kind of question never occur in training, " +
+      "and only those are tested: an agent must use a fact that it learnt through one question to answer another.",
+  },
+];
+
+const HELD_OUT: Lesson = {
+  title: "What is held out",
+  text: "No task that success is measured on is ever asked in training.",
+};
+
+const REST: readonly Lesson[] = [
+  {
+    title: "Expected and came",
+    text:
+      "After each command the agent's model predicts the answer: its most probable tokens, as many as the real " +
+      "answer has. The prediction is green where it is right. Surprise is −log p of the whole answer, in nats.",
+  },
+  {
+    title: "One seed is one seed",
+    text:
+      "The intervals show the effect of chance in the held-out episodes, not of another world or another warm " +
+      "start. npm run ablate repeats the comparison over seeds.",
+  },
+];
+
+/** What a page says of the agents that it compares. */
+export interface Compared {
+  /** Its folder; the last part is its name. */
+  readonly path: string;
+  readonly warm: { readonly preset: Preset };
+  readonly arms: readonly { readonly arm: { readonly label: string }; readonly preset: Preset }[];
+  /** What was said on the command line. */
+  readonly options: unknown;
+}
+
+/**
+ * The whole page. Pure: the same input gives the same text.
+ * @param own whether each agent has a report of its own in a folder beside this one
+ */
+export function renderComparison(
+  { path, warm, arms, options }: Compared,
+  outcome: Outcome,
+  ways: readonly { readonly label: string; readonly transcripts: readonly Transcript[] }[],
+  assets: PageAssets,
+  own = true,
+): string {
+  const links = outcome.arms.map(
+    ({ label, slug }) => `<li><a href="${escapeHtml(slug)}/report.html">${escapeHtml(label)}</a></li>`,
+  );
+  const single = `
+<section aria-labelledby="single">
+<h2 id="single">Each agent's own report</h2>
+<ul>${links.join("\n")}</ul>
+</section>`;
+  const main = `<section aria-labelledby="result">
+<h2 id="result">What came out</h2>
+<p>${escapeHtml(verdictOf(outcome))}</p>
+${outcomeTables(outcome).map(tableHtml).join("\n")}
+</section>
+<section aria-labelledby="curves">
+<h2 id="curves">Curves</h2>
+<div id="charts"></div>
+<noscript><p>Curves need JavaScript; the numbers are in results.json.</p></noscript>
+</section>
+<section aria-labelledby="ways">
+<h2 id="ways">The same task, each agent's way</h2>
+<div id="viewer"></div>
+</section>
+<section aria-labelledby="lessons">
+<h2 id="lessons">How to read this page</h2>
+${lessonsHtml("What to know first", lessonsFor(warm.preset))}
+</section>${own ? single : ""}`;
+  const { env, seed, sft, rl } = warm.preset;
+  const done = outcome.arms.map(({ steps }, i) => {
+    const all = arms[i]!.preset.rl.steps;
+    return steps === all ? String(steps) : `${steps} of ${all}`;
+  });
+  const facts = [
+    ["environment", env],
+    ["seed", seed],
+    ["agents", outcome.arms.length],
+    ["steps", `${sft.steps} of the warm start + ${[...new Set(done)].join(" or ")}`],
+    ["episodes in a step", rl.groups * rl.groupSize],
+  ] as const;
+  const packed = ways.map(({ label, transcripts }) => ({ label, data: encodeReportData([], transcripts) }));
+  const data = embedJson({ outcome, warmSteps: sft.steps, ways: packed });
+  const config = { options, arms: Object.fromEntries(arms.map(({ arm, preset }) => [arm.label, preset])) };
+  const name = path.split("/").at(-1)!;
+  return pageHtml({ name, brand: "worldgrad comparison", facts, config, main, data }, assets);
+}

@@ -1,0 +1,98 @@
+/**
+ * What `npm start` compares if the command line names no method: agents that begin with the same weights in the same
+ * unknown world and differ in what they learn from. In `runs/<name>/`:
+ *
+ *     comparison.json     the settings, from which it can be continued
+ *     warm/               a run folder that stops where RL begins
+ *     <arm>/              a whole run folder for each agent, with a report of its own
+ *     results.json        what came out
+ *     report.html         the agents side by side
+ */
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { AGENT_FLAGS, type Arm, parseArms, presetOfArm } from "../arms.ts";
+import { withFiles } from "../node/commandLine.ts";
+import { checkFinished, type Job } from "../arms/job.ts";
+import { environmentSettings } from "../environments.ts";
+import { loadEnvironmentOf } from "../node/environmentFile.ts";
+import { COMPARISON } from "../node/comparison.ts";
+import { sealed, unsealed } from "../node/sealed.ts";
+import { UsageError } from "../usage.ts";
+import type { StartOptions } from "../startOptions.ts";
+import { camel } from "../plugins.ts";
+import { presetFor } from "../presets.ts";
+
+/** An agent of the comparison. */
+export interface ArmJob extends Job {
+  readonly arm: Arm;
+}
+
+export interface Comparison {
+  readonly path: string;
+  readonly options: StartOptions;
+  readonly warm: Job;
+  /** The comparison is about the first two; the others show what they are measured against. */
+  readonly arms: readonly ArmJob[];
+}
+
+/** @throws UsageError in one line if a name is unknown or the settings of an agent do not fit together */
+export function comparisonOf(path: string, options: StartOptions): Comparison {
+  const { env = "home", device } = options;
+  const arms = options.arms ?? environmentSettings(env).arms!;
+  const chosen = parseArms(arms);
+  if (chosen.length < 2)
+    throw new UsageError(`--arms: expected two agents or more, got "${arms}"; for one alone use --method`);
+  const base = { ...options, env, arms: undefined };
+  const warmPath = join(path, "warm");
+  return {
+    path,
+    options,
+    // A warm start has no method: its folder names plain GRPO, whatever the agents are.
+    warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo_token" }), device },
+    arms: chosen.map((arm) => {
+      return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base, withFiles), from: warmPath, device };
+    }),
+  };
+}
+
+/**
+ * Whether this command line is about several agents: it is about one as soon as it names a method. @throws UsageError
+ */
+export function isAboutSeveral(options: StartOptions): boolean {
+  const { env = "home", arms } = options;
+  const values: object = options;
+  const own = OF_ONE.find((flag) => (values as Readonly<Record<string, unknown>>)[camel(flag)] !== undefined);
+  if (arms === undefined) return own === undefined && environmentSettings(env).arms !== undefined;
+  if (own === undefined) return true;
+  throw new UsageError(
+    `--${own} sets one agent, but --arms names several; give it to an agent, as in --arms ` +
+      `"grpo,grpo+echo[lambda=0.1]"`,
+  );
+}
+
+/** Flags that belong to one agent, and not to the world or the warm start, which all have in common. */
+const OF_ONE = ["model-path", "from", "method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
+
+/** Makes the folder, with its settings or not at all. */
+export function createComparison({ path, options, arms }: Comparison): void {
+  const unfinished = `${path}.tmp`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  writeFileSync(join(unfinished, COMPARISON), sealed({ ...options, agents: arms.map(({ arm }) => arm.slug) }));
+  renameSync(unfinished, path);
+}
+
+export const isComparison = (path: string): boolean => existsSync(join(path, COMPARISON));
+
+/** Reads the comparison in this folder, to continue it. @throws UsageError if its settings cannot be read */
+export async function openComparison(path: string, device: StartOptions["device"]): Promise<Comparison> {
+  const file = join(path, COMPARISON);
+  const { agents: _, ...options } = unsealed(file, (problem) => {
+    throw new UsageError(`--resume: ${file}: ${problem}`);
+  }) as unknown as StartOptions & { readonly agents: unknown };
+  const { env = "home", environmentFile } = options;
+  if (environmentFile) await loadEnvironmentOf({ env, environmentFile });
+  const comparison = comparisonOf(path, { ...options, device });
+  checkFinished([comparison.warm, ...comparison.arms]);
+  return comparison;
+}

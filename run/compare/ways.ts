@@ -1,0 +1,137 @@
+/**
+ * The agents' ways through the same held-out task, side by side: what each did, what it expected as the answer, what
+ * came, and all tokens. A slider goes through training. Runs in the browser.
+ */
+import type { TranscriptHandle } from "../page/embedded.ts";
+import { formatNumber } from "../figures/format.ts";
+import { visible } from "../visible.ts";
+import { choice, element, select, setOptions } from "../page/dom.ts";
+import { type ColourMode, TokenStrip } from "../page/tokens.ts";
+import type { Transcript } from "../records.ts";
+
+/** An agent, and the transcripts of its held-out episodes. */
+export interface Way {
+  readonly label: string;
+  readonly transcripts: readonly TranscriptHandle[];
+}
+
+const MODES: readonly (readonly [ColourMode, string])[] = [
+  ["surprise", "surprise"],
+  ["role", "role"],
+  ["entropy", "entropy"],
+];
+
+/** @param warmSteps steps before RL, which the slider does not count */
+export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: number): void {
+  const all = ways.flatMap(({ transcripts }) => transcripts);
+  const steps = [...new Set(all.map(({ step }) => step))].toSorted((a, b) => a - b);
+  const tasks = [...new Set(all.map(({ task }) => task))];
+  if (steps.length === 0) return void host.append(element("p", { class: "muted" }, "No episodes were written down."));
+  const slider = element("input", { type: "range", min: 0, max: steps.length - 1, value: steps.length - 1 });
+  const place = element("output", {});
+  const task = select(
+    "task",
+    tasks.map((text) => [text, text] as const),
+    show,
+  );
+  setOptions(
+    task.input,
+    tasks.map((text) => [text, text] as const),
+  );
+  const columns = ways.map(() => new WayColumn());
+  slider.addEventListener("input", show);
+  host.append(
+    element(
+      "div",
+      { class: "controls" },
+      task.field,
+      element("label", { class: "field" }, element("span", {}, "RL step"), slider, place),
+    ),
+    choice("colour by", MODES, "surprise", (mode) => columns.forEach((column) => column.colour(mode))),
+    element("div", { class: "ways" }, ...columns.map(({ view }) => view)),
+  );
+  show();
+
+  function show(): void {
+    const step = steps[Number(slider.value)]!;
+    place.textContent = String(step - warmSteps);
+    ways.forEach(({ label, transcripts }, i) => {
+      const handle = latest(
+        transcripts.filter((t) => t.task === task.input.value),
+        step,
+      );
+      if (handle === undefined) return columns[i]!.showNone(label);
+      const when = handle.step === step ? "" : ` at RL step ${handle.step - warmSteps}`;
+      columns[i]!.show(label, handle.open(), when);
+    });
+  }
+}
+
+/** An agent's way through a task: whether it was solved, what was expected and what came, and all tokens. */
+export class WayColumn {
+  readonly view: HTMLElement = element("div", { class: "way" });
+  readonly #strip = new TokenStrip();
+
+  constructor() {
+    this.colour("surprise");
+  }
+
+  colour(mode: ColourMode): void {
+    this.#strip.colour(mode);
+  }
+
+  /** @param when a remark behind the outcome, in small letters */
+  show(label: string, transcript: Transcript, when: string): void {
+    this.view.replaceChildren(
+      element("h3", {}, label, " ", outcomeMark(transcript.success), element("span", { class: "muted" }, when)),
+      expectations(transcript),
+      this.#strip.view,
+    );
+    this.#strip.show(transcript);
+  }
+
+  dispose(): void {
+    this.#strip.dispose();
+  }
+
+  showNone(label: string): void {
+    this.view.replaceChildren(element("h3", {}, label), element("p", { class: "muted" }, "not written down"));
+  }
+}
+
+/** The last transcript until this step. Of an agent that plays only once, as random play does, it is that one. */
+const latest = (written: readonly TranscriptHandle[], step: number): TranscriptHandle | undefined =>
+  written.findLast((t) => t.step <= step) ?? written[0];
+
+const outcomeMark = (success: boolean): HTMLElement =>
+  element("span", { class: success ? "good" : "bad" }, success ? "✔ solved" : "✘ failed");
+
+/** A row for each answered action: what was typed, what was expected, what came. */
+function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement {
+  const rows: HTMLElement[] = [];
+  for (let turn = 0; turn < turns; turn++) {
+    const of = (role: string): Transcript["tokens"] => tokens.filter((t) => t.turn === turn && t.role === role);
+    const text = (role: string): string =>
+      visible(
+        of(role)
+          .map((t) => t.text)
+          .join("")
+          .replace(/<\|\w+\|>/g, "")
+          .trim(),
+      );
+    const came = text("observation");
+    rows.push(row("typed", text("action"), "typed"));
+    if (turn + 1 === turns && came === "") continue; // the last action may end the episode without an answer
+    const hoped = visible((expected[turn] ?? "").trim());
+    const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
+    rows.push(row("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad"));
+    rows.push(row("came", came === "" ? "(nothing)" : came, "came", `${formatNumber(nats)} nats of surprise`));
+  }
+  return element("dl", { class: "expectations" }, ...rows.flatMap((pair) => [...pair.children]));
+}
+
+function row(name: string, text: string, kind: string, note = ""): HTMLElement {
+  const value = element("dd", { class: kind }, element("code", {}, text));
+  if (note !== "") value.append(" ", element("span", { class: "muted" }, note));
+  return element("div", {}, element("dt", {}, name), value);
+}

@@ -1,0 +1,262 @@
+/**
+ * The environments of the main job: what their episodes need, and how their warm start and RL differ
+ * from the defaults. It also turns texts such as `--set env.size=2` into options of the environment.
+ */
+import { nearest } from "../engine/options.ts";
+import type { Option } from "../engine/optionTable.ts";
+import { COMMON_OPTIONS, type EnvironmentSpec, FAULTS } from "../environments/index.ts";
+import { usage, UsageError } from "./usage.ts";
+import type { Preset, TaskOptions, Tasks } from "./preset.ts";
+import { taskOptions, WORLDS } from "./worlds.ts";
+import type { Value } from "./layout.ts";
+import type { SetValues } from "./settings.ts";
+import { showSetting } from "./shownSettings.ts";
+
+/** The settings of the main job for one environment. */
+export interface EnvironmentSettings extends Tasks {
+  /** Task options that depend on the seed of the run. */
+  readonly tasksOfSeed?: (seed: number) => TaskOptions;
+  readonly limits?: Partial<Preset["rollout"]>;
+  /** The number of positions that an episode needs, if it is more than the model's size has by default. */
+  readonly maxPositions?: number;
+  /** How the model of size `small` differs from the default. */
+  readonly small?: Partial<Preset["model"]>;
+  /** How the warm start and RL differ from `terminal`'s; docs/log.md says what was tried. */
+  readonly tokenizer?: Partial<Preset["tokenizer"]>;
+  readonly sft?: Partial<Preset["sft"]>;
+  readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
+  /** Settings that replace these if thoughts come before the actions. */
+  readonly thoughts?: Partial<Omit<EnvironmentSettings, "thoughts">>;
+  /**
+   * The agents that `npm start` compares if no method is named (run/arms.ts). Without them it trains one agent.
+   */
+  readonly arms?: string;
+}
+
+/**
+ * Settings with thoughts, for 4×4 boards, which take 34 tokens with their tags. A turn has 60 tokens for its thought, 4
+ * for `[up]` and the end, and 34 for the answer. With the task that makes 632 tokens in 6 turns, and the longest tasks
+ * of level 1 need 6 moves. 100 RL steps take two to three minutes on one thread (docs/log.md).
+ */
+const THOUGHTS: EnvironmentSettings["thoughts"] = {
+  tasks: { levels: [1, 1], moves: 6 },
+  limits: { maxTurns: 6, maxActionTokens: 64, maxObservationTokens: 48 },
+  maxPositions: 640,
+  small: { layers: 2, heads: 4 },
+  sft: { demonstrations: 3000, steps: 1000, batchSize: 16 },
+  rl: { steps: 100, groups: 6 },
+};
+
+/** Room for eight turns of a command and a short answer, which are the default limits. */
+const DEFAULTS: EnvironmentSettings = { maxPositions: 512 };
+
+/**
+ * The limits have room for the expert's longest episodes and a few turns more. A board takes a token for every cell and
+ * for every space between cells, in every turn, so the harder levels of the two environments with boards would need
+ * contexts of a thousand tokens.
+ */
+const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
+  // An episode has one command and the end, so an agent that does not know the home cannot look things up. Each seed of
+  // a run has a home of its own; the demonstrations come from thousands of others. Each arm has the learning rate and
+  // the weight that did best on other seeds (docs/evidence.md).
+  home: {
+    tasks: { levels: [2, 2], size: 2 },
+    tasksOfSeed: (seed) => ({ home: 1000 + seed }),
+    demoTasks: { home: -1 },
+    limits: { maxTurns: 2, maxActionTokens: 32, maxObservationTokens: 48 },
+    small: { layers: 2, heads: 4 },
+    tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
+    sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
+    rl: { steps: 200, groups: 8, lr: 5e-4 },
+    arms:
+      "grpo=grpo_token,grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3],own successes=rft," +
+      "demonstrations=sft[rl.expertsOnly=true,rl.lr=1e-3],random play=random",
+  },
+  // The settings are those of home and were not tuned.
+  castle: {
+    tasks: { levels: [1, 2] },
+    tasksOfSeed: (seed) => ({ castle: 1000 + seed }),
+    demoTasks: { castle: -1 },
+    limits: { maxTurns: 3, maxActionTokens: 32, maxObservationTokens: 48 },
+    small: { layers: 2, heads: 4 },
+    tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
+    sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
+    rl: { steps: 200, groups: 8, lr: 5e-4 },
+  },
+  terminal: {
+    limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+    // The warm start also imitates a novice. Imitating the expert only, from there on, needs no rewards (docs/log.md).
+    arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
+  },
+  gridworld: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
+    maxPositions: 512,
+    thoughts: THOUGHTS,
+  },
+  sokoban: {
+    tasks: { levels: [1, 1] },
+    limits: { maxTurns: 8, maxActionTokens: 8, maxObservationTokens: 48 },
+    maxPositions: 384,
+    thoughts: THOUGHTS,
+  },
+  calculator: {
+    tasks: { levels: [1, 3] },
+    limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 32 },
+    maxPositions: 256,
+    sft: { steps: 600 },
+    rl: { steps: 60 },
+  },
+  code: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 4, maxActionTokens: 24, maxObservationTokens: 32 },
+    maxPositions: 224,
+    rl: { steps: 100 },
+  },
+  patch: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 7, maxActionTokens: 24, maxObservationTokens: 40 },
+    maxPositions: 256,
+    rl: { steps: 100 },
+  },
+  web: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 8, maxActionTokens: 16, maxObservationTokens: 48 },
+    maxPositions: 320,
+    rl: { steps: 100 },
+  },
+  screen: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 10, maxActionTokens: 16, maxObservationTokens: 64 },
+    maxPositions: 320,
+    rl: { steps: 100 },
+  },
+  tools: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 40 },
+    maxPositions: 224,
+    rl: { steps: 100 },
+  },
+  shop: {
+    limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
+    maxPositions: 640,
+  },
+  // Few episodes, because a server may be slow and have one task only; --set changes it for a particular server.
+  openenv: {
+    limits: { maxTurns: 10, maxActionTokens: 16, maxObservationTokens: 48 },
+    maxPositions: 768,
+    tokenizer: { vocabSize: 300, corpusEpisodes: 40, novices: true },
+    sft: { demonstrations: 60, noviceShare: 0.5, steps: 200, warmup: 20 },
+    rl: { steps: 20, groups: 4 },
+  },
+  household: {
+    limits: { maxTurns: 16, maxActionTokens: 16, maxObservationTokens: 48 },
+    maxPositions: 512,
+  },
+};
+
+/** One line for each environment, for `--list`. */
+export function listEnvironments(): string {
+  const line = ([name, { default: value, expected, about }]: readonly [string, Option<unknown>]): string =>
+    `    env.${name.padEnd(18)}${value === undefined ? "" : `${showSetting(value as Value)}; `}${expected}: ${about}`;
+  // A run chooses between training tasks and held-out ones by itself.
+  const { split: _, ...common } = { ...COMMON_OPTIONS, ...FAULTS };
+  const lines = Object.values(WORLDS).flatMap(({ name, description, source = "unpublished", options = {} }) => [
+    `  ${name.padEnd(24)}${description} (${source})`,
+    ...Object.entries(options)
+      .filter(([option]) => option !== "split" && !Object.hasOwn(common, option))
+      .map(line),
+  ]);
+  return ["Environments (--env)", ...lines, "  options of all of them", ...Object.entries(common).map(line)].join("\n");
+}
+
+/**
+ * The settings of an environment.
+ * @param thoughts whether thoughts come before the actions
+ * @throws UsageError if the name is unknown
+ */
+export function environmentSettings(env: string, thoughts = false): EnvironmentSettings {
+  if (Object.hasOwn(WORLDS, env)) {
+    const own = SETTINGS[env] ?? DEFAULTS;
+    return thoughts ? { ...own, ...own.thoughts } : own;
+  }
+  const known = Object.keys(WORLDS);
+  const near = nearest(env, known);
+  const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
+  throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
+}
+
+/** Throws a UsageError with the environment's own message if it does not accept these options. */
+export function checkTasks(spec: EnvironmentSpec, tasks: Tasks): void {
+  for (const use of ["heldout", "train", "demo"] as const) usage(() => spec.make(taskOptions(tasks, use)).close?.());
+}
+
+/** Throws a UsageError that names the environments with thoughts if this one has none. */
+export function checkThoughts(env: string): void {
+  if (WORLDS[env]!.thoughts !== undefined) return;
+  const names = Object.keys(WORLDS).filter((name) => WORLDS[name]!.thoughts !== undefined);
+  throw new UsageError(
+    `--set sft.thoughts: ${env} has no thoughts for its demonstrations; those that have: ${names.join(", ")}`,
+  );
+}
+
+/** The task options of an environment, changed by `--set env.…`, `--set train.…` and `--set demo.…`. */
+export function tasksOf(
+  env: string,
+  { tasksOfSeed, ...own }: EnvironmentSettings,
+  set: SetValues["tasks"],
+  seed: number,
+): Tasks {
+  const spec = WORLDS[env]!;
+  const tasks = readOptions("env", spec, set.env, {}, { ...own.tasks, ...tasksOfSeed?.(seed) });
+  const trainTasks = readOptions("train", spec, set.train, { ...tasks }, own.trainTasks);
+  const demoTasks = readOptions("demo", spec, set.demo, { ...tasks }, own.demoTasks);
+  return { tasks, trainTasks, demoTasks };
+}
+
+/**
+ * Reads options as the environment accepts them. Only the environment knows whether an option is a number, a word or a
+ * list, so each text is tried as what it looks like and, if the environment refuses that, as the text itself.
+ */
+function readOptions(
+  part: string,
+  spec: EnvironmentSpec,
+  texts: Readonly<Record<string, string>> = {},
+  under: TaskOptions,
+  defaults?: TaskOptions,
+): TaskOptions | undefined {
+  let tried: TaskOptions[] = [{}];
+  for (const [name, text] of Object.entries(texts)) {
+    const readings = readingsOf(`--set ${part}.${name}`, name, text);
+    tried = tried.flatMap((others) => readings.map((value): TaskOptions => ({ ...others, [name]: value })));
+  }
+  let first: UsageError | undefined;
+  for (const options of tried) {
+    const all = { ...defaults, ...options };
+    try {
+      checkTasks(spec, { tasks: { ...under, ...all } });
+      return Object.keys(all).length > 0 ? all : undefined;
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error;
+      first ??= new UsageError(`--set ${part}: ${error.message}`);
+    }
+  }
+  throw first!;
+}
+
+function readingsOf(where: string, name: string, text: string): readonly unknown[] {
+  if (name === "split") throw new UsageError(`${where}: the run itself trains on train and evaluates on heldout`);
+  if (name === "families") return [text.split("+")];
+  const range = /^(-?\d+)-(-?\d+)$/.exec(text);
+  const bounds = range && [Number(range[1]), Number(range[2])];
+  const number = text.trim() === "" ? NaN : Number(text);
+  if (name === "levels") {
+    if (!bounds && !Number.isInteger(number))
+      throw new UsageError(`${where}: expected levels as in 1-2, got "${text}"`);
+    return [bounds ?? [number, number]];
+  }
+  if (bounds) return [bounds, text];
+  if (Number.isFinite(number)) return [number, text];
+  if (text === "true" || text === "false") return [text === "true", text];
+  return [text, text.split("+")];
+}

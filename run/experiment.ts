@@ -1,0 +1,413 @@
+/**
+ * The main job without its display: tokenizer, demonstrations, model, learner, evaluation. `run.ts` drives it; studies
+ * over seeds call the same functions.
+ */
+import { type Device, Rng, type Tree } from "../engine/index.ts";
+import { fail } from "../engine/errors.ts";
+import {
+  AdamW,
+  initParams,
+  type Model,
+  modelConfig,
+  schedule,
+  type Tokenizer,
+  trainableOf,
+  type ValueHead,
+} from "../nn/index.ts";
+import type { RolloutWorkers } from "../distribute/async/workers.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import { echo } from "../rl/objective/echo.ts";
+import type { DataOptions } from "../rl/tasks/play.ts";
+import {
+  evaluate,
+  type Evaluation,
+  evaluationOf,
+  answerLoss,
+  meanWorldLoss,
+  type WorldLoss,
+  worldLossExcess,
+  worldModelLosses,
+} from "../rl/evaluate.ts";
+import type { Objective } from "../rl/objective/objective.ts";
+import { type CompletionOptions, completeSteps, type StepTries } from "../papers/completions.ts";
+import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
+import type { Reader } from "../rl/train/reader.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import type { SelfPlayChoice } from "../papers/selfplay/options.ts";
+import { type RlOptions, trainRl } from "../rl/train/loop.ts";
+import { type SftOptions, trainSft } from "../methods/sft.ts";
+import type { StepReport } from "../rl/train/report.ts";
+import type { dataFor } from "./dataOptions.ts";
+import type { Memory } from "../distribute/worker/index.ts";
+import { checkMeasured } from "./failures.ts";
+import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut.ts";
+import type { PlayAhead } from "./helpers.ts";
+import { learnsWorld, loadObjective } from "./objective.ts";
+import { objectiveMemories } from "./memories.ts";
+import type { DataSettings, Preset } from "./preset.ts";
+import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, Scripts } from "./scripts.ts";
+import { longestCompletion, templateFor } from "./template.ts";
+import { isTrained } from "./trainedRewards.ts";
+import { environmentOf, taskOptions } from "./worlds.ts";
+import { isYardstick, type Yardstick } from "./yardsticks.ts";
+
+/** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
+export const MAX_BATCH_TOKENS = 1200;
+
+/** How much of a batch is computed at a time. */
+const memoryOf = ({
+  rl: { maxBatchTokens = MAX_BATCH_TOKENS, gradientCheckpointing = false },
+}: Pick<Preset, "rl">): Pick<RlOptions, "maxBatchTokens" | "gradientCheckpointing"> => ({
+  maxBatchTokens,
+  gradientCheckpointing,
+});
+
+/** What the loop is given for a run's data settings, and what of it has a memory. */
+type RunData = ReturnType<typeof dataFor>;
+const NO_DATA: RunData = { options: {}, memories: {}, buffer: undefined };
+
+async function dataOf(preset: Preset, settings: DataSettings): Promise<RunData> {
+  const { dataFor } = await import("./dataOptions.ts");
+  return dataFor(settings, preset);
+}
+
+/** The parts of a run, made from its settings. */
+export class Experiment {
+  readonly preset: Preset;
+  readonly env: EnvironmentSpec;
+  readonly #train: EnvironmentOptions;
+  readonly #heldOut: EnvironmentOptions;
+  readonly #scripts: Scripts;
+  readonly #objective: Objective;
+  readonly #data: RunData;
+  readonly #rng: Rng;
+  readonly #playAhead: PlayAhead | undefined;
+  #workers: RolloutWorkers | undefined;
+  readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
+
+  private constructor(preset: Preset, playAhead: PlayAhead | undefined, objective: Objective, data: RunData) {
+    this.preset = preset;
+    this.#playAhead = playAhead;
+    this.env = environmentOf(preset);
+    this.#train = taskOptions(preset, "train");
+    this.#heldOut = taskOptions(preset, "heldout");
+    this.#scripts = new Scripts(preset);
+    this.#objective = objective;
+    this.#data = data;
+    this.#rng = new Rng(preset.seed);
+  }
+
+  /**
+   * The parts of a run with these settings. What few runs have (methods, curricula, replay) is loaded for those.
+   * @param playAhead needed if the settings ask for workers
+   */
+  static async of(preset: Preset, playAhead?: PlayAhead): Promise<Experiment> {
+    const objective = await loadObjective(preset.rl, longestCompletion(preset));
+    return new Experiment(preset, playAhead, objective, preset.data ? await dataOf(preset, preset.data) : NO_DATA);
+  }
+
+  trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
+    return this.#scripts.trainTokenizer(signal);
+  }
+
+  demonstrations(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
+    return this.#scripts.demonstrations(template, signal);
+  }
+
+  longestLesson(template: Template, count: number): Promise<number> {
+    return this.#scripts.longestLesson(template, count);
+  }
+
+  newModel(tokenizer: Tokenizer, device: Device): Model {
+    // The configuration names the token that ends an action, so that `generate` of `transformers` stops there too.
+    const { endId, padId } = templateFor(this.preset, tokenizer);
+    const config = modelConfig({
+      ...this.preset.model,
+      vocabSize: tokenizer.vocabSize,
+      family: "llama",
+      eosIds: [endId],
+      padId,
+    });
+    return { config, params: initParams(config, this.#rng.split("init"), device) };
+  }
+
+  /** The model that RL trains: the warm start, or an adapter on it. */
+  async adapted(model: Model): Promise<Model> {
+    const { lora } = this.preset;
+    return lora ? (await import("./adapter.ts")).adapted(model, lora, this.#rng.split("lora")) : model;
+  }
+
+  sftOptimizer(model: Model): AdamW<Tree> {
+    return new AdamW(trainableOf(model).params, { betas: [0.9, 0.98], weightDecay: 0.05, clipNorm: 1 });
+  }
+
+  rlOptimizer(model: Model): AdamW<Tree> {
+    const { betas, clipNorm, weightDecay } = this.preset.rl;
+    return new AdamW(trainableOf(model).params, { betas, clipNorm, weightDecay });
+  }
+
+  headOptimizer(head: ValueHead): AdamW<ValueHead> {
+    const { betas, clipNorm, weightDecay } = this.preset.rl;
+    return new AdamW(head, { betas, clipNorm, weightDecay });
+  }
+
+  sft(
+    options: Pick<SftOptions, "model" | "template" | "optimizer" | "demonstrations" | "startStep">,
+  ): AsyncGenerator<StepReport> {
+    const { steps, batchSize, lr, warmup, observationWeight, loss = "sft" } = this.preset.sft;
+    const rate = schedule({ lr, warmup, decay: "cosine", steps, minRatio: 0.1 });
+    return trainSft({
+      ...options,
+      observationWeight,
+      loss,
+      ...this.#scripts.imitated(),
+      ...this.#scripts.general(options.template),
+      steps,
+      batchSize,
+      lr: rate,
+      rng: this.#rng.split("sft"),
+      ...memoryOf(this.preset),
+    });
+  }
+
+  /** The training of a yardstick: as many steps as RL, with as many episodes in each, and RL's learning rate. */
+  async *#imitate(
+    method: Yardstick,
+    {
+      signal,
+      ...learner
+    }: Pick<SftOptions, "model" | "template" | "optimizer" | "startStep"> & { signal?: AbortSignal | undefined },
+  ): AsyncGenerator<StepReport> {
+    if (method === "random") return;
+    const { rl, sft } = this.preset;
+    const { steps, groups, groupSize, lr, warmup, expertsOnly = false } = rl;
+    const { observationWeight, loss = "sft" } = sft;
+    const play = method === "expert" ? "lessons" : "demonstrations";
+    const all = await this.#scripts[play](learner.template, signal);
+    const demonstrations = all.filter((episode) => !expertsOnly || !this.#scripts.isNovice(episode));
+    const loop = trainSft({
+      ...learner,
+      demonstrations,
+      observationWeight,
+      loss,
+      ...this.#scripts.imitated(),
+      ...this.#scripts.general(learner.template),
+      steps,
+      batchSize: groups * groupSize,
+      lr: schedule({ lr, warmup }),
+      rng: this.#rng.split("imitation"),
+      ...memoryOf(this.preset),
+    });
+    for await (const report of loop) {
+      yield report;
+      if (signal?.aborted) return;
+    }
+  }
+
+  /** The RL phase. `reference` and `heads` are there if the method needs them (trainingState.ts). */
+  async *rl(
+    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "heads" | "warn"> & {
+      readonly signal?: AbortSignal;
+      readonly reader?: Reader | undefined;
+    },
+  ): AsyncGenerator<StepReport> {
+    const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery, gradShares } = this.preset.rl;
+    const { truncatedReward, mixedGroups = false } = this.preset.rl;
+    const { signal, reader, ...rest } = options;
+    if (isYardstick(method)) {
+      const { model, template, optimizer, startStep = 0 } = options;
+      yield* this.#imitate(method, { model, template, optimizer, startStep, signal });
+      return;
+    }
+    const data = await this.#dataOptions(options, reader);
+    const { temperature, ...sampling } = this.rolloutOptions();
+    const run: RlOptions = {
+      ...rest,
+      ...data,
+      iterations,
+      mixedGroups,
+      gradEvery,
+      gradShares,
+      truncatedReward,
+      // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and without
+      // ECHO have the same metrics.
+      gradWorld: learnsWorld(this.preset.rl, this.#objective) ? undefined : echo({ lambda: 1 }),
+      objective: this.objective(),
+      env: this.env,
+      envOptions: this.#train,
+      groups,
+      groupSize,
+      steps,
+      lr: schedule({ lr, warmup }),
+      ...memoryOf(this.preset),
+      // A schedule replaces the temperature.
+      rollout: {
+        ...sampling,
+        ...(data.temperature ? {} : { temperature: temperature! }),
+        ...(signal ? { signal } : {}),
+      },
+      rng: rlNumbers(this.preset),
+    };
+    const { async } = this.preset;
+    if (this.preset.data?.selfPlay) yield* this.#selfPlay(run, this.preset.data.selfPlay);
+    else if (!async) yield* trainRl(run);
+    else yield* this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
+  }
+
+  /** Loads self-play, whose code only runs that make their own tasks need. */
+  async *#selfPlay(run: RlOptions, selfPlay: SelfPlayChoice): AsyncGenerator<StepReport> {
+    const { trainSelfPlay } = await import("../papers/selfplay/train.ts");
+    yield* trainSelfPlay({ ...run, selfPlay, buffer: this.#data.buffer! });
+  }
+
+  /** The workers of the run. They are made once, and start when training does. */
+  #rolloutWorkers(workers: number | string): RolloutWorkers {
+    return (this.#workers ??= this.#ahead().startWorkers(typeof workers === "number" ? workers : 1));
+  }
+
+  #ahead(): PlayAhead {
+    return this.#playAhead ?? fail("this run has workers, but nothing was given that starts them");
+  }
+
+  /** The data options, with the rewards. Judges that ask a model ask the reference if there is one. */
+  async #dataOptions(
+    { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
+    reader: Reader | undefined,
+  ): Promise<DataOptions> {
+    const { rl, seed } = this.preset;
+    const { options } = this.#data;
+    const isCriticised = this.#objective.tokenWeights?.name === "outcome_critic";
+    if (!rl.reward && !isCriticised) return options;
+    const { criticised, rewardOptionsOf } = await import("./rewards.ts");
+    const maxLength = longestCompletion(this.preset);
+    const context = { template, model: reference, reader, maxLength, seed };
+    const rewards = rl.reward ? rewardOptionsOf(rl.reward, context) : {};
+    if (!isCriticised) return { ...options, ...rewards };
+    return { ...options, ...rewards, reward: criticised(rewards.reward, context, rl.outcomeCritic) };
+  }
+
+  /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */
+  memories(): Readonly<Record<string, Memory>> {
+    const { async } = this.preset;
+    const workers =
+      async && !isYardstick(this.preset.rl.method) ? this.#rolloutWorkers(async.workers).memory : undefined;
+    return { ...objectiveMemories(this.#objective), ...this.#data.memories, ...(workers ? { workers } : {}) };
+  }
+
+  /** The objective of the run, always the same object, because it contains the adaptive KL coefficient. */
+  objective(): Objective {
+    return this.#objective;
+  }
+
+  rolloutOptions(): RolloutOptions {
+    return { ...this.preset.rollout, maxTokens: this.preset.model.maxPositions };
+  }
+
+  /**
+   * Evaluates on the first `episodes` of a fixed list of held-out tasks, sampled as in training: success and
+   * world-model losses.
+   * @returns null if the signal was aborted meanwhile, unless it rejects with the signal's reason
+   */
+  async evaluate(
+    model: Model,
+    template: Template,
+    episodes: number,
+    { signal, tries = 1, player = "model", reader }: EvaluateOptions = {},
+  ): Promise<HeldOutScore | null> {
+    const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
+    const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
+    if (signal?.aborted) return null;
+    checkMeasured(played.trajectories);
+    // All numbers but pass@k come from the first try, as if there were no others.
+    const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
+    let fixed = this.#fixed.get(template);
+    if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template, signal)));
+    const judged = (await fixed).slice(0, episodes);
+    const fixedEpisodes = judged.map(({ episode }) => episode);
+    const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
+    // They take as long as playing does; if the run is stopped meanwhile, they reject.
+    const lossesOf = (episodes: readonly Trajectory[]): Promise<WorldLoss[] | null> =>
+      worldModelLosses(model, template, episodes, { signal, ...this.#scoring() }).catch((error: unknown) => {
+        if (signal?.aborted) return null;
+        throw error;
+      });
+    const losses = await lossesOf(fixedEpisodes);
+    const own = losses && (await lossesOf(readable));
+    if (!losses || !own) return null;
+    const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
+    const { reward } = this.preset.rl;
+    const chosen =
+      tries > 1 && reader && isTrained(reward?.name)
+        ? await (await import("./verification.ts")).verify(reward.name, reader, template, played.trajectories, episodes)
+        : undefined;
+    const general = this.#scripts.heldOutGeneral(template);
+    const generalLoss = general && (await answerLoss(model, template, general, this.#scoring()));
+    return {
+      ...first,
+      worldLoss: meanWorldLoss(losses),
+      worldLossRandom: meanWorldLoss(losses.filter((_, i) => judged[i]!.isRandom)),
+      worldLossOnPolicy: meanWorldLoss(own),
+      ...(excess === undefined ? {} : { worldLossExcess: excess }),
+      ...(generalLoss === undefined ? {} : { generalLoss }),
+      ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
+      ...(chosen === undefined ? {} : { chosen }),
+    };
+  }
+
+  /** Pretrained models compute in the micro-batches of their training, others in micro-batches of a fixed size. */
+  #scoring(): { readonly maxTokens?: number } {
+    const { pretrained, rl } = this.preset;
+    const { maxBatchTokens = pretrained ? MAX_BATCH_TOKENS : undefined } = rl;
+    return maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens };
+  }
+
+  /** Episodes of the model on training tasks that RL does not play. */
+  playTraining(
+    model: Model,
+    template: Template,
+    count: number,
+    { rng, signal }: Pick<RolloutOptions, "signal"> & { readonly rng: Rng },
+  ): Promise<readonly Trajectory[]> {
+    const requests = Array.from({ length: count }, (_, i) => {
+      const draw = rng.split(i);
+      return { spec: this.env, options: this.#train, seed: draw.int(2 ** 31), group: i, rng: draw.split("play") };
+    });
+    return rollout(model, template, requests, { ...this.rolloutOptions(), ...(signal ? { signal } : {}) });
+  }
+
+  /** How often the model succeeds when it plays on from each step of these episodes of `playTraining`. */
+  completeTraining(
+    model: Model,
+    template: Template,
+    episodes: readonly Trajectory[],
+    { signal, ...how }: Pick<CompletionOptions, "samples" | "rng"> & Pick<RolloutOptions, "signal">,
+  ): Promise<StepTries[][]> {
+    const limits = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
+    const own = { spec: this.env, options: this.#train, rollout: limits };
+    return completeSteps(model, template, episodes, { ...how, ...own });
+  }
+
+  async #play(
+    model: Model,
+    template: Template,
+    seeds: readonly number[],
+    player: "model" | "random",
+    signal?: AbortSignal,
+  ): Promise<Evaluation> {
+    const rng = this.#rng.split("evaluation");
+    if (player === "model") {
+      const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
+      return evaluate(model, template, this.env, this.#heldOut, seeds, rng, options);
+    }
+    const trajectories: Trajectory[] = [];
+    for (const [i, seed] of seeds.entries()) {
+      if (signal?.aborted) break;
+      trajectories.push(await this.#scripts.randomEpisode(template, seed, rng.split(i)));
+    }
+    return evaluationOf(trajectories);
+  }
+}
+
+/** The list, `times` times in a row. */
+const repeated = <T>(values: readonly T[], times: number): T[] => Array.from({ length: times }, () => values).flat();

@@ -1,0 +1,33 @@
+/** What a run is given beside its settings: workers that play, who looks on, and the model that it begins with. */
+import type { trainRlAsync } from "../distribute/async/train.ts";
+import type { RolloutWorkers } from "../distribute/async/workers.ts";
+import type { Template } from "../rl/episode/template.ts";
+import type { Model } from "../nn/index.ts";
+import type { StepReport } from "../rl/train/report.ts";
+import type { LoadSource } from "./modelFiles.ts";
+
+/** Playing ahead of the learner. It is passed in, so that a page without workers does not load its code. */
+export interface PlayAhead {
+  /**
+   * Makes rollout workers: threads of Node (`threadWorkers`), workers of a page (`messageWorkers`), or those that are
+   * connected to a server (`natsWorkers`), which count as one.
+   */
+  readonly startWorkers: (count: number) => RolloutWorkers;
+  /** The loop that learns from what they play. */
+  readonly train: typeof trainRlAsync;
+}
+
+/** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
+export interface StepWitness {
+  begins(model: Model, template: Template): void;
+  ended(report: StepReport): void;
+}
+
+/** What a run is given beside its settings. */
+export interface RunParts {
+  /** Needed if the settings ask for workers. */
+  readonly playAhead?: PlayAhead | undefined;
+  readonly witness?: StepWitness | undefined;
+  /** Loads the model that the settings name (`Preset.pretrained`); needed if they do. */
+  readonly source?: LoadSource | undefined;
+}

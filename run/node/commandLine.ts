@@ -1,0 +1,118 @@
+/** The command line of `npm start`: its help, and how its flags are read. */
+import { readFileSync } from "node:fs";
+import { methodFromGrpoConfig } from "../../connect/grpoConfig.ts";
+import { PLUGINS, showFlag } from "../plugins.ts";
+import { isRecord } from "../records.ts";
+import { type Said, START_FLAGS, type StartOptions, startOptions } from "../startOptions.ts";
+import { usage, UsageError } from "../usage.ts";
+import { parse } from "./flags.ts";
+import { withWorldOf } from "./fromRun.ts";
+
+/** The flags of plug-ins, in the form of the text below. */
+const PLUGIN_FLAGS = PLUGINS.flatMap(({ flag }) => {
+  const isNumber = flag.kind === "count" || flag.kind === "schedule";
+  return [`  ${showFlag(flag).padEnd(19)} ${flag.about}`, ...(isNumber ? [`${" ".repeat(60)}(default 0)`] : [])];
+}).join("\n");
+
+/** The text of `--help`. */
+export const HELP = `worldgrad: train small language agents in text worlds, and see what predicting the world is worth
+
+By default two agents are trained in the same unknown home, from the same warm start, with the same number of
+episodes: one learns from rewards only, the other also learns to predict the environment's answers. With --method, or
+any other flag about a method, one agent is trained.
+
+  npm start -- [flags]
+
+  --device NAME       auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
+  --seed N            seed of everything random             (default 0)
+  --steps N           optimiser steps of the RL phase       (default: sized for minutes on two CPU cores)
+  --model SIZE        tiny | small | base                   (default small)
+  --model-path DIR    begins with the pretrained model in this folder (as transformers or llama2.c write it) instead of
+                      a new one; --set lora.r=16 trains an adapter instead of all weights
+  --storage FORM      f32 | bf16 | f16 | q8: how the matrices under an adapter are stored in memory
+                                                            (default f32)
+  --system TEXT       system message of its episodes        (default: a line about the environment)
+  --env NAME          the environment                       (default home)
+  --env ./FILE.ts     an environment of your own: the default export of this file
+  --arms LIST         the agents to compare: methods, with settings in brackets, commas between them, as in
+                      "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"
+                                                            (default: the environment's)
+  --method NAMES      grpo_token, grpo, dapo, ppo, …; world models and token weightings with a plus: dapo+echo+actfocus
+                                                            (one agent; default with other flags: grpo_token+echo)
+                      or a paper's method with its data and rewards: dapo_full, starpo_s, vapo_full
+                      or a yardstick for RL: sft, expert, random
+  --loss NAME         a policy loss in place of the method's
+  --advantage NAME    an advantage estimator in place of the method's
+  --aggregation NAME  an aggregation over tokens in place of the method's
+  --lambda X          weight of the world-model loss, ECHO  (default 0.05; 0 is plain GRPO)
+  --kl X              weight of a KL penalty that keeps the policy near the warm start
+                                                            (default 0)
+  --kl-target X       adapts that weight so that the KL comes near X
+  --importance-correction NAME
+                      tis | icepop: weights for episodes of an older policy (--replay, --workers)
+  --reward NAME       replaces the environment's own outcome: coderl | ppocoder | swerl for submitted programs
+                      (--env code, --env patch), toolrl (--env tools), orm or prm: a model of outcomes or of steps that
+                      is trained first, or judges: a majority vote
+  --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
+                      stay at 1                             (default 1)
+${PLUGIN_FLAGS}
+  --self-play NAME    absolute-zero | r-zero: the model proposes the tasks that it learns from (--env code)
+  --workers N         plays in N threads                    (default: plays and learns in turn, in one thread)
+  --workers nats://HOST:PORT
+                      plays on other machines, through a NATS server: npm run worker -- --server nats://HOST:PORT
+  --max-staleness N   lets workers play ahead: a step learns from episodes that are at most N steps old
+                                                            (default 0: the same run as without workers)
+  --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01;
+                      env.levels=1-2 for the environment, train.… for training only, demo.… for demonstrations only;
+                      sft.thoughts=true: agents that think before they act (gridworld, sokoban)
+  --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
+  --list              a line for every method, loss, advantage and environment, with its source; all options of --set
+  --name NAME         name of the run folder in runs/       (default: from the settings)
+  --from PATH         begin a new run with the weights, and otherwise the settings, of the run in this folder: more
+                      steps, other rates, another method or world; --steps 0 evaluates it
+  --checkpoint NAME   with --from: newest | best (on held-out tasks) | a step
+                                                            (default newest)
+  --resume PATH       continue the run in this folder from its last checkpoint
+  --quick             a short run that goes through every part
+  --help              this text
+`;
+
+const FLAGS = { ...START_FLAGS, list: { type: "boolean" }, help: { type: "boolean" } } as const;
+
+/**
+ * Reads the command line.
+ * @returns the options, or what to print instead
+ * @throws UsageError with one line that says what was expected
+ */
+export function parseStart(args: readonly string[]): StartOptions | "help" | "list" {
+  const values = parse(args, FLAGS);
+  if (values["help"]) return "help";
+  if (values["list"]) return "list";
+  if (values["resume"] !== undefined) {
+    const others = Object.keys(values).filter((name) => name !== "resume" && name !== "device");
+    if (others.length > 0)
+      throw new UsageError(
+        `--resume continues a run with its own settings; remove --${others[0]}, or begin another run with its ` +
+          `weights: --from ${String(values["resume"])} --${others[0]} …`,
+      );
+  }
+  return startOptions(withFiles(withWorldOf(values)));
+}
+
+/** The flags, in which the content of a file replaces its path. @throws UsageError if it cannot be read */
+export function withFiles(said: Said): Said {
+  const path = said["grpo-config"] as string | undefined;
+  return path === undefined ? said : { ...said, "grpo-config": readGrpoConfig(path) };
+}
+
+/** Reads the method and the numbers of TRL's configuration from a file. @throws UsageError with one line */
+function readGrpoConfig(path: string): ReturnType<typeof methodFromGrpoConfig> {
+  let config: unknown;
+  try {
+    config = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new UsageError(`--grpo-config: ${path}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (!isRecord(config)) throw new UsageError(`--grpo-config: ${path}: expected an object of GRPOConfig's fields`);
+  return usage(() => methodFromGrpoConfig(config));
+}

@@ -1,0 +1,119 @@
+/**
+ * The text files of an exported model: how a conversation is written for it, in the files that `transformers` reads,
+ * and a page for people. A model that came from a folder has that folder's own.
+ */
+import { estimateParameters, type Model, type Tokenizer } from "../../nn/index.ts";
+import type { Preset } from "../preset.ts";
+import type { MetricsRecord } from "../records.ts";
+import { templateFor } from "../template.ts";
+import type { EpisodeFormat } from "../../rl/index.ts";
+import { OWN_FORMAT } from "../../rl/episode/template.ts";
+
+/** What is exported: the checkpoint of a run. */
+export interface ExportedRun {
+  readonly name: string;
+  readonly preset: Preset;
+  readonly model: Model;
+  readonly tokenizer: Tokenizer;
+  readonly step: number;
+  /** The run's log. */
+  readonly metrics: readonly MetricsRecord[];
+}
+
+/** The files by name. Those of the tokenizer and of sampling only if the model was not made from a folder. */
+export function textFiles(run: ExportedRun): Record<string, string> {
+  const { preset, model, tokenizer } = run;
+  const card = { "README.md": cardOf(run) };
+  const format = preset.from?.format ?? OWN_FORMAT;
+  // Plain lines, which no special token ends, are what a folder without a template is read in.
+  if (preset.pretrained !== undefined || !(format.end in tokenizer.special)) return card;
+  const { endId, endIds, padId } = templateFor(preset, tokenizer);
+  const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
+  return {
+    ...card,
+    "tokenizer_config.json": json({
+      tokenizer_class: "PreTrainedTokenizerFast",
+      eos_token: format.end,
+      pad_token: format.pad,
+      model_max_length: model.config.maxPositions,
+      clean_up_tokenization_spaces: false,
+      chat_template: jinjaOf(format),
+    }),
+    "generation_config.json": json({
+      eos_token_id: endIds.length > 1 ? endIds : endId,
+      pad_token_id: padId,
+      max_new_tokens: preset.rollout.maxActionTokens,
+    }),
+  };
+}
+
+/**
+ * The chat template of a format: the user's first message is the task, further ones are answers, and the assistant says
+ * the actions. There is no system message in it.
+ */
+export function jinjaOf({ task, action, observation, end }: EpisodeFormat): string {
+  const said = ([before, behind]: readonly [string, string]): string =>
+    `{{- ${JSON.stringify(before)} + message["content"] + ${JSON.stringify(behind)} -}}`;
+  return [
+    "{%- for message in messages -%}",
+    '{%- if message["role"] == "system" -%}',
+    '{{- raise_exception("the model was trained without a system message") -}}',
+    '{%- elif message["role"] == "assistant" -%}',
+    said([action, end]),
+    "{%- elif loop.first -%}",
+    said(task),
+    "{%- else -%}",
+    said(observation),
+    "{%- endif -%}",
+    "{%- endfor -%}",
+    "{%- if add_generation_prompt -%}",
+    `{{- ${JSON.stringify(action)} -}}`,
+    "{%- endif -%}",
+  ].join("\n");
+}
+
+function cardOf({ name, preset, model, step, metrics }: ExportedRun): string {
+  const { env, rl, sft, seed, pretrained, from, rollout } = preset;
+  const origin = pretrained?.path ?? (from && `${from.path} after step ${from.step}`);
+  const line = metrics.findLast((one) => one.phase === "eval" && one.step === step);
+  const percent = typeof line?.["success"] === "number" ? `${(100 * line["success"]).toFixed(1)} %` : undefined;
+  const reward = typeof line?.["reward"] === "number" ? `, mean reward ${line["reward"].toPrecision(4)}` : "";
+  const facts = [
+    `environment: \`${env}\`; up to ${rollout.maxTurns} actions of up to ${rollout.maxActionTokens} tokens`,
+    ...(origin === undefined ? [] : [`began as ${origin}`]),
+    ...(sft.steps === 0 ? [] : [`warm start: ${sft.steps} steps on ${sft.demonstrations} demonstrations`]),
+    `then ${rl.method}, up to ${rl.steps} steps; seed ${seed}; these are the weights after step ${step} of all`,
+    percent === undefined
+      ? "held-out tasks: not evaluated at this step"
+      : `held-out tasks: ${percent} of ${line!["episodes"]!} solved${reward}`,
+    ...(sft.thoughts ? ["it thinks before it acts, and its action is between [ and ] (`sft.thoughts=true`)"] : []),
+  ];
+  return `---
+library_name: transformers
+pipeline_tag: text-generation
+---
+
+# ${name}
+
+An agent of worldgrad: a transformer of the family ${model.config.family} with
+${estimateParameters(model.config).toLocaleString("en")} parameters.
+
+${facts.map((fact) => `- ${fact}`).join("\n")}
+
+The user's first message is a task, the assistant's messages are actions, and the user's further ones are what the
+environment answers:
+
+\`\`\`python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("DIR")
+model = AutoModelForCausalLM.from_pretrained("DIR")
+ids = tokenizer.apply_chat_template([{"role": "user", "content": "a task"}], add_generation_prompt=True,
+                                    return_tensors="pt", return_dict=True)
+print(tokenizer.decode(model.generate(**ids)[0]))
+\`\`\`
+
+\`npm run generate -- --model-path DIR --prompt "a task"\` draws an action, and
+\`npm start -- --model-path DIR --env ${env}\` trains it further.
+`;
+}

@@ -1,0 +1,85 @@
+/**
+ * The flags of all programs: parseArgs of `node:util`, with errors of one line that say what was expected and what
+ * came.
+ */
+import { inspect, parseArgs } from "node:util";
+import { WorldgradError } from "../../engine/index.ts";
+import { nearest } from "../../engine/options.ts";
+import { UsageError } from "../usage.ts";
+import { visible } from "../visible.ts";
+import { agentFolder } from "./comparison.ts";
+import { openRun, type RunFolder } from "./runFolder.ts";
+
+/** parseArgs with clearer errors, which suggest the nearest known flag for an unknown one. */
+export function parse(
+  args: readonly string[],
+  flags: Record<string, { readonly type: "string" | "boolean"; readonly multiple?: boolean }>,
+): Record<string, string | boolean | readonly (string | boolean)[] | undefined> {
+  const joined = joinNegativeNumbers(args, flags);
+  const seen = new Set<string>();
+  for (const arg of joined) {
+    if (!arg.startsWith("-")) continue;
+    const name = arg.replace(/^--?/, "").split("=")[0]!;
+    if (arg.startsWith("--") && Object.hasOwn(flags, name)) {
+      if (seen.has(name) && !flags[name]!.multiple) throw new UsageError(`--${name} is there twice`);
+      seen.add(name);
+      continue;
+    }
+    const known = nearest(name, Object.keys(flags));
+    throw new UsageError(
+      `unknown flag ${arg.split("=")[0]}${known ? `; did you mean --${known}?` : ""} (--help lists all)`,
+    );
+  }
+  try {
+    return parseArgs({ args: joined, options: flags, strict: true, allowPositionals: false }).values;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UsageError(reason.split("\n")[0]!.replace(/ To specify an option argument.*$/, ""));
+  }
+}
+
+/** Turns `--lambda -1` into `--lambda=-1`, because parseArgs takes everything that starts with "-" for a flag. */
+function joinNegativeNumbers(
+  args: readonly string[],
+  flags: Record<string, { readonly type: "string" | "boolean" }>,
+): string[] {
+  const joined: string[] = [];
+  for (const arg of args) {
+    const last = joined.at(-1) ?? "";
+    const isNegativeNumber = /^-[\d.]/.test(arg);
+    const awaitsValue =
+      last.startsWith("--") && Object.hasOwn(flags, last.slice(2)) && flags[last.slice(2)]!.type === "string";
+    if (isNegativeNumber && awaitsValue) joined[joined.length - 1] = `${last}=${arg}`;
+    else joined.push(arg);
+  }
+  return joined;
+}
+
+/**
+ * Opens the run folder that a flag names; of a comparison that of an agent, and a line says of which.
+ * @param shown what named it, in messages
+ */
+export function openGiven(flag: string, path: string, shown = `--${flag}`): RunFolder {
+  try {
+    return openRun(agentFolder(flag, path, (line) => console.error(visible(line))));
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`${shown}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/**
+ * Prints an error, whose text may be somebody else's, and returns the exit code: 2 for a mistake of the user, 1 for
+ * everything else.
+ */
+export function report(error: unknown): number {
+  if (error instanceof UsageError) {
+    console.error(visible(`worldgrad: ${error.message}`));
+    return 2;
+  }
+  // The message of a system error (no permission, no space) names the file.
+  const isSystemError = error instanceof Error && "syscall" in error;
+  if (error instanceof WorldgradError || isSystemError) console.error(visible(`worldgrad: ${error.message}`));
+  else console.error(visible(inspect(error)));
+  return 1;
+}

@@ -1,0 +1,59 @@
+/** `--from`: a run that begins with the weights of another run's checkpoint. */
+import { treeLeaves, type Device } from "../../engine/index.ts";
+import type { Earlier } from "../from.ts";
+import type { FromSettings } from "../preset.ts";
+import { filesOfModel, modelFromCheckpoint } from "../modelFiles.ts";
+import { presetOf } from "../presets.ts";
+import type { State } from "../records.ts";
+import type { Checkpoint } from "../runStore.ts";
+import type { Said, StartOptions } from "../startOptions.ts";
+import { ADAPTER_FILES, isLora, mergeLora } from "../../pretrained/index.ts";
+import { checkpointNamed } from "./checkpoints.ts";
+import { openGiven } from "./flags.ts";
+import type { RunFolder } from "./runFolder.ts";
+import { checkSource, sourceLoader } from "./runSource.ts";
+import { sha256 } from "./sealed.ts";
+
+/** The run of `--from`, and its checkpoint. */
+export interface FromRun extends Earlier {
+  readonly checkpoint: Checkpoint;
+}
+
+/**
+ * The flags with the environment and the seed of the run of `--from`, where they are not said: its world goes on. The
+ * environment's file may have changed since.
+ * @throws UsageError in one line if there is no such run
+ */
+export function withWorldOf(values: Said): Said {
+  if (typeof values["from"] !== "string") return values;
+  const folder = openGiven("from", values["from"]);
+  const { env, environmentFile, seed } = presetOf(folder);
+  return { env: environmentFile?.path ?? env, seed: String(seed), ...values, from: folder.path };
+}
+
+/** Reads the run that the flags name; undefined if they name none. @throws UsageError in one line */
+export async function fromRun({ from, checkpoint: name }: StartOptions): Promise<FromRun | undefined> {
+  if (from === undefined) return undefined;
+  const folder = openGiven("from", from);
+  const preset = presetOf(folder);
+  await checkSource(preset);
+  const checkpoint = checkpointNamed("from", folder, name);
+  const { format, ends }: Partial<FromSettings> = preset.pretrained ?? preset.from ?? {};
+  const weights = ["model.safetensors", ADAPTER_FILES.weights].flatMap((file) => checkpoint.files[file] ?? []);
+  const hash = [preset.pretrained?.sha256 ?? "", ...weights.map((file) => sha256(file))].join(" ");
+  const text = { ...(format ? { format } : {}), ...(ends ? { ends } : {}) };
+  const settings = { path: folder.path, step: checkpoint.step, sha256: sha256(hash), ...text };
+  return { preset, checkpoint, settings };
+}
+
+/** Saves the first checkpoint of a run: the weights of the other, with its adapter merged into them. */
+export async function saveWeightsOf({ preset, checkpoint }: FromRun, folder: RunFolder, device: Device): Promise<void> {
+  const { model, tokenizer } = await modelFromCheckpoint(checkpoint, device, sourceLoader(preset));
+  const merged = isLora(model) ? mergeLora(model) : model;
+  const state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
+  folder.saveCheckpoint(0, {
+    ...(await filesOfModel({ model: merged, tokenizer }, { weights: true, adapter: false })),
+    "state.json": JSON.stringify(state),
+  });
+  for (const x of new Set([...treeLeaves(model.params), ...treeLeaves(merged.params)])) x.dispose();
+}

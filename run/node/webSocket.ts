@@ -1,0 +1,22 @@
+/** Node before 22 has no WebSocket; the package `ws`, an optional peer, provides one. */
+import { UsageError } from "../usage.ts";
+
+/** Bytes of a message; the client reads ten million letters, of up to three bytes each. */
+const MOST_BYTES = 30_000_000;
+
+/** Makes sure that there is a global WebSocket, which OpenEnv's client takes. @throws UsageError if there is no way */
+export async function giveWebSocket(): Promise<void> {
+  const here = globalThis as { WebSocket?: unknown };
+  if (here.WebSocket !== undefined) return;
+  try {
+    const { WebSocket } = await import("ws");
+    // A longer message ends the connection before all of it is in memory.
+    here.WebSocket = class extends WebSocket {
+      constructor(url: string) {
+        super(url, { maxPayload: MOST_BYTES });
+      }
+    };
+  } catch {
+    throw new UsageError("--env openenv: Node before 22 needs the package ws for it: npm install ws");
+  }
+}

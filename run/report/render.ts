@@ -1,0 +1,77 @@
+/**
+ * A run as one HTML file. This file makes the head and the tables as plain HTML; the page's script (page.ts) draws
+ * curves and trajectories from the JSON embedded at the end.
+ */
+import { comparisonTable, familyTable } from "../display/table.ts";
+import type { PageAssets } from "../page/assets.ts";
+import { encodeReportData } from "../page/embedded.ts";
+import { lessonsHtml, pageHtml, type PageParts, tableHtml } from "../page/frame.ts";
+import { LESSONS } from "../page/lessons.ts";
+import type { MetricsRecord, Summary, Transcript } from "../records.ts";
+
+export interface ReportInput {
+  /** The title of the page: the name of the run. */
+  readonly name: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly metrics: readonly MetricsRecord[];
+  readonly transcripts: readonly Transcript[];
+  /** The summary of a finished run. */
+  readonly summary?: Summary;
+}
+
+const NO_SCRIPT = "Curves and trajectories need JavaScript; the numbers are in metrics.jsonl and transcripts.jsonl.";
+
+/** More would make the page slow to open. Of a longer run every n-th is embedded, and the newest. */
+const MAX_TRANSCRIPTS = 600;
+
+/** The whole page. Pure: the same input gives the same text. */
+export function renderReport(input: ReportInput, assets: PageAssets): string {
+  const { name, config, metrics, summary } = input;
+  const transcripts = thin(input.transcripts, MAX_TRANSCRIPTS);
+  const omitted = input.transcripts.length - transcripts.length;
+  const left = `${transcripts.length} of ${input.transcripts.length}; the others are in transcripts.jsonl.`;
+  const main = `<section aria-labelledby="result">
+<h2 id="result">What changed</h2>
+${summary ? summaryHtml(summary) : "<p>This run has not been evaluated at its end yet.</p>"}
+</section>
+<section aria-labelledby="lessons">
+<h2 id="lessons">How to read this page</h2>
+${lessonsHtml("Eight things to know first", LESSONS)}
+</section>
+<section aria-labelledby="curves">
+<h2 id="curves">Curves</h2>
+<div id="charts"></div>
+</section>
+<section aria-labelledby="trajectories">
+<h2 id="trajectories">Trajectories</h2>
+${omitted > 0 ? `<p class="muted">${left}</p>` : ""}
+<div id="viewer"></div>
+</section>
+<noscript><p>${NO_SCRIPT}</p></noscript>`;
+  const data = encodeReportData(metrics, transcripts);
+  return pageHtml({ name, brand: "worldgrad run", facts: facts(input), config, main, data }, assets);
+}
+
+function facts({ metrics, transcripts, summary }: ReportInput): PageParts["facts"] {
+  const training = metrics.filter((line) => line.phase !== "eval");
+  const steps = (phase: string): number => training.filter((line) => line.phase === phase).length;
+  return [
+    ["steps", `${steps("sft")} SFT + ${steps("rl")} RL`],
+    ...Object.entries(summary?.facts ?? {}),
+    ["transcripts", transcripts.length],
+  ];
+}
+
+function summaryHtml(summary: Summary): string {
+  const families = familyTable(summary);
+  return [comparisonTable(summary), ...(families ? [families] : [])].map(tableHtml).join("\n");
+}
+
+function thin<T>(items: readonly T[], limit: number): readonly T[] {
+  if (items.length <= limit) return items;
+  return items.filter((_, i) => {
+    // Takes item i if the n-th of `limit` evenly spaced places is in it, and the newest.
+    const place = (n: number): number => Math.floor(((n + 1) * limit) / items.length);
+    return place(i) > place(i - 1);
+  });
+}

@@ -1,0 +1,264 @@
+/**
+ * Episodes that are played without the model: demonstrations for the warm start, the corpus of the tokenizer, the fixed
+ * episodes on which the world-model loss is measured, and random play. Experts, novices and random players belong to
+ * the environment.
+ */
+import { Rng } from "../engine/index.ts";
+import { type Tokenizer, trainBpe } from "../nn/index.ts";
+import { checkAnswer, checkTask, mostLetters } from "../rl/play/answers.ts";
+import { taskSeed } from "../rl/tasks/play.ts";
+import { drawGeneralTexts, generalLesson } from "../data/generalTexts.ts";
+import { demonstrate, type DemonstrationOptions, playScripted } from "../data/demonstrations.ts";
+import type { Environment, EnvironmentOptions, EnvironmentSpec, NoviceMove } from "../environments/index.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
+import type { SftOptions } from "../methods/sft.ts";
+import { environmentOf, taskOptions } from "./worlds.ts";
+import type { Preset } from "./preset.ts";
+
+/** The first seed of held-out tasks; training draws seeds below 2^31. */
+export const HELD_OUT_SEEDS: number = 2 ** 40;
+
+/**
+ * Splits text into words (without the space before them), single digits, single spaces and runs of punctuation. So a
+ * name has the same tokens wherever it occurs (in a question, in a path, at the start of an answer), and the model can
+ * copy it token by token.
+ */
+const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
+
+/** The number of random actions in an episode that serves for reading answers only. */
+const RANDOM_TURNS = 2;
+
+/** How many general texts a warm start draws from, and how many others are measured. */
+const GENERAL_TEXTS = 2000;
+const HELD_OUT_TEXTS = 64;
+
+/** In a run with self-play, which demonstrations are episodes of `riddle`: every second one. */
+const isRiddle = (i: number): boolean => i % 2 === 1;
+
+/** The random numbers of RL, which draw its tasks: other ones than those of the run whose weights it begins with. */
+export function rlNumbers({ seed, from }: Pick<Preset, "seed" | "from">): Rng {
+  const rng = new Rng(seed).split("rl");
+  return from ? rng.split(from.sha256) : rng;
+}
+
+/** Plays the scripted episodes of a run. */
+export class Scripts {
+  readonly #preset: Preset;
+  readonly #env: EnvironmentSpec;
+  readonly #train: EnvironmentOptions;
+  readonly #heldOut: EnvironmentOptions;
+  readonly #demo: EnvironmentOptions;
+  readonly #rng: Rng;
+  /** For each novice's demonstration the turns that are guesses; the expert's demonstrations have no entry. */
+  readonly #guesses = new WeakMap<Trajectory, ReadonlySet<number>>();
+
+  constructor(preset: Preset) {
+    this.#preset = preset;
+    this.#env = environmentOf(preset);
+    this.#train = taskOptions(preset, "train");
+    this.#heldOut = taskOptions(preset, "heldout");
+    this.#demo = taskOptions(preset, "demo");
+    this.#rng = new Rng(preset.seed);
+  }
+
+  /**
+   * A byte-level BPE tokenizer, trained on demonstrations of training tasks by the expert and, if the preset says so,
+   * by a novice.
+   * @throws the reason of the signal once it is aborted, as all do here that play many episodes
+   */
+  async trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
+    const { vocabSize, corpusEpisodes, novices = false } = this.#preset.tokenizer;
+    const texts: string[] = [];
+    const most = mostLetters(this.#preset.model.maxPositions);
+    const seeds = this.#rng.split("corpus");
+    const riddles = await this.#riddles();
+    for (let i = 0; i < corpusEpisodes; i++) {
+      signal?.throwIfAborted();
+      const rng = seeds.split(i);
+      const spec = isRiddle(i) ? (riddles ?? this.#env) : this.#env;
+      const env = spec.make(spec === riddles ? {} : this.#demo);
+      const seed = rng.int(2 ** 31);
+      const task = checkTask(spec.name, await env.reset(seed));
+      const { think } = this.#limits(seed);
+      const isNovice = spec !== riddles && novices && rng.uniform() < this.#preset.sft.noviceShare;
+      const turns = isNovice ? this.#noviceTurns() : Infinity;
+      texts.push(task.slice(0, most));
+      for (let turn = 0, done = false; !done && turn < turns; turn++) {
+        const action = isNovice ? this.#novice(env, rng, turn, task).action : spec.expert(env);
+        const thought = think?.(env, turn) ?? "";
+        const result = checkAnswer(spec.name, await env.step(action));
+        texts.push(thought, action, result.observation.slice(0, most));
+        done = result.done;
+      }
+      env.close?.();
+    }
+    return trainBpe(texts, { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
+  }
+
+  /** The demonstrations of the warm start, by the expert and, on a share of the tasks, by a novice. */
+  async demonstrations(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
+    const { demonstrations, noviceShare } = this.#preset.sft;
+    const draw = this.#rng.split("demonstrations");
+    const episodes: Trajectory[] = [];
+    const riddles = await this.#riddles();
+    for (let i = 0; i < demonstrations; i++) {
+      signal?.throwIfAborted();
+      const rng = draw.split(i);
+      const seed = rng.int(2 ** 31);
+      if (riddles && isRiddle(i)) {
+        episodes.push(await demonstrate(riddles, {}, seed, template, this.#limits(seed)));
+        continue;
+      }
+      const isNovice = rng.uniform() < noviceShare;
+      episodes.push(await (isNovice ? this.#try(template, seed, rng) : this.#expert(template, this.#demo, seed)));
+    }
+    return this.#readable(episodes);
+  }
+
+  /** The world of self-play; half of the demonstrations come from it if the run plays it. */
+  async #riddles(): Promise<EnvironmentSpec | undefined> {
+    if (!this.#preset.data?.selfPlay) return undefined;
+    return (await import("../environments/riddle/selfPlay.ts")).riddles;
+  }
+
+  /** The expert's episodes on all tasks that RL would train on. */
+  async lessons(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
+    const { steps, groups } = this.#preset.rl;
+    const draw = rlNumbers(this.#preset);
+    const lessons: Trajectory[] = [];
+    for (let i = 0; i < steps * groups; i++) {
+      signal?.throwIfAborted();
+      lessons.push(await this.#expert(template, this.#train, taskSeed(draw.split(Math.floor(i / groups)), i % groups)));
+    }
+    return this.#readable(lessons);
+  }
+
+  /** The tokens of the longest of the expert's episodes on some tasks of training. */
+  async longestLesson(template: Template, count: number): Promise<number> {
+    const draw = this.#rng.split("lengths");
+    let longest = 0;
+    for (let i = 0; i < count; i++) {
+      const { stream } = await this.#expert(template, this.#train, draw.split(i).int(2 ** 31));
+      longest = Math.max(longest, stream.ids.length);
+    }
+    return longest;
+  }
+
+  /** The texts of `sft.general`, and their weight; nothing without them. */
+  general(template: Template): Pick<SftOptions, "general"> {
+    const { general: weight = 0, generalTexts = "own" } = this.#preset.sft;
+    if (weight === 0) return {};
+    const shuffled = generalTexts === "shuffled";
+    const texts = drawGeneralTexts(this.#rng.split("general"), GENERAL_TEXTS, { split: "train", shuffled });
+    return { general: { episodes: texts.map((text, i) => generalLesson(text, template, i)), weight } };
+  }
+
+  /** The held-out general texts that are measured; undefined without `sft.general`. */
+  heldOutGeneral(template: Template): readonly Trajectory[] | undefined {
+    if (this.#preset.sft.general === undefined) return undefined;
+    const texts = drawGeneralTexts(this.#rng.split("general heldout"), HELD_OUT_TEXTS, { split: "heldout" });
+    return texts.map((text, i) => generalLesson(text, template, i));
+  }
+
+  /** Which tokens of demonstrations are imitated, if not all are. */
+  imitated(): Pick<SftOptions, "imitate"> {
+    const { imitateNovices = true } = this.#preset.sft;
+    return imitateNovices ? {} : { imitate: (t, k) => !this.#guesses.get(t)?.has(t.stream.turns[k]!) };
+  }
+
+  /** Whether a novice played this demonstration. */
+  isNovice(episode: Trajectory): boolean {
+    return this.#guesses.has(episode);
+  }
+
+  /**
+   * The episodes on which the world-model loss is measured: alternately the expert's and random play, whose commands
+   * are mostly mistakes. The episodes are fixed, so that losses before and after training can be compared. No model can
+   * predict everything in them, for example names in files that it has not read.
+   */
+  async fixedEpisodes(template: Template, signal?: AbortSignal): Promise<FixedEpisode[]> {
+    const mixed: FixedEpisode[] = [];
+    for (let i = 0; i < Math.ceil(this.#preset.evaluation.finalEpisodes / 2); i++) {
+      signal?.throwIfAborted();
+      const rng = this.#rng.split("random play").split(i);
+      const seed = HELD_OUT_SEEDS + i;
+      mixed.push({ episode: await this.#expert(template, this.#heldOut, seed), isRandom: false });
+      const random = (): string => this.#env.random(rng, undefined, this.#heldOut);
+      const episode = await this.#scripted(template, this.#heldOut, seed, random, RANDOM_TURNS);
+      mixed.push({ episode, isRandom: true });
+    }
+    return mixed.filter(({ episode }) => this.#readable([episode]).length > 0);
+  }
+
+  /** An episode of the random player on a held-out task. */
+  randomEpisode(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
+    const random = (_env: Environment, _turn: number, task: string): string =>
+      this.#env.random(rng, task, this.#heldOut);
+    return this.#scripted(template, this.#heldOut, seed, random, this.#preset.rollout.maxTurns);
+  }
+
+  /** The expert's episode of the training task of a seed. */
+  demonstration(template: Template, seed: number): Promise<Trajectory> {
+    return this.#expert(template, this.#train, seed);
+  }
+
+  /** The episodes that fit into the model's positions. */
+  #readable(episodes: readonly Trajectory[]): Trajectory[] {
+    return episodes.filter(({ stream }) => stream.ids.length <= this.#preset.model.maxPositions);
+  }
+
+  #expert(template: Template, options: EnvironmentOptions, seed: number): Promise<Trajectory> {
+    return demonstrate(this.#env, options, seed, template, this.#limits(seed));
+  }
+
+  /** The options of scripted episodes on the task of `seed`. With thoughts, every player has them, the novice too. */
+  #limits(seed: number): DemonstrationOptions {
+    const { sft, rollout, model } = this.#preset;
+    const limits = { maxObservationTokens: rollout.maxObservationTokens, maxTokens: model.maxPositions };
+    if (!sft.thoughts) return limits;
+    const words = this.#rng.split("thoughts").split(seed);
+    const think = (env: Environment, turn: number): string => this.#env.thoughts!(env, words.split(turn));
+    return { ...limits, think };
+  }
+
+  /** Plays an episode with the novice and remembers which turns are guesses. */
+  async #try(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
+    const guesses = new Set<number>();
+    const policy = (env: Environment, turn: number, task: string): string => {
+      const { action, isGuess } = this.#novice(env, rng, turn, task);
+      if (isGuess) guesses.add(turn);
+      return action;
+    };
+    const episode = await this.#scripted(template, this.#demo, seed, policy, this.#noviceTurns());
+    this.#guesses.set(episode, guesses);
+    return episode;
+  }
+
+  /** The move of a novice. If the environment has no novice, it is a random action with names from the task. */
+  #novice(env: Environment, rng: Rng, turn: number, task: string): NoviceMove {
+    if (this.#env.novice) return this.#env.novice(env, rng, turn, task);
+    return { action: this.#env.random(rng, task, this.#demo), isGuess: true };
+  }
+
+  #noviceTurns(): number {
+    return this.#env.novice ? this.#preset.rollout.maxTurns : RANDOM_TURNS;
+  }
+
+  #scripted(
+    template: Template,
+    options: EnvironmentOptions,
+    seed: number,
+    policy: (env: Environment, turn: number, task: string) => string,
+    maxTurns: number,
+  ): Promise<Trajectory> {
+    return playScripted(this.#env, options, seed, template, policy, { ...this.#limits(seed), maxTurns });
+  }
+}
+
+/** An episode on which the world-model loss is measured. */
+export interface FixedEpisode {
+  readonly episode: Trajectory;
+  /** True for random play, false for the expert's. */
+  readonly isRandom: boolean;
+}

@@ -1,0 +1,210 @@
+/** The command line of `npm run ablate`. */
+import { type Arm, parseArms, parseWords, type Word } from "../../run/arms.ts";
+import { parse } from "../../run/node/flags.ts";
+import { folderName, oneOf, UsageError, wholeNumber } from "../../run/usage.ts";
+
+import type { EnvironmentFile } from "../../run/preset.ts";
+import { DEVICES, MODEL_SIZES, type ModelSize } from "../../run/startOptions.ts";
+import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
+
+/** An environment, and where it is from if it is of a file that was loaded. */
+export interface EnvironmentWord extends Word {
+  readonly environmentFile?: EnvironmentFile;
+}
+
+export interface AblateOptions {
+  readonly envs: readonly EnvironmentWord[];
+  /** The first one is what the others are compared with. */
+  readonly arms: readonly Arm[];
+  readonly seeds: readonly number[];
+  /** RL steps, where an arm does not say its own; undefined: the main job's. */
+  readonly steps: number | undefined;
+  /** What all arms have beside the main job's settings, as `--set` of npm start. */
+  readonly set: readonly string[];
+  /** RL steps between two evaluations. */
+  readonly every: number;
+  /** Held-out tasks of each evaluation. */
+  readonly episodes: number;
+  /** Episodes of each of them before and after RL, for pass@k; undefined: one. */
+  readonly passAt: number | undefined;
+  readonly tune: TuneOptions | undefined;
+  readonly model: ModelSize;
+  readonly device: (typeof DEVICES)[number];
+  readonly quick: boolean;
+  /** Cells that are trained at the same time, a process each. */
+  readonly jobs: number;
+  /** Of success, in [0, 1]. It changes the tables and not the training. */
+  readonly threshold: number;
+  /** Further metrics to draw. They change the page and not the training. */
+  readonly show: readonly string[];
+  readonly name: string;
+  /** Trains nothing, shows what there is. */
+  readonly reportOnly: boolean;
+}
+
+export const HELP: string = `worldgrad: compare what can be trained from one warm start, over seeds
+
+  npm run ablate -- --env terminal,calculator --arms "grpo,grpo+echo[lambda=0.2],expert" --seeds 5 [flags]
+
+  --env NAMES       environments, or files of your own, with commas: [NAME=]ENVIRONMENT[OPTION=VALUE,…], as in
+                    easy=calculator[levels=1-2];
+                    PART.OPTION as --set takes it, for this environment alone: terminal[sft.observationWeight=0]
+                                                          (default terminal)
+  --arms ARMS       what is trained, with commas: [NAME=]METHOD[SETTING,…]; the others are compared with the first.
+                    A method as npm start takes it, or sft, expert, random; a setting is one of its flags without
+                    dashes, or PART.OPTION: told=grpo+echo[lambda=0.2,rl.lr=5e-4,steps=80,train.levels=1]
+                    (default: grpo_token, and with echo, paw, actfocus, echo+actfocus)
+  --seeds N | A-B   seeds 0 to N - 1, or A to B, each with a warm start of its own, which all arms share
+                                                          (default 5)
+  --steps N         RL steps of every arm that does not say its own
+                                                          (default: as npm start)
+  --set PART.X=V    what all arms have, as often as needed: sft.steps=600, rl.groups=16, env.levels=1
+  --every N         RL steps between two evaluations      (default 10)
+  --episodes N      held-out tasks of an evaluation       (default 120)
+  --pass-at K       before and after RL each of them is tried K times, for pass@1 to pass@K
+  --tune SETTINGS   every combination is tried first, and the best of each arm is taken:
+                    "lambda=0.05|0.2,rl.lr=5e-4|1e-3"
+  --tune-for ARM=…  other settings to try for this arm, as often as needed: "grpo=rl.lr=3e-4|5e-4|1e-3|2e-3";
+                    all arms get the same number of trials
+  --tune-seeds N | A-B
+                    seeds to try them with, none of --seeds
+                                                          (default 100-101)
+  --threshold X     success to count the steps to, between 0 and 1
+                                                          (default 0.6; may be changed later, nothing is trained anew)
+  --show NAMES      curves of further metrics: entropy,kl,eval/num_turns/mean (may be changed later, too)
+  --model SIZE      tiny | small | base                   (default small)
+  --device NAME     auto | wasm | webgpu | reference      (default wasm)
+  --jobs N          cells at a time, a process with one thread each
+                                                          (default 2)
+  --name NAME       the folder in runs/                   (default ablate, with --quick ablate-quick)
+  --report          train nothing; tables and page from what is finished
+  --quick           a comparison of seconds that shows every part
+  --list            every method and environment in a line, with its source
+  --help            this text
+
+It may be stopped or killed at any time: the same command goes on. With more arms, seeds or environments it adds those.
+`;
+
+const FLAGS = {
+  env: { type: "string" },
+  arms: { type: "string" },
+  seeds: { type: "string" },
+  steps: { type: "string" },
+  set: { type: "string", multiple: true },
+  every: { type: "string" },
+  episodes: { type: "string" },
+  "pass-at": { type: "string" },
+  tune: { type: "string" },
+  "tune-for": { type: "string", multiple: true },
+  "tune-seeds": { type: "string" },
+  threshold: { type: "string" },
+  show: { type: "string" },
+  model: { type: "string" },
+  device: { type: "string" },
+  jobs: { type: "string" },
+  name: { type: "string" },
+  report: { type: "boolean" },
+  quick: { type: "boolean" },
+  list: { type: "boolean" },
+  help: { type: "boolean" },
+} as const;
+
+const DEFAULT_ARMS = ["", "+echo", "+paw", "+actfocus", "+echo+actfocus"].map((more) => `grpo_token${more}`).join();
+
+/** Folders beside those of the environments. */
+const TAKEN = ["warm", "tune"];
+
+/**
+ * @returns the options, or what is to be printed instead
+ * @throws UsageError with one line that says what was expected
+ */
+export function parseAblate(args: readonly string[]): AblateOptions | "help" | "list" {
+  const values = parse(args, FLAGS);
+  if (values["help"]) return "help";
+  if (values["list"]) return "list";
+  const text = (flag: keyof typeof FLAGS): string | undefined => values[flag] as string | undefined;
+  const whole = (flag: keyof typeof FLAGS, least = 1): number | undefined =>
+    text(flag) === undefined ? undefined : wholeNumber(flag, text(flag)!, least);
+  const quick = values["quick"] === true;
+  const envs = parseWords("env", text("env") ?? "terminal");
+  const taken = envs.find(({ slug }) => TAKEN.includes(slug));
+  if (taken) throw new UsageError(`--env: "${taken.label}" is the name of another folder; give it a NAME=`);
+  const arms = parseArms(text("arms") ?? DEFAULT_ARMS);
+  const seeds = seedsIn("seeds", text("seeds") ?? (quick ? "2" : "5"));
+  return {
+    envs,
+    arms,
+    seeds,
+    steps: whole("steps"),
+    set: (values["set"] as readonly string[] | undefined) ?? [],
+    every: whole("every") ?? (quick ? 2 : 10),
+    episodes: whole("episodes") ?? (quick ? 10 : 120),
+    passAt: whole("pass-at", 2),
+    tune: tuneOf(text("tune"), values["tune-for"] as readonly string[] | undefined, text("tune-seeds"), arms, seeds),
+    threshold: fraction("threshold", text("threshold") ?? "0.6"),
+    show: text("show") === undefined ? [] : names("show", text("show")!),
+    model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
+    device: oneOf("device", text("device") ?? "wasm", DEVICES),
+    jobs: whole("jobs") ?? 2,
+    name: folderName(text("name") ?? (quick ? "ablate-quick" : "ablate")),
+    reportOnly: values["report"] === true,
+    quick,
+  };
+}
+
+function tuneOf(
+  tune: string | undefined,
+  own: readonly string[] = [],
+  seedText: string | undefined,
+  arms: readonly Arm[],
+  reported: readonly number[],
+): TuneOptions | undefined {
+  if (tune === undefined) {
+    if (own.length > 0) throw new UsageError("--tune-for is about --tune; add --tune SETTINGS");
+    if (seedText !== undefined) throw new UsageError("--tune-seeds is about --tune; add --tune SETTINGS");
+    return undefined;
+  }
+  const seeds = seedsIn("tune-seeds", seedText ?? "100-101");
+  const both = seeds.find((seed) => reported.includes(seed));
+  if (both !== undefined) {
+    const why = "what was chosen with a seed cannot be reported with it";
+    throw new UsageError(`--tune-seeds: seed ${both} is one of --seeds; ${why}`);
+  }
+  const ofArms = own.map((text) => parseOwnKnobs(text, arms));
+  const twice = ofArms.find(([label], i) => ofArms.findIndex(([other]) => other === label) < i);
+  if (twice) throw new UsageError(`--tune-for: ${twice[0]} is there twice`);
+  return { seeds, knobs: parseKnobs("tune", tune), own: Object.fromEntries(ofArms) };
+}
+
+/** `10`: 0 to 9; `100-102`: these three. */
+function seedsIn(flag: string, text: string): number[] {
+  const range = /^(\d+)-(\d+)$/.exec(text);
+  if (range === null) return Array.from({ length: seedCount(flag, text) }, (_, seed) => seed);
+  const [low, high] = [Number(range[1]), Number(range[2])];
+  if (low > high || !Number.isSafeInteger(high)) {
+    throw new UsageError(`--${flag}: expected the lower one first, got "${text}"`);
+  }
+  return Array.from({ length: high - low + 1 }, (_, i) => low + i);
+}
+
+function seedCount(flag: string, text: string): number {
+  const n = Number(text);
+  if (text.trim() !== "" && Number.isSafeInteger(n) && n >= 1) return n;
+  throw new UsageError(`--${flag}: expected how many seeds, or FIRST-LAST, got "${text}"`);
+}
+
+function names(flag: string, value: string): string[] {
+  const list = value.split(",").map((name) => name.trim());
+  if (list.includes("")) throw new UsageError(`--${flag}: expected names with commas between them, got "${value}"`);
+  const twice = list.find((name, i) => list.indexOf(name) < i);
+  if (twice !== undefined) throw new UsageError(`--${flag}: "${twice}" is there twice`);
+  return list;
+}
+
+function fraction(flag: string, value: string): number {
+  const x = Number(value);
+  if (value.trim() === "" || !(x > 0 && x <= 1)) {
+    throw new UsageError(`--${flag}: expected a number in (0, 1], got "${value}"`);
+  }
+  return x;
+}

@@ -1,0 +1,187 @@
+/**
+ * The curve of a cell, from its metric lines, and what is read off a curve: success after a number of environment
+ * steps, the area under it, and when it reaches a given height. Times are not part of it: the same settings give the
+ * same curve.
+ */
+import { check } from "../../engine/errors.ts";
+import { statisticsOf } from "../../rl/objective/objective.ts";
+import { isOfReference } from "../../rl/objective/tokenStatistics.ts";
+import { objectiveFor } from "../../run/methods.ts";
+import type { Preset } from "../../run/preset.ts";
+import { longestCompletion } from "../../run/template.ts";
+import type { MetricsRecord } from "../../run/records.ts";
+import { isYardstick } from "../../run/yardsticks.ts";
+import { mean } from "../../run/figures/statistics.ts";
+
+/** A cell at one of its evaluations. */
+export interface Point {
+  /** RL steps done. */
+  readonly step: number;
+  /** Commands that the environment has answered in training, over all these steps. */
+  readonly envSteps: number;
+  /** An estimate of the floating-point operations so far (`flopsPerToken`). */
+  readonly flops: number;
+  /** Success on held-out tasks, and turns per episode. */
+  readonly success: number;
+  readonly turns: number;
+  /** World-model loss: −log p per token of what the environment answers in fixed held-out episodes, in nats. */
+  readonly worldLoss: number;
+  /** World-model loss in the random play among these, and in the episodes that the cell itself played. */
+  readonly worldLossRandom: number;
+  readonly worldLossOnPolicy: number;
+  /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */
+  readonly worldLossExcess?: number;
+  /** The mean reward of the training episodes since the last evaluation; null at the start. */
+  readonly reward: number | null;
+  /** Further metrics: means over the training steps since the last evaluation; `eval/…` are those of the evaluation. */
+  readonly shown: Readonly<Record<string, number | null>>;
+  /** pass@k by k, where held-out tasks were tried more than once. */
+  readonly passAt?: Readonly<Record<string, number>>;
+}
+
+export interface CurveOptions {
+  /** The number of the model's parameters, for the estimate of operations. */
+  readonly parameters: number;
+  /** Names of further metrics. */
+  readonly show: readonly string[];
+}
+
+/** What a cell began with, and its curve. */
+export interface CellCurve {
+  readonly warm: Point;
+  readonly points: readonly Point[];
+}
+
+/** The curve of a finished cell. @throws if its log is incomplete, as a copy that was cut short is */
+export function curveOfCell(
+  path: string,
+  metrics: readonly MetricsRecord[],
+  preset: Preset,
+  options: CurveOptions,
+): CellCurve {
+  const points = pointsOf(metrics, preset, options);
+  const [first, last] = [points[0], points.at(-1)];
+  check(
+    first?.step === 0 && last?.step === preset.rl.steps,
+    () =>
+      `${path}: its log has evaluations from RL step ${first?.step ?? "–"} to ${last?.step ?? "–"}, expected 0 ` +
+      `to ${preset.rl.steps}; remove the folder and run the same command again`,
+  );
+  // The random player never changes; the evaluation at 0 is the warm start's.
+  return { warm: first, points: preset.rl.method === "random" ? [{ ...last, step: 0 }, last] : points };
+}
+
+/** A point for every evaluation in the metric lines of a cell. */
+export function pointsOf(
+  metrics: readonly MetricsRecord[],
+  preset: Preset,
+  { parameters, show }: CurveOptions,
+): Point[] {
+  const { sft, rl } = preset;
+  const flopsOfToken = flopsPerToken(preset) * parameters;
+  const points: Point[] = [];
+  let [envSteps, flops] = [0, 0];
+  let training: MetricsRecord[] = [];
+  const meanOf = (name: string): number | null => {
+    const values = training.map((line) => Number(line[name] ?? NaN)).filter(Number.isFinite);
+    return values.length > 0 ? mean(values) : null;
+  };
+  for (const line of metrics) {
+    const number = (name: string): number => Number(line[name] ?? NaN);
+    if (line.phase === "rl") {
+      const episodes = rl.groups * rl.groupSize - (number("masked") || 0);
+      envSteps += Math.round((number("tools/call_frequency") || 0) * episodes);
+      flops += flopsOfToken * (number("step_tokens") || 0);
+      training.push(line);
+    } else if (line.phase === "eval") {
+      const rates = Object.keys(line).flatMap((name) =>
+        name.startsWith("pass@") ? [[name.slice(5), number(name)]] : [],
+      );
+      points.push({
+        step: line.step - sft.steps,
+        envSteps,
+        flops,
+        success: number("success"),
+        turns: number("num_turns/mean"),
+        worldLoss: number("world_loss"),
+        worldLossRandom: number("world_loss/random"),
+        worldLossOnPolicy: number("world_loss/on_policy"),
+        ...(line["world_loss_excess"] === undefined ? {} : { worldLossExcess: number("world_loss_excess") }),
+        reward: meanOf("reward"),
+        shown: Object.fromEntries(
+          show.map((name) => [name, name.startsWith("eval/") ? finite(number(name.slice(5))) : meanOf(name)]),
+        ),
+        ...(rates.length > 0 ? { passAt: Object.fromEntries(rates) as Record<string, number> } : {}),
+      });
+      training = [];
+    }
+  }
+  return points;
+}
+
+const finite = (x: number): number | null => (Number.isFinite(x) ? x : null);
+
+/**
+ * Floating-point operations for each parameter and each token of a training episode, by the usual count (Kaplan et al.
+ * 2020, arXiv 2001.08361): 2 forward, 4 backward. So playing costs 2, each pass that learns 6, and each pass that only
+ * scores 2 (by a frozen reference, or by the policy before the first update). The count leaves out the part of
+ * attention that grows with the length, the evaluations, and the warm start, which all arms have in common.
+ */
+export function flopsPerToken(preset: Preset): number {
+  const { rl } = preset;
+  if (isYardstick(rl.method)) return 6;
+  const signals = statisticsOf(objectiveFor(rl, longestCompletion(preset)));
+  const passes = Number(signals.some(isOfReference)) + Number(signals.some((name) => !isOfReference(name)));
+  return 2 + 6 * (rl.iterations ?? 1) + 2 * passes;
+}
+
+/** Success after `envSteps` environment steps, linear between evaluations; after the last one its success. */
+export function successAt(points: readonly Point[], envSteps: number): number {
+  return valueAt(points, envSteps, "envSteps");
+}
+
+function valueAt(points: readonly Point[], x: number, axis: "envSteps" | "step"): number {
+  const next = points.findIndex((point) => point[axis] >= x);
+  if (next < 0) return points.at(-1)!.success;
+  const [a, b] = [points[next - 1], points[next]!];
+  if (a === undefined || b[axis] === a[axis]) return b.success;
+  return a.success + ((x - a[axis]) / (b[axis] - a[axis])) * (b.success - a.success);
+}
+
+/** Mean held-out success from 0 to `budget`: the area under the curve, linear between evaluations, over its width. */
+export function areaUnder(points: readonly Point[], budget: number, axis: "envSteps" | "step" = "envSteps"): number {
+  if (!(budget > 0)) return NaN;
+  const places = [...points.map((point) => point[axis]).filter((x) => x < budget), budget];
+  let area = 0;
+  for (let i = 1; i < places.length; i++) {
+    const [a, b] = [places[i - 1]!, places[i]!];
+    area += ((b - a) * (valueAt(points, a, axis) + valueAt(points, b, axis))) / 2;
+  }
+  return area / budget;
+}
+
+/** How many evaluations the moving mean takes. */
+export const SMOOTHING = 3;
+
+/** Success with each evaluation averaged with its two neighbours; the first and the last have one. */
+export function smoothed(points: readonly Pick<Point, "success">[]): number[] {
+  const reach = (SMOOTHING - 1) / 2;
+  return points.map((_, i) => mean(points.slice(Math.max(0, i - reach), i + reach + 1).map(({ success }) => success)));
+}
+
+/** The highest smoothed success after the start. */
+export const bestSmoothed = (points: readonly Point[]): number => Math.max(...smoothed(points).slice(1));
+
+/**
+ * Environment steps until smoothed success is `target`, linear between evaluations; null if it never is. The first
+ * point does not count, as it belongs to the warm start.
+ */
+export function envStepsTo(points: readonly Point[], target: number): number | null {
+  const values = smoothed(points);
+  const at = values.findIndex((value, i) => i > 0 && value >= target);
+  if (at < 0) return null;
+  const [before, here] = [values[at - 1]!, values[at]!];
+  const [from, to] = [points[at - 1]!.envSteps, points[at]!.envSteps];
+  if (before >= target || here === before) return to;
+  return from + ((target - before) / (here - before)) * (to - from);
+}

@@ -1,0 +1,168 @@
+/**
+ * Tuning before a comparison: every arm gets the same number of trials on seeds that are not reported and continues
+ * with its best.
+ *
+ * `--tune "lambda=0.05|0.2,rl.lr=5e-4|1e-3"` tries every combination. Settings that an arm does not have (λ without
+ * ECHO), or that its own brackets fix, are left out of its trials. If arms then have different numbers of trials,
+ * nothing is trained: `--tune-for "ARM=rl.lr=2e-4|5e-4|1e-3|2e-3"` gives the arm with fewer trials a grid of its own.
+ * An arm that learns nothing has nothing to tune.
+ *
+ * The best trial has the largest area under its curve of held-out success, as the mean over the tuning seeds, in each
+ * environment separately; the first of equals wins. If a chosen number is the smallest or the largest of its grid, a
+ * better one may lie outside, and the report says so.
+ */
+import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../../run/arms.ts";
+import { withFiles } from "../../run/node/commandLine.ts";
+import { UsageError } from "../../run/usage.ts";
+import type { StartOptions } from "../../run/startOptions.ts";
+import { areaUnder, type Point } from "./points.ts";
+import { mean } from "../../run/figures/statistics.ts";
+
+/** A setting and the values to try. */
+export interface Knob {
+  readonly key: string;
+  readonly values: readonly string[];
+}
+
+/** The settings with which a trial differs from its arm. */
+export type TrialSettings = Readonly<Record<string, string>>;
+
+export interface TuneOptions {
+  readonly seeds: readonly number[];
+  readonly knobs: readonly Knob[];
+  /** Grids that replace `knobs`, by the label of the arm. */
+  readonly own: Readonly<Record<string, readonly Knob[]>>;
+}
+
+/** `KEY=A|B,KEY=…` */
+export function parseKnobs(flag: string, text: string): Knob[] {
+  return Object.entries(settingsIn(`--${flag}`, text)).map(([key, value]) => {
+    const values = (value ?? "").split("|").map((one) => one.trim());
+    if (values.includes("")) throw new UsageError(`--${flag}: expected ${key}=VALUE|VALUE, got "${value ?? ""}"`);
+    return { key, values };
+  });
+}
+
+/** Parses `ARM=KEY=A|B,…`. An arm's label may contain all of these signs itself. */
+export function parseOwnKnobs(text: string, arms: readonly Arm[]): [label: string, knobs: Knob[]] {
+  const labels = arms.map(({ label }) => label).toSorted((a, b) => b.length - a.length);
+  const label = labels.find((one) => text.startsWith(`${one}=`));
+  if (label === undefined) {
+    const known = arms.map((arm) => arm.label).join(", ");
+    throw new UsageError(`--tune-for: expected ARM=SETTING=VALUE|VALUE with one of the arms ${known}, got "${text}"`);
+  }
+  return [label, parseKnobs("tune-for", text.slice(label.length + 1))];
+}
+
+/**
+ * The trials of every arm.
+ * @throws UsageError if no arm has a setting, or if arms have different numbers of trials
+ */
+export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOptions): Map<Arm, TrialSettings[]> {
+  const tuned = arms.filter(({ method }) => method !== "random");
+  const refused = new Map<string, UsageError>();
+  const had = new Set<string>();
+  const has = (arm: Arm, { key, values }: Knob): boolean => {
+    if (Object.hasOwn(arm.settings, key)) return false;
+    try {
+      presetOfArm(withSettings(arm, { [key]: values[0]! }), base, withFiles);
+      had.add(key);
+      return true;
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error;
+      refused.set(key, error);
+      return false;
+    }
+  };
+  const knobsOf = new Map(
+    tuned.map((arm) => [arm, tune.own[arm.label] ?? tune.knobs.filter((knob) => has(arm, knob))]),
+  );
+  const nobodys = tune.knobs.find(({ key }) => !had.has(key) && refused.has(key));
+  if (nobodys) throw new UsageError(`--tune: no arm has ${nobodys.key}; ${refused.get(nobodys.key)!.message}`);
+  const trials = new Map([...knobsOf].map(([arm, knobs]) => [arm, combinations(knobs)]));
+  const most = Math.max(...[...trials.values()].map(({ length }) => length));
+  const poor = [...trials].find(([, { length }]) => length < most);
+  if (poor) {
+    const rich = [...trials].find(([, { length }]) => length === most)!;
+    const about = ([arm, { length }]: typeof rich): string => {
+      const keys = knobsOf.get(arm)!.map(({ key }) => key);
+      return `${arm.label} has ${length} (${keys.join(", ") || "nothing to tune"})`;
+    };
+    throw new UsageError(
+      `--tune: all arms need the same number of trials, but ${about(rich)} and ${about(poor)}; give --tune-for ` +
+        `"${poor[0].label}=SETTING=VALUE|VALUE" with ${most} combinations`,
+    );
+  }
+  for (const [arm, all] of trials)
+    for (const settings of all) presetOfArm(withSettings(arm, settings), base, withFiles);
+  return trials;
+}
+
+function combinations(knobs: readonly Knob[]): TrialSettings[] {
+  let all: TrialSettings[] = [{}];
+  for (const { key, values } of knobs) {
+    all = all.flatMap((settings) => values.map((value): TrialSettings => ({ ...settings, [key]: value })));
+  }
+  return all;
+}
+
+/** A chosen number that is the smallest or the largest that was tried. */
+interface Edge {
+  readonly key: string;
+  readonly value: string;
+  readonly end: "smallest" | "largest";
+  /** How many numbers were tried. */
+  readonly of: number;
+}
+
+/** The outcome of the trials of an arm in an environment. */
+export interface Tuning {
+  readonly env: string;
+  readonly arm: string;
+  readonly seeds: readonly number[];
+  /**
+   * What the areas are over, and how far: the least total of these trials. Without play the axis is optimiser steps.
+   */
+  readonly axis: "envSteps" | "step";
+  readonly budget: number;
+  readonly trials: readonly { readonly settings: string; readonly areas: readonly number[]; readonly mean: number }[];
+  readonly chosen: string;
+  /** Those of its settings that lie at an edge of the grid. */
+  readonly edges: readonly Edge[];
+}
+
+/** The least number of values for which an edge is reported: of two values each is one. */
+const EDGE_FROM = 3;
+
+/** @param tried the settings of all trials, including the chosen ones */
+function edgesOf(chosen: TrialSettings, tried: readonly TrialSettings[]): Edge[] {
+  return Object.entries(chosen).flatMap(([key, value]): Edge[] => {
+    const numbers = [...new Set(tried.map((settings) => Number(settings[key])))];
+    if (numbers.length < EDGE_FROM || !numbers.every(Number.isFinite)) return [];
+    const [own, of] = [Number(value), numbers.length];
+    if (own === Math.min(...numbers)) return [{ key, value, end: "smallest", of }];
+    return own === Math.max(...numbers) ? [{ key, value, end: "largest", of }] : [];
+  });
+}
+
+/** @param played the curve of each tuning seed, for every trial */
+export function chooseTrial(
+  at: Pick<Tuning, "env" | "arm" | "seeds">,
+  played: readonly { readonly settings: TrialSettings; readonly curves: readonly (readonly Point[])[] }[],
+): { readonly tuning: Tuning; readonly settings: TrialSettings } {
+  const ends = (axis: Tuning["axis"]): number[] =>
+    played.flatMap(({ curves }) => curves.map((points) => points.at(-1)![axis]));
+  const axis = Math.min(...ends("envSteps")) > 0 ? "envSteps" : "step";
+  const budget = Math.min(...ends(axis));
+  const trials = played.map(({ settings, curves }) => {
+    const areas = curves.map((points) => areaUnder(points, budget, axis));
+    return { settings: showSettings(settings), areas, mean: mean(areas) };
+  });
+  const best = trials.reduce((found, trial, i) => (trial.mean > trials[found]!.mean ? i : found), 0);
+  const { settings } = played[best]!;
+  const edges = edgesOf(
+    settings,
+    played.map((trial) => trial.settings),
+  );
+  return { tuning: { ...at, axis, budget, trials, chosen: trials[best]!.settings, edges }, settings };
+}
