@@ -2,58 +2,62 @@
 import { describe, expect, it } from "vitest";
 import { importsOf, isTypeScript, projectFiles, readSource } from "./sources.ts";
 
+/** The four rooms. Nothing in them imports from outside them. */
+const CORE = ["kernels", "engine", "nn", "rl"];
+const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect"];
 /** What each part may import besides itself. Tests may import everything; nothing imports tests. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   kernels: [],
   engine: ["kernels"],
   nn: ["kernels", "engine"],
-  environments: ["engine"],
   // Of the kernels the formulas alone, for the losses.
-  rl: ["kernels", "engine", "nn", "environments"],
-  // Templates of checkpoints: of a package of its own, which nothing else needs.
-  chat: ["engine", "nn", "rl"],
-  "index.ts": ["engine", "nn", "environments", "rl"],
+  rl: ["kernels", "engine", "nn"],
+  methods: ["kernels", "engine", "nn", "rl"],
+  // The interface of an environment alone.
+  environments: ["engine", "rl"],
+  data: ["engine", "nn", "rl", "environments"],
+  papers: ["engine", "nn", "rl", "methods", "environments"],
+  pretrained: ["kernels", "engine", "nn"],
+  distribute: ["engine", "nn", "rl", "methods", "data", "pretrained"],
+  // Its server knows the folders of runs.
+  connect: ["engine", "nn", "rl", "methods", "environments", "pretrained", "distribute", "run"],
+  run: ["engine", "nn", "rl", ...OUTER],
+  studies: ["engine", "rl", "methods", "run"],
+  "index.ts": ["engine", "nn", "rl", ...OUTER],
   "fastCheck.ts": ["engine"],
-  "methods.ts": ["engine"],
-  // What a run is, wherever it runs: it needs no Node.
-  job: ["engine", "nn", "environments", "rl"],
-  // Tools of MCP servers; the package for it is loaded when it is used.
-  mcp: ["engine", "environments"],
-  node: ["engine", "nn", "environments", "rl", "job", "chat"],
-  // Workers on other machines. Its packages are optional, and one file loads them.
-  nats: ["engine", "nn", "environments", "rl"],
-  // Rollouts on other people's servers, over fetch.
-  remote: ["engine", "nn", "rl"],
-  // Our policy behind HTTP.
-  serve: ["engine", "nn", "environments", "rl", "job", "node", "chat"],
-  tools: ["engine", "nn", "environments", "rl", "job", "node"],
-  cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools", "chat"],
+  "tensorMethods.ts": ["engine"],
   // Of the kernels the formulas alone, which the page shows.
-  site: ["kernels", "engine", "nn", "environments", "rl", "job", "tools"],
-  examples: ["index.ts", "job", "mcp", "node"],
+  site: ["kernels", "engine", "nn", "rl", "methods", "data", "environments", "run", "studies"],
+  examples: ["index.ts", "run", "connect"],
   // Chapters of the book also look inside.
-  learn: ["index.ts", "kernels", "engine", "nn", "environments", "rl", "job", "tools"],
+  learn: ["index.ts", "kernels", "rl", "distribute", "run", "studies"],
 };
-/** The rooms of rl/, each with those that it may import; a later one is above. */
+/** Parts with floors, each with those that it may import; a later one is above. */
 const ROOMS: Record<string, readonly string[]> = {
+  "rl/environment.ts": [],
   "rl/episode": [],
-  "rl/methods": ["rl/episode"],
-  "rl/rewards": ["rl/episode"],
-  "rl/interop": ["rl/episode", "rl/methods"],
-  "rl/play": ["rl/episode"],
-  "rl/tasks": ["rl/episode", "rl/methods", "rl/play", "rl/rewards"],
-  "rl/train": ["rl/episode", "rl/methods", "rl/play", "rl/tasks"],
-  "rl/evaluate.ts": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
-  "rl/async": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
-  "rl/worker": ["rl/episode", "rl/play", "rl/rewards", "rl/train"],
-  "rl/selfplay": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
-  "rl/preferences": ["rl/episode", "rl/methods", "rl/rewards", "rl/play", "rl/tasks", "rl/train"],
+  "rl/objective": ["rl/episode"],
+  "rl/play": ["rl/environment.ts", "rl/episode"],
+  "rl/tasks": ["rl/environment.ts", "rl/episode", "rl/objective", "rl/play"],
+  "rl/train": ["rl/environment.ts", "rl/episode", "rl/objective", "rl/play", "rl/tasks"],
+  "rl/evaluate.ts": ["rl/environment.ts", "rl/episode", "rl/objective", "rl/play", "rl/tasks", "rl/train"],
+  "distribute/async": [],
+  "distribute/nats": ["distribute/async"],
+  "distribute/worker": [],
+  "connect/grpoConfig.ts": [],
+  "connect/openEnvRoles.ts": [],
+  "connect/chat": [],
+  "connect/mcp": [],
+  "connect/remote": [],
+  "connect/serve": ["connect/chat"],
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
+const ABOVE = ["data", "papers", "distribute", "connect", "run", "studies", "site"];
 const FACES: Record<string, readonly string[]> = {
-  engine: ["environments", "rl", "job", "mcp", "node", "nats", "remote", "serve", "tools", "cli", "site"],
-  nn: ["rl", "job", "node", "nats", "remote", "serve", "tools", "cli", "site"],
-  environments: ["rl", "job", "mcp", "node", "nats", "serve", "tools", "cli", "site"],
+  engine: ["environments", "rl", "methods", ...ABOVE],
+  nn: ["rl", "methods", ...ABOVE],
+  environments: ABOVE,
+  pretrained: ABOVE,
 };
 /** What is seen past a face all the same: not for users, but common to the layers. */
 const PAST_FACES = new Set([
@@ -66,16 +70,20 @@ const PAST_FACES = new Set([
   "environments/riddle/selfPlay.ts", // the world of self-play, which a page loads when it is played
   "nn/sampler.ts", // the check of sampling options
   "nn/generate.ts", // how many tokens are drawn before they are read
-  "nn/fit.ts", // what memory a model needs: it brings an executor that only counts
-  "nn/safetensors.ts", // what came instead of a file of a model
+  "nn/safetensors.ts", // what a file is that has no weights in it
   "nn/parameters.ts", // parameters from what a worker was sent
+  "pretrained/fit.ts", // what memory a model needs: it brings an executor that only counts
 ]);
-const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "job", "index.ts", "methods.ts"];
+/** Where neither a package nor anything of Node is imported: what runs in a page, too. */
+const LIBRARY = [...CORE, "methods", "data", "papers", "environments", "pretrained", "index.ts", "tensorMethods.ts"];
+const LIBRARY_ROOMS = ["distribute/async", "distribute/worker", "connect/grpoConfig.ts", "connect/openEnvRoles.ts"];
+const isLibrary = (path: string): boolean =>
+  LIBRARY.includes(part(path)) || LIBRARY_ROOMS.includes(room(path)) || /^run\/\w+\.ts$/.test(path);
 /** Parts that import whatever they need. */
 const OUTSIDE = ["tests", "bench", "scripts", "vitest.config.ts"];
 
 const part = (path: string): string => path.split("/")[0]!;
-/** `rl/train` of `rl/train/loop.ts`; a file of rl/ itself is a room of its own. */
+/** `rl/train` of `rl/train/loop.ts`; a file of such a part itself is a room of its own. */
 const room = (path: string): string => path.split("/").slice(0, 2).join("/");
 const sources = projectFiles().filter(isTypeScript);
 const graph = new Map(sources.map((path) => [path, importsOf(path, readSource(path))]));
@@ -85,15 +93,12 @@ function offences(path: string, imports: readonly string[], known: ReadonlySet<s
   const from = part(path);
   return imports.flatMap((target) => {
     if (!target.endsWith(".ts")) {
-      return LIBRARY.includes(from)
-        ? [`${path} imports ${target}: the library imports no package and nothing of Node`]
-        : [];
+      return isLibrary(path) ? [`${path} imports ${target}: the library imports no package and nothing of Node`] : [];
     }
     const to = part(target);
     if (!known.has(target)) return [`${path} imports ${target}, which does not exist`];
     if (OUTSIDE.includes(from)) return [];
-    if (from === "rl" && to === "rl") return roomOffences(path, target);
-    if (to === from) return [];
+    if (to === from) return ROOMS[room(path)] || from === "rl" ? roomOffences(path, target) : [];
     if (FACES[to]?.includes(from) && target !== `${to}/index.ts` && !PAST_FACES.has(target)) {
       return [`${path} imports ${target}: what ${to} offers is in ${to}/index.ts`];
     }
