@@ -262,8 +262,9 @@ for (const maxStaleness of [2, 8])
  *
  * ## In the library
  *
- * `distribute/async/train.ts` is the loop, `distribute/async/queue.ts` the bound on age, `run/node/threads.ts` has workers in threads
- * (`docs/async.md`). `methods/importanceCorrection.ts` has the weights, made of logarithms, for a whole step.
+ * `distribute/async/train.ts` is the loop, `distribute/async/queue.ts` the bound on age, `run/node/threads.ts` has
+ * workers in threads (`docs/async.md`). `methods/importanceCorrection.ts` has the weights, made of logarithms, for a
+ * whole step.
  *
  * ## Exercises
  *

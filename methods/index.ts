@@ -1,6 +1,6 @@
 /**
- * `worldgrad/methods`: the field's methods: advantages, policy losses, world models, token weights, terms of the loss, each
- * with its options, its formula and its source, and `objectiveOf`, which makes an objective of their names.
+ * `worldgrad/methods`: the field's methods: advantages, policy losses, world models, token weights, terms of the loss,
+ * each with its options, its formula and its source, and `objectiveOf`, which makes an objective of their names.
  */
 export { listMethods, objectiveOf } from "./presets.ts";
 export { METHODS, type MethodChoice } from "./choice.ts";

@@ -1,7 +1,7 @@
 /**
- * Rotary positions beyond what a model was first trained for: the scalings that Transformers 5 knows by `rope_type`. What
- * they do to the frequencies is in `nn/rope.ts`. Not here: LongRoPE, partial rotation, and a rotation of its own per
- * kind of layer, which none of our families has.
+ * Rotary positions beyond what a model was first trained for: the scalings that Transformers 5 knows by `rope_type`.
+ * What they do to the frequencies is in `nn/rope.ts`. Not here: LongRoPE, partial rotation, and a rotation of its own
+ * per kind of layer, which none of our families has.
  */
 import { check } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";

@@ -93,7 +93,10 @@ export interface Preset extends Tasks {
   readonly rollout: Omit<Options<typeof ROLLOUT>, "temperature" | "maxTokens"> & { readonly temperature: number };
   /** Default: new tasks only. */
   readonly data?: DataSettings;
-  /** Default: playing and learning in turn. */
+  /**
+   * What plays while the learner learns (distribute/async): this number of threads, or the workers that are connected
+   * to the NATS server with this address. Default: playing and learning in turn.
+   */
   readonly async?: { readonly workers: number | string; readonly maxStaleness: number };
   readonly evaluation: Options<typeof EVALUATION>;
   readonly checkpointEvery: number;

@@ -1,8 +1,8 @@
 /**
- * Where a run is kept: its settings, its two logs and its checkpoints. In Node it is a folder (run/node/runFolder.ts), in a
- * page memory (memoryStore.ts). A checkpoint records how long the logs were when it was taken. So a run that continues
- * from it has the same lines in the end as one that never stopped. For that, the lines of a step are appended before
- * its checkpoint is saved.
+ * Where a run is kept: its settings, its two logs and its checkpoints. In Node it is a folder (run/node/runFolder.ts),
+ * in a page memory (memoryStore.ts). A checkpoint records how long the logs were when it was taken. So a run that
+ * continues from it has the same lines in the end as one that never stopped. For that, the lines of a step are appended
+ * before its checkpoint is saved.
  */
 import type { MetricsRecord, Transcript } from "./records.ts";
 

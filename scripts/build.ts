@@ -25,51 +25,50 @@ interface Entry {
   readonly external?: readonly string[];
 }
 
+const ROOMS = ["kernels", "engine", "nn", "rl"];
+const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect"];
 /**
  * The folders that each entry point may import from. A page that imports names gets no environment and no method that
  * it does not name.
  */
 const ENTRIES: readonly Entry[] = [
-  {
-    name: "worldgrad",
-    file: "index.js",
-    folders: ["kernels", "engine", "nn", "environments", "rl"],
-  },
+  { name: "worldgrad", file: "index.js", folders: [...ROOMS, ...OUTER] },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"] },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
-  { name: "worldgrad/tensor-methods", file: "methods.js", folders: ["kernels", "engine"] },
+  { name: "worldgrad/tensor-methods", file: "tensorMethods.js", folders: ["kernels", "engine"] },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"] },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ROOMS },
+  { name: "worldgrad/methods", file: "methods/index.js", folders: [...ROOMS, "methods"] },
+  { name: "worldgrad/data", file: "data/index.js", folders: [...ROOMS, "data", "environments"] },
+  { name: "worldgrad/papers", file: "papers/index.js", folders: [...ROOMS, "methods", "papers", "environments"] },
   {
     name: "worldgrad/environments",
     file: "environments/index.js",
-    folders: ["kernels", "engine", "environments"],
+    folders: ["kernels", "engine", "environments", "rl/environment.js"],
   },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"] },
+  { name: "worldgrad/pretrained", file: "pretrained/index.js", folders: ["kernels", "engine", "nn", "pretrained"] },
+  {
+    name: "worldgrad/distribute",
+    file: "distribute/index.js",
+    folders: [...ROOMS, "methods", "data", "pretrained", "distribute"],
+  },
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
     file: "distribute/worker/index.js",
-    folders: ["kernels", "engine", "nn", "environments", "rl"],
+    folders: [...ROOMS, "pretrained", "distribute/worker"],
   },
   // A run goes through every part, and its settings name any method and any world.
-  {
-    name: "worldgrad/run",
-    file: "job/index.js",
-    folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-  },
+  { name: "worldgrad/run", file: "run/index.js", folders: [...ROOMS, ...OUTER, "run"] },
   // The package for it is an optional peer, loaded when a session is opened.
   {
     name: "worldgrad/mcp",
-    file: "mcp/index.js",
-    folders: ["kernels", "engine", "environments", "mcp"],
+    file: "connect/mcp/index.js",
+    folders: ["kernels", "engine", "rl/environment.js", "environments", "connect/mcp"],
     external: ["@modelcontextprotocol/sdk"],
   },
   // Chat templates of checkpoints.
-  {
-    name: "worldgrad/chat",
-    file: "chat/index.js",
-    folders: ["kernels", "engine", "nn", "environments", "rl", "chat"],
-  },
+  { name: "worldgrad/chat", file: "connect/chat/index.js", folders: [...ROOMS, "connect/chat"] },
   // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
   // made.
   {

@@ -44,9 +44,9 @@
  *     $ submit
  *
  * The reward is 1 if all tests pass. Other rewards are chosen outside: the last step's info has the outcome and the
- * similarity to the reference, from which papers/rewards/program.ts computes the rewards of CodeRL and PPOCoder (`--reward
- * coderl`, `--reward ppocoder`). A program may pass a visible test by writing its output; hidden tests have other
- * inputs, and longer lists.
+ * similarity to the reference, from which papers/rewards/program.ts computes the rewards of CodeRL and PPOCoder
+ * (`--reward coderl`, `--reward ppocoder`). A program may pass a visible test by writing its output; hidden tests have
+ * other inputs, and longer lists.
  *
  * Answers follow from the task's text and the actions, so a world model can predict all of them.
  */

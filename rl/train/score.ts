@@ -1,6 +1,6 @@
 /**
- * Scoring: log-probabilities, entropies and other token statistics (rl/objective/tokenStatistics.ts) of tokens that have
- * been played. This happens before the update, without gradient, and only for the statistics that a part of the
+ * Scoring: log-probabilities, entropies and other token statistics (rl/objective/tokenStatistics.ts) of tokens that
+ * have been played. This happens before the update, without gradient, and only for the statistics that a part of the
  * objective asks for: GRPO with ECHO needs none. The policy and the reference are each run at most once.
  */
 import { check } from "../../engine/errors.ts";

@@ -4,8 +4,8 @@
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + Σ wPaW·ℓ_PaW + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
  *         + Σ wReturn·½(v − R)²
  *
- * as in rl/objective/objective.ts. What a token's term moves is its log-probability; of the entropy bonus it is the whole
- * distribution at its place, of the critic's loss and of return prediction the predicted value.
+ * as in rl/objective/objective.ts. What a token's term moves is its log-probability; of the entropy bonus it is the
+ * whole distribution at its place, of the critic's loss and of return prediction the predicted value.
  */
 import { expr, type Expr, where } from "../../kernels/expr.ts";
 import type { KlClamp, KlEstimator } from "../../rl/objective/kl.ts";

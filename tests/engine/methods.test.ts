@@ -1,7 +1,7 @@
 /**
- * `worldgrad/tensor-methods` installs ops as methods. It is imported by a path that the compiler does not follow: its types
- * would reach every file of this project, where nobody has installed the methods. `npm run check:consumer` checks the
- * types.
+ * `worldgrad/tensor-methods` installs ops as methods. It is imported by a path that the compiler does not follow: its
+ * types would reach every file of this project, where nobody has installed the methods. `npm run check:consumer` checks
+ * the types.
  */
 import { beforeAll, expect, test } from "vitest";
 import * as ops from "../../engine/index.ts";

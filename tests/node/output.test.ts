@@ -8,7 +8,7 @@ async function run(
   program: string,
   read: (output: NodeJS.ReadableStream) => void,
 ): Promise<{ code: number | null; errors: string }> {
-  const text = `import { displayOutput, outliveOutput, outputTaken } from "./node/output.ts";
+  const text = `import { displayOutput, outliveOutput, outputTaken } from "./run/node/output.ts";
     outliveOutput();
     ${program}`;
   const args = ["--import", "tsx", "--input-type=module", "--eval", text];

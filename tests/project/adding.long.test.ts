@@ -54,8 +54,8 @@ it("the live page's formula of the loss has the loss's value and gradient, on ei
   copy.write(
     "formula.mts",
     `import { device, sum, tensor, valueAndGrad } from "./engine/index.ts";
-    import { topr } from "./rl/methods/losses/weighted.ts";
-    import { POLICY_LOSSES } from "./rl/methods/losses/index.ts";
+    import { topr } from "./methods/losses/weighted.ts";
+    import { POLICY_LOSSES } from "./methods/losses/index.ts";
     import { POLICY_FORMULAS, policyFormula } from "./site/formulas/policy.ts";
     console.log(Object.keys(POLICY_LOSSES).filter((name) => !(name in POLICY_FORMULAS)).length, "without a formula");
     const on = await device("reference");

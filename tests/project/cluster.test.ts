@@ -58,7 +58,7 @@ interface Manifest {
 
 /** The arguments of a command that starts one of the programs. */
 function argumentsOf(program: "main" | "worker", command: readonly string[]): readonly string[] {
-  expect(command.slice(0, 4)).toEqual(["node", "--import", "tsx", `cli/${program}.ts`]);
+  expect(command.slice(0, 4)).toEqual(["node", "--import", "tsx", `run/cli/${program}.ts`]);
   return command.slice(4);
 }
 const workerOf = async (command: readonly string[]): Promise<WorkerOptions> => {

@@ -7,7 +7,7 @@ import { ts } from "ts-morph";
 import { expect, it } from "vitest";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
-const FOLDERS = /^(rl|environments|mcp|serve|remote|chat)\//;
+const FOLDERS = /^(rl|methods|data|papers|environments|connect|distribute\/(async|worker))\//;
 
 /** Where the texts of `tests/support/cost.ts` come through the file. */
 const WORLDS = "tests/environments/cost.test.ts";

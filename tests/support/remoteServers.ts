@@ -1,7 +1,7 @@
 /**
- * Servers that answer as vLLM, SGLang and Atropos do, written from their sources (named in connect/remote/), and stricter: a
- * field that their requests do not have is refused, where they would ignore it. Tokens are drawn by a model of ours;
- * `shift` is added to the log-probabilities, as other kernels would.
+ * Servers that answer as vLLM, SGLang and Atropos do, written from their sources (named in connect/remote/), and
+ * stricter: a field that their requests do not have is refused, where they would ignore it. Tokens are drawn by a model
+ * of ours; `shift` is added to the log-probabilities, as other kernels would.
  */
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

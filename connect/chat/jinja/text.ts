@@ -92,7 +92,9 @@ export function isCase(text: string, of: (text: string) => string): boolean {
   return of(text) === text && [...text].some(isCased);
 }
 
-/** From this character on, one stands for the name of a special token (connect/chat/template.ts), and is not escaped. */
+/**
+ * From this character on, one stands for the name of a special token (connect/chat/template.ts), and is not escaped.
+ */
 export const HIDDEN_NAMES = 0x10f000;
 /** What Python's `repr` escapes. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}\p{Zs}]/gu;

@@ -1,6 +1,7 @@
 /**
  * The code reward: JavaScript programs are judged by unit tests, with partial credit, in a process without permissions.
- * papers/rewards/code.ts finds the program and compares values, run/node/sandbox/runner.ts runs it, and this file joins them.
+ * papers/rewards/code.ts finds the program and compares values, run/node/sandbox/runner.ts runs it, and this file joins
+ * them.
  */
 import { options, type OptionsOf } from "../../../engine/optionTable.ts";
 import { checkTests, CODE_GRADE, type CodeGrade, gradeCode } from "../../../papers/rewards/code.ts";

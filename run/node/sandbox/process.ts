@@ -3,8 +3,8 @@
  *
  * 1. Node's permission model: no files, no child processes, no worker threads, no native addons, no WASI, no inspector.
  *    In Node 20 it does not cover the network.
- * 2. The program cannot reach anything of Node (run/node/sandbox/harness.ts): built-in objects are frozen, and text never
- *    becomes code.
+ * 2. The program cannot reach anything of Node (run/node/sandbox/harness.ts): built-in objects are frozen, and text
+ *    never becomes code.
  * 3. Where `prlimit` exists (Linux), the kernel refuses the process any further descriptor, so no code in it can open a
  *    socket or a file. The kernel also bounds its memory, including memory outside of V8's heap, and its CPU time, and
  *    lets it write no file contents.
@@ -14,9 +14,9 @@
  * The environment has the time zone only, and the process shares two pipes with its parent and nothing else. Not
  * prevented are reading the clock, leaks through the CPU, and exploits of V8 and the kernel. Without 3, only 2 blocks
 <<<<<<< HEAD
- * the network, and only the time limit bounds memory outside of V8's heap. Without 4, a program that loops or sleeps may
- * outlive a parent that was killed. All this is meant for code by a model in training. For hostile code, add a container or a virtual machine
- * around it.
+ * the network, and only the time limit bounds memory outside of V8's heap. Without 4, a program that loops or sleeps
+ * may outlive a parent that was killed. All this is meant for code by a model in training. For hostile code, add a
+ * container or a virtual machine around it.
 =======
  * the network, and only the time limit bounds memory outside of V8's heap. Without 4, a program that loops or sleeps
  * may outlive a parent that was killed. All this is meant for code by a model in training. For hostile code, add a

@@ -1,7 +1,7 @@
 /**
  * Runs JavaScript programs for the code reward. Each program has a process without permissions
- * (run/node/sandbox/process.ts), which makes the calls one after the other. This side measures the time of each call and
- * kills the process with SIGKILL when it is over; it also limits and checks what the process writes.
+ * (run/node/sandbox/process.ts), which makes the calls one after the other. This side measures the time of each call
+ * and kills the process with SIGKILL when it is over; it also limits and checks what the process writes.
  *
  * If a call hangs or crashes the process, only its own result is lost: a new process continues with the next call, up
  * to MAX_DEATHS times.

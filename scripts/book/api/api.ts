@@ -8,7 +8,23 @@ import type { EntryPoint, Name } from "./reference.ts";
 import { sourcePage } from "./sourcePage.ts";
 
 /** What has source pages: all that users import, the book's programs, and what these show. */
-const SOURCES = ["kernels", "engine", "nn", "environments", "rl", "job", "node", "tools", "cli", "learn", "examples"];
+const SOURCES = [
+  "kernels",
+  "engine",
+  "nn",
+  "rl",
+  "methods",
+  "data",
+  "papers",
+  "environments",
+  "pretrained",
+  "distribute",
+  "connect",
+  "run",
+  "studies",
+  "learn",
+  "examples",
+];
 const SINGLE = ["index.ts", "tensorMethods.ts", "fastCheck.ts"];
 
 /** @returns the links of pages in a folder that lies beside the reference's, such as `book/`, or in the reference's */

@@ -55,10 +55,15 @@ export interface Doc {
 const ENTRIES = [
   ["worldgrad/engine", "engine", "engine/index.ts"],
   ["worldgrad/nn", "nn", "nn/index.ts"],
-  ["worldgrad/environments", "environments", "environments/index.ts"],
   ["worldgrad/rl", "rl", "rl/index.ts"],
+  ["worldgrad/methods", "methods", "methods/index.ts"],
+  ["worldgrad/data", "data", "data/index.ts"],
+  ["worldgrad/papers", "papers", "papers/index.ts"],
+  ["worldgrad/environments", "environments", "environments/index.ts"],
+  ["worldgrad/pretrained", "pretrained", "pretrained/index.ts"],
+  ["worldgrad/distribute", "distribute", "distribute/index.ts"],
   ["worldgrad/node", "node", "run/node/index.ts"],
-  ["worldgrad/tensor-methods", "methods", "tensorMethods.ts"],
+  ["worldgrad/tensor-methods", "tensor-methods", "tensorMethods.ts"],
   ["worldgrad/fast-check", "fast-check", "fastCheck.ts"],
 ] as const;
 
