@@ -208,7 +208,9 @@ export const ROLLOUT = options("--set rollout", {
   maxObservationTokens: usual(maxObservationTokens, 64),
 });
 
-/** What plays while the learner learns (rl/async): threads, or the workers that are connected to a NATS server. */
+/**
+ * What plays while the learner learns (distribute/async): threads, or the workers that are connected to a NATS server.
+ */
 export const WORKERS = options("async", {
   workers: saved(
     inCode<number | string>("number of threads, or a server's address", "a number or an address", (value) =>

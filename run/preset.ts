@@ -69,7 +69,7 @@ type Options<T extends OptionTable> = Kept<T["fields"]>;
 export interface DataSettings extends PluginSettings {
   /** The temperature in training, in place of the rollout's; evaluations keep the rollout's. */
   readonly temperature?: ScheduleData;
-  /** Where tasks come from: rl/selfplay. */
+  /** Where tasks come from: papers/selfplay. */
   readonly selfPlay?: SelfPlayChoice;
 }
 
@@ -93,10 +93,7 @@ export interface Preset extends Tasks {
   readonly rollout: Omit<Options<typeof ROLLOUT>, "temperature" | "maxTokens"> & { readonly temperature: number };
   /** Default: new tasks only. */
   readonly data?: DataSettings;
-  /**
-   * What plays while the learner learns (distribute/async): this number of threads, or the workers that are connected
-   * to the NATS server with this address. Default: playing and learning in turn.
-   */
+  /** Default: playing and learning in turn. */
   readonly async?: { readonly workers: number | string; readonly maxStaleness: number };
   readonly evaluation: Options<typeof EVALUATION>;
   readonly checkpointEvery: number;

@@ -35,13 +35,10 @@ const PLUGIN_KEYS = Object.fromEntries(
 /** The option of each flag that is short for one. */
 export const FLAG_KEYS: Readonly<Record<string, string>> = { ...COMMON_KEYS, ...PLUGIN_KEYS };
 
-/** The flags about the data (data.ts). */
-export interface DataFlags extends PluginFlags {
-  /** A number or a schedule (schedules.ts). */
-  readonly temperature?: string | undefined;
-  /** Where tasks come from: papers/selfplay. */
-  readonly selfPlay?: (typeof SELF_PLAY_NAMES)[number] | undefined;
-}
+/** What these flags say, by their names; undefined is not said. */
+export type SettingFlags = PluginFlags & {
+  readonly [F in keyof typeof COMMON_KEYS as Camel<F>]?: ValueAt<(typeof COMMON_KEYS)[F]> | undefined;
+};
 
 /** What the flags say, by `PART.OPTION`. */
 export const valuesOfFlags = (options: SettingFlags): Values =>
