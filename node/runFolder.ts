@@ -112,7 +112,8 @@ export function openRun(path: string): RunFolder {
   check(has(path) && statSync(path).isDirectory(), () => `openRun: no folder ${path}`);
   const configPath = join(path, "config.json");
   check(has(configPath), () => `openRun: ${path} is not a run folder: it has no config.json`);
-  const config = unsealed(configPath, (problem) => fail(`openRun: ${configPath}: ${problem}`));
+  const hint = has(join(path, "model.safetensors")) ? "; a folder with a model is for --model-path" : "";
+  const config = unsealed(configPath, (problem) => fail(`openRun: ${configPath}: ${problem}${hint}`));
   return new RunFolder(path, config);
 }
 

@@ -29,6 +29,7 @@ export function unsealed(path: string, refuse: (problem: string) => never): Reco
   }
   if (!isRecord(value)) refuse(`expected a JSON object, got ${JSON.stringify(value)}`);
   const { [SEAL]: seal, ...rest } = value;
+  if (seal === undefined) refuse(`no run wrote it, or it was changed since: it has no "${SEAL}"`);
   if (seal !== sha256(JSON.stringify(rest)))
     refuse(`changed since it was written: its "${SEAL}" is of another content`);
   return rest;

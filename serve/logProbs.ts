@@ -56,10 +56,13 @@ export function logProbsOf(
 }
 
 /**
- * The likeliest tokens by name. Several may have one name, such as `A` and the byte `<0x41>`: it stands for the drawn
- * token if that is among them, else for the likeliest; the others are `token_id:65`, as vLLM writes ids.
+ * The likeliest tokens by name, and the drawn one if it is none of them, as OpenAI and vLLM answer. Several may have
+ * one name, such as `A` and the byte `<0x41>`: it stands for the drawn token, else for the likeliest; the others are
+ * `token_id:65`, as vLLM writes ids.
  */
-function byName(tokenizer: Tokenizer, { id: drawn, top = [] }: ServedToken): Readonly<Record<string, number>> {
+function byName(tokenizer: Tokenizer, token: ServedToken): Readonly<Record<string, number>> {
+  const { id: drawn, top: likeliest = [] } = token;
+  const top = likeliest.some(({ id }) => id === drawn) ? likeliest : [...likeliest, token];
   const names = top.map(({ id }) => nameOf(tokenizer, id));
   const owner = new Map<string, number>();
   top.forEach(({ id }, i) => {

@@ -129,6 +129,11 @@ export interface Trajectory {
    */
   readonly reward: number;
   /**
+   * True: the return is a bound from above, since the episode was cut short and nobody of its batch came to an end with
+   * which to compare it (`truncatedReward`).
+   */
+  readonly rewardIsBound?: boolean;
+  /**
    * The reward of each step of the environment, in order. What it says of an end from outside is in that of the last
    * turn, which may have no answer.
    */

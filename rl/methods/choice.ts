@@ -228,7 +228,8 @@ export function lossOf(
 }
 
 function klOf(choice: KlChoice): KlOptions {
-  const { beta, target, horizon, decay, estimator, in: where, importance } = KL_PENALTY.read(choice);
+  const { beta, target, horizon, decay, in: where, importance, ...given } = KL_PENALTY.read(choice);
+  const { estimator = where === "reward" ? "k1" : "k3" } = given;
   check(target === undefined || decay === 1, () => "kl: target and decay both change beta; give one of them");
   const clamp = klClampByName(estimator);
   const constant = decay === 1 ? beta : new DecayingKl({ beta, decay });

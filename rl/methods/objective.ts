@@ -30,6 +30,9 @@ export interface KlOptions {
    * `loss`: a term of the loss. `reward`: r̃_t = r_t − β·kl_t before advantages are estimated. Both concern the agent's
    * tokens only. Default `loss`.
    *
+   * The estimator in the reward is k1, whose policy gradient is that of the KL (arXiv 2512.21852). As a reward the
+   * others lack the slope of the estimate itself: they drive a policy that is sharper than the reference away from it.
+   *
    * With an advantage that divides by the deviation of a group, a group of equal returns is judged by the penalty alone
    * and at full size, as the division removes β (verl does the same). `dropConstantGroups` leaves such groups out.
    */
@@ -290,6 +293,12 @@ function checkKl(kl: KlOptions, advantage: AdvantageEstimator): void {
   );
   if (kl.in !== "reward") return;
   check(!kl.importance, () => "kl: importance is for a penalty in the loss");
+  check(
+    kl.estimator === "k1",
+    () =>
+      `kl: in the reward ${kl.estimator} drives a policy away from a reference that is less sharp; ` +
+      'use estimator: "k1" there (arXiv 2512.21852), or in: "loss"',
+  );
   check(
     advantage.readsReturn !== false,
     () =>

@@ -166,8 +166,9 @@ function withReward(t: Trajectory, said: EpisodeReward): Trajectory {
     stepRewards === undefined || (stepRewards.length === t.stepRewards.length && stepRewards.every(Number.isFinite)),
     () => `reward: expected ${t.stepRewards.length} finite step rewards, got ${showValue(stepRewards)}`,
   );
+  const { rewardIsBound: _, ...played } = t;
   return {
-    ...t,
+    ...played,
     reward,
     rewardParts: parts,
     ...(stepRewards ? { stepRewards } : {}),

@@ -50,8 +50,14 @@ export const TRUNCATED = options("trainRl", {
  *   L itself, since rewards have no other scale that is never 0 where turns cost.
  * - Token by token, what is left of the return after the steps is below 0: no refund praises the tokens that ran out.
  * - In a group of one, or where all of a group were cut short, there is no end to compare with, and the batch stands
- *   in, with which a mean over the batch or a critic compares anyway. If nobody in the batch came to an end, all are
- *   equal, and nothing is learnt about when to babble.
+ *   in, with which a mean over the batch or a critic compares anyway.
+ * - If nobody in the batch came to an end, all are equal, and to compare them says nothing of babbling. But RAE, a
+ *   critic and a greedy rollout remember ends that earned less. So the return is marked as a bound from above
+ *   (`rewardIsBound`). Beside such a memory it is at most twice what the memory knows, which does not learn it
+ *   (`boundBeside`). In such a step the metric `completions/clipped_ratio` is 1.
+ * - Not covered: whitening praises some tokens of a batch whatever it earned, so PPO with one episode a step can learn
+ *   to babble at any return. And VAPO's λ is 0 for short episodes: until its critic knows what an unfinished action is
+ *   worth, only the token that ends a turn is told what it costs.
  * - Where no return is negative it is 0, as in arXiv 2605.24517.
  *
  * A group of an asynchronous run is scored when it arrives, and `finishStep` again with the others of its step: for a
@@ -65,11 +71,13 @@ export function withTruncatedReward(
 ): readonly Trajectory[] {
   if (!trajectories.some(isOpen)) return trajectories;
   const worst = rule === "worst" ? worstOf(trajectories) : undefined;
+  const isAlone = worst !== undefined && !rolloutsOf(trajectories).some((r) => r.scorable && !isOpen(r.first));
   return trajectories.map((t) => {
     if (!isOpen(t)) return t;
     if (typeof rule === "number") return { ...t, reward: rule };
     const earned = { worst: worst?.get(t.group) ?? NaN, keep: paid(t), zero: 0, soft: paid(t) - 1 };
-    return { ...t, reward: earned[rule] };
+    const { rewardIsBound: _, ...judged } = { ...t, reward: earned[rule] };
+    return isAlone ? { ...judged, rewardIsBound: true } : judged;
   });
 }
 

@@ -73,7 +73,10 @@ export async function withBaseline(
   const first = requests.filter((_, e) => e % groupSize === 0);
   const again = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
   const played = await playEpisodes(again, { ...rollout, temperature: 0 });
-  const greedy = await rewarded(options, withTruncatedReward(played, truncatedReward), rollout.signal);
+  // Where nobody else has scored them, the sampled episodes are ends to compare with.
+  const beside = options.reward ? [] : trajectories;
+  const judged = withTruncatedReward([...played, ...beside], truncatedReward).slice(0, played.length);
+  const greedy = await rewarded(options, judged, rollout.signal);
   const rewardOf = new Map(greedy.map((t) => [t.group, t.masked ? NaN : t.reward]));
   return trajectories.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
 }

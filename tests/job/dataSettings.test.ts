@@ -143,6 +143,10 @@ describe("data", () => {
       ["--method", "gdpo", "--kl", "0.1", "--set", "kl.in=reward"],
       'kl: the advantage "gdpo" does not look at the return',
     ],
+    [
+      ["--kl", "0.1", "--set", "kl.in=reward", "--set", "kl.estimator=low_var_kl"],
+      "kl: in the reward k3 drives a policy away from a reference that is less sharp; use estimator",
+    ],
     [["--importance-correction", "tsi"], '--importance-correction: expected tis, icepop, got "tsi"'],
     [["--method", "grpo", "--advantage", "none"], "--advantage none learns from no reward"],
   ])("%j is one clear line", (flags, message) => {

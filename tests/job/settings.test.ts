@@ -98,8 +98,8 @@ describe("--set", () => {
     expect(icepop.importanceCorrection!.name).toBe("icepop_sequence");
     const rejecting = objectiveOf(...set("rejection.level=sum", "rejection.estimator=k1", "rejection.max=1.5"));
     expect(rejecting.importanceCorrection!.name).toBe("rejection");
-    const { kl } = objectiveOf("--kl", "0.1", "--kl-target", "0.01", ...set("kl.estimator=low_var_kl", "kl.in=reward"));
-    expect(kl).toMatchObject({ estimator: "k3", in: "reward" });
+    const { kl } = objectiveOf("--kl", "0.1", "--kl-target", "0.01", ...set("kl.in=reward"));
+    expect(kl).toMatchObject({ estimator: "k1", in: "reward" });
     expect(kl!.beta).toBeInstanceOf(AdaptiveKl);
     // γ and λ of GAE: the estimate is that of the function with these options.
     const batch = randomBatch(3);

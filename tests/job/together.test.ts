@@ -55,7 +55,7 @@ it("answers are trained as actions by what reads nothing of actions", () => {
     trainObservations: true,
   };
   checkObjective(mistaken);
-  checkObjective({ ...mistaken, kl: { beta: 0.1, estimator: "k3", in: "reward" } });
+  checkObjective({ ...mistaken, kl: { beta: 0.1, estimator: "k1", in: "reward" } });
   checkObjective({ ...mistaken, advantage: gae(), critic: {} });
   for (const name of ["kl_cov", "clip_cov"])
     expect(() => checkObjective({ ...mistaken, policyLoss: loss(name) })).toThrow(`${name} reads of actions`);

@@ -148,9 +148,20 @@ describe("a run folder", () => {
     rmSync(file);
     expect(() => run.loadLatestCheckpoint()).toThrow(/model\.safetensors is missing/);
     writeFileSync(join(run.path, "checkpoints", "step-000002", "checkpoint.json"), '{"step":2}');
-    expect(() => run.loadLatestCheckpoint()).toThrow(/checkpoint\.json: changed since it was written/);
+    expect(() => run.loadLatestCheckpoint()).toThrow(/checkpoint\.json: no run wrote it, or it was changed since/);
     expect(() => run.saveCheckpoint(1, { "../x": "" })).toThrow(/"\.\.\/x" cannot be the name/);
     expect(existsSync(join(run.path, "checkpoints", "step-000001"))).toBe(false);
+  });
+
+  test("the folder of a model is no run, and the error says where it belongs", () => {
+    const path = join(base, "model");
+    mkdirSync(path);
+    writeFileSync(join(path, "config.json"), '{"model_type":"llama"}');
+    writeFileSync(join(path, "model.safetensors"), "");
+    expect(() => openRun(path)).toThrow(
+      `openRun: ${join(path, "config.json")}: no run wrote it, or it was changed since: it has no "sha256"; ` +
+        "a folder with a model is for --model-path",
+    );
   });
 
   // A second; many times that where other processes keep the disk busy.

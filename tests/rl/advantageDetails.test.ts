@@ -204,7 +204,11 @@ describe("one group", () => {
   });
 
   it("RAE takes back numbers only", () => {
-    expect(() => rae().restore!({ toy: 1, other: "2" })).toThrow("rae.restore: expected a number for each environment");
+    const toy = { mean: 1, lowest: 0 };
+    for (const other of ["2", 2, null, { mean: 1 }, { mean: 1, lowest: "0" }])
+      expect(() => rae().restore!({ toy, other })).toThrow(
+        "rae.restore: expected { mean, lowest } for each environment",
+      );
   });
 
   it("the optimal token baseline with hardly any energy: 1e-8 is added to its sum", () => {

@@ -100,7 +100,7 @@ it("one term has all; what is only compared is no term; none without a gradient,
   expect(sharesIn(probed)).toEqual({ "grad_share/policy": 1 });
   expect(probed["grad_cosine/world_policy"]).toBeTypeOf("number");
   for (const kl of [
-    { beta: 1, in: "reward", estimator: "k2" },
+    { beta: 1, in: "reward", estimator: "k1" },
     { beta: 0, estimator: "k2" },
   ] as const)
     expect(sharesIn((await stepOf({ ...plain, kl })).metrics)).toEqual({ "grad_share/policy": 1 });

@@ -26,7 +26,6 @@ import {
 } from "../../rl/methods/losses/index.ts";
 import { clippedErrorLoss } from "../../rl/methods/world/paw.ts";
 import type { StepView } from "../../rl/methods/losses/policyLoss.ts";
-import { checkObjective } from "../../rl/methods/objective.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { KL_ROWS } from "../support/rlMethods.ts";
 import { type Drawn, run } from "../support/rlTokens.ts";
@@ -210,7 +209,7 @@ describe("KL", () => {
   });
 
   /** verl, core_algos.kl_penalty: the log-ratio within ±20, then the estimate within ±10. */
-  it("verl's low_var_kl is k3 with verl's clamps, in the loss and in the reward; k3 has none", async () => {
+  it("verl's low_var_kl is k3 with verl's clamps, as a tensor and on the host; k3 has none", async () => {
     const klOf = (estimator: "k3" | "low_var_kl") => objectiveOf({ method: "grpo", kl: { beta: 1, estimator } }).kl!;
     const { estimator, clamp } = klOf("low_var_kl");
     expect([klOf("k3").clamp, estimator]).toEqual([undefined, "k3"]);
@@ -226,9 +225,6 @@ describe("KL", () => {
       near(klEstimate(estimator, -4, -4 + d, clamp), value, 1e-12);
     }
     expect(klEstimate("k3", -100, -0.1)).toBeGreaterThan(1e43);
-    expect(() =>
-      checkObjective(objectiveOf({ method: "grpo", kl: { beta: 1, estimator: "low_var_kl", in: "reward" } })),
-    ).not.toThrow();
   });
 
   it("the adaptive coefficient moves by at most a fifth of n/horizon, down as well as up", () => {

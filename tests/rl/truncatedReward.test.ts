@@ -5,7 +5,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
+import { ADVANTAGES, biLevelGae, gae, rae, remax, vapo, vtrace } from "../../rl/methods/advantages/index.ts";
+import type { Advantages } from "../../rl/methods/advantages/estimator.ts";
 import { rewardsOfTokens, rewardsOfTurns, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
 import { bestOf } from "../../job/best.ts";
 import { metricsOfScore } from "../../job/heldOut.ts";
@@ -18,6 +19,7 @@ import { verifierJudge } from "../../rl/preferences/judges.ts";
 import { trainSelfRewarding } from "../../rl/preferences/selfReward.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
+import { withBaseline } from "../../rl/train/episodes.ts";
 import { weigh } from "../../rl/train/weights.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
@@ -195,6 +197,81 @@ describe("what estimators make of it", () => {
   });
 });
 
+describe("a step in which nobody came to an end", () => {
+  const ends = [played(0, whole), played(1, whole)];
+  const babbled = withTruncatedReward([cut(0, []), cut(1, [])]);
+  const objective = { policyLoss: ppoClip(), aggregation: "token-mean" as const };
+  const last = (rows: readonly Float64Array[]): number[] => rows.map((row) => Number(row.at(-1)!.toFixed(9)));
+
+  it("has bounds for returns, until it is put together with one that has an end; other rules are numbers", () => {
+    const bounds = (episodes: readonly Trajectory[]): boolean[] => episodes.map((t) => t.rewardIsBound === true);
+    expect(bounds(babbled)).toEqual([true, true]);
+    expect(bounds(withTruncatedReward([...babbled, ...ends]))).toEqual([false, false, false, false]);
+    for (const rule of ["zero", "keep", "soft", -3] as const)
+      expect(bounds(withTruncatedReward([cut(0, []), cut(1, [])], rule))).toEqual([false, false]);
+    expect(bounds(withTruncatedReward([cut(0, []), cut(0, [-1], { scoredAtEnd: true })]))).toEqual([false, false]);
+  });
+
+  it("rae: worth twice the lowest end so far, and b stays; where nothing costs all is as it was", () => {
+    const memory = rae();
+    memory.observe!(ends);
+    const b = 0.95 * 0.05 * -0.6 + 0.05 * -0.6;
+    expect(last(memory.estimate(babbled).perToken)).toEqual([-1.2 - b, -1.2 - b].map((x) => Number(x.toFixed(9))));
+    const state = memory.state!();
+    memory.observe!(babbled);
+    expect(memory.state!()).toEqual(state);
+    expect(state).toEqual({
+      toy: { mean: expect.closeTo(b, 12) as number, lowest: expect.closeTo(-0.6, 12) as number },
+    });
+    const costless = rae({ decay: 0.5 });
+    costless.observe!([played(0, [1])]);
+    expect(last(costless.estimate(babbled).perToken)).toEqual([-0.5, -0.5]);
+    costless.observe!([babbled[0]!]);
+    expect(costless.state!()).toEqual({ toy: { mean: 0.25, lowest: 0 } });
+  });
+
+  const critics = [
+    gae({ lambda: 1, whiten: false }),
+    vapo({ whiten: false }),
+    biLevelGae({ whiten: false }),
+    vtrace(),
+  ] as const;
+  it.each(critics)("$name: worth twice what the critic expects, which has no target; else as it was", (advantage) => {
+    const estimated = (value: number, episodes: readonly Trajectory[]): Advantages =>
+      advantagesOf({ ...objective, advantage, critic: {} }, episodes, 0, {
+        values: episodes.map(({ stream }) => new Float64Array(stream.ids.length).fill(value)),
+        logProbs: episodes.map(({ stream }) => Float64Array.from(stream.oldLogProbs)),
+      });
+    const low = estimated(-0.6, babbled);
+    expect(last(low.perToken)).toEqual([-0.6, -0.6]);
+    expect(Math.max(...low.perToken.flatMap((row) => [...row]))).toBe(0);
+    expect(low.returns!.every((row) => row.every(Number.isNaN))).toBe(true);
+    const plain = babbled.map((t) => ({ ...t, rewardIsBound: false }));
+    expect(estimated(0.5, babbled)).toEqual(estimated(0.5, plain));
+    expect(last(estimated(-0.6, plain).perToken)).toEqual([0.6, 0.6]); // as a number, a return of 0 praises it
+  });
+
+  it("remax: worth twice the greedy return", () => {
+    const beside = (greedyReward: number): number[] =>
+      last(remax().estimate(babbled.map((t) => ({ ...t, greedyReward }))).perToken);
+    expect([beside(-2), beside(0.5), beside(NaN)]).toEqual([
+      [-2, -2],
+      [-0.5, -0.5],
+      [0, 0],
+    ]);
+  });
+
+  it("with a KL in the reward such an episode has no advantage beside a memory that expects less", () => {
+    const kl = { beta: 0.1, estimator: "k1", in: "reward" } as const;
+    const memory = rae();
+    memory.observe!(ends);
+    const refLogProbs = babbled.map(({ stream }) => new Float64Array(stream.ids.length));
+    expect(last(advantagesOf({ ...objective, advantage: memory, kl }, babbled, 0, { refLogProbs }).perToken)).toEqual([
+      0, 0,
+    ]);
+  });
+});
+
 describe("an evaluation", () => {
   const rewardOf = (episodes: readonly Trajectory[]): number => evaluationOf(episodes).meanReward;
 
@@ -310,6 +387,20 @@ describe("in training", () => {
       expect(pairs.length).toBeGreaterThan(0);
       for (const { chosen, rejected } of pairs) expect([isCut(chosen), isCut(rejected)]).toEqual([false, true]);
     }
+  });
+
+  it("remax: a greedy rollout that was cut short is compared with the ends of the sampled ones", async () => {
+    const options = {
+      ...toyRlOptions(endingModel(device), { groups: 1, groupSize: 1 }),
+      objective: { advantage: remax(), policyLoss: ppoClip(), aggregation: "token-mean" as const },
+    };
+    const requests = [{ spec: options.env, options: {}, seed: 0, group: 0, rng: new Rng(1) }];
+    const greedyOf = async (sampled: Trajectory, greedy: Trajectory): Promise<number | undefined> =>
+      (await withBaseline(options, { requests, trajectories: [sampled] }, () => Promise.resolve([greedy])))[0]!
+        .greedyReward;
+    expect(await greedyOf(played(0, whole), cut(0, []))).toBeCloseTo(-1.2, 12);
+    expect(await greedyOf(cut(0, []), cut(0, []))).toBe(0);
+    expect(await greedyOf(cut(0, []), played(0, whole))).toBeCloseTo(-0.6, 12);
   });
 
   it("a word that is none is refused in one line", async () => {

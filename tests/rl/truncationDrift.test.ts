@@ -34,13 +34,16 @@ interface Try {
   readonly seed: number;
   readonly rule: TruncatedReward | undefined;
   readonly maxTurns?: number;
+  readonly groups?: number;
+  readonly groupSize?: number;
+  readonly steps?: number;
 }
 
 /** The shares of episodes that ran out of tokens, in the first three steps and in the last three. */
 async function drift(
   device: Device,
   env: EnvironmentSpec,
-  { method, seed, rule, maxTurns = 3 }: Try,
+  { method, seed, rule, maxTurns = 3, groups = 4, groupSize = 8, steps: count = STEPS }: Try,
 ): Promise<readonly [first: number, last: number]> {
   const model = toyModel(device, seed, { layers: 1, initializerRange: 0.02, maxPositions: 96 });
   const rng = new Rng(seed);
@@ -61,10 +64,10 @@ async function drift(
     ...(rule === undefined ? {} : { truncatedReward: rule }),
     objective,
     ...(objective.critic ? { heads: { value: { head, optimizer: new AdamW(head) } } } : {}),
-    groups: 4,
-    groupSize: 8,
+    groups,
+    groupSize,
     rollout: { maxActionTokens: 8, maxTurns },
-    steps: STEPS,
+    steps: count,
   });
   const share = (reports: readonly StepReport[]): number => {
     const episodes = reports.flatMap(({ rows }) => rows.map(({ trajectory }) => trajectory));
@@ -91,6 +94,36 @@ describe("where every turn costs", () => {
         if (isThorough) console.log(method, seed, "default", first, last, "zero", from, to);
         expect(last).toBeLessThan(0.2);
         expect(to).toBeGreaterThan(0.8);
+      }
+    },
+  );
+});
+
+describe("where every turn costs, and all episodes of a step may be cut off", () => {
+  let device: Device;
+  beforeAll(async () => void (device = await wasm.open()));
+  afterAll(() => device.dispose());
+
+  it.each(
+    some([
+      ["rae", 2, 200],
+      ["rae", 1, 300],
+      ["rae", 8, 100],
+      ["remax", 1, 150],
+      ["vtrace", 1, 300],
+      ["vtrace", 4, 150],
+      ["ppo", 4, 300],
+    ] as const),
+  )(
+    "%s, %i tasks once each, %i steps: it does not learn to run out of tokens",
+    { timeout: 300_000 },
+    async (...how) => {
+      const [method, groups, steps] = how;
+      for (const seed of [1, 2]) {
+        const small = { method, seed, rule: undefined, groups, groupSize: 1, steps };
+        const [first, last] = await drift(device, HARD_WORLDS.costs, small);
+        if (isThorough) console.log(method, groups, seed, first, last);
+        expect(last).toBeLessThan(0.2);
       }
     },
   );

@@ -214,7 +214,7 @@ describe("rewards of tokens", () => {
     const batch = randomBatch(4);
     const signals = madeUpSignals(batch);
     const advantage = gae({ gamma: 0, lambda: 0, whiten: false });
-    const kl = { beta: 0.4, estimator: "k2", in: "reward" } as const;
+    const kl = { beta: 0.4, estimator: "k1", in: "reward" } as const;
     const objective: Objective = { ...base, advantage, critic: {}, kl };
     const rows = weighStep(objective, batch, 0, signals);
     let total = 0;
@@ -222,7 +222,7 @@ describe("rewards of tokens", () => {
     for (const rollout of rollouts) {
       const own = rewardsOfTokens(rollout, batch);
       rollout.tokens.forEach(({ row, t }, k) => {
-        const penalty = klEstimate("k2", batch[row]!.stream.oldLogProbs[t]!, signals.refLogProbs![row]![t]!);
+        const penalty = klEstimate("k1", batch[row]!.stream.oldLogProbs[t]!, signals.refLogProbs![row]![t]!);
         const expected = own[k]! - 0.4 * penalty - signals.values![row]![t]!;
         expect(rows[row]!.advantages[t]!).toBeCloseTo(expected, 12);
         total += penalty;

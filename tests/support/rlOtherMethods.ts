@@ -94,10 +94,12 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       [COMPONENTS, "prompt-mean-token-mean"],
       SPLIT_AND_FORK,
     ),
-    "KL in the reward": row("r̃_t = r_t − β·kl_t on the agent's tokens", "Ziegler et al. 2019, arXiv 1909.08593", [
-      OBJECTIVE_TERMS,
-      "a KL in the reward",
-    ]),
+    "KL in the reward": row(
+      "r̃_t = r_t − β·k1_t on the agent's tokens",
+      "Ziegler et al. 2019, arXiv 1909.08593; k1: arXiv 2512.21852",
+      [OBJECTIVE_TERMS, "a KL in the reward"],
+      ["tests/rl/klDirection.test.ts", "k1, the default, has the gradient of the KL"],
+    ),
     "adaptive and decaying KL": row(
       "β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon); or β ← decay·β (`kl.decay`)",
       "arXiv 1909.08593; decay: VPT, arXiv 2206.11795",

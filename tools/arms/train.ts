@@ -18,10 +18,15 @@ import { threadWorkers } from "../../node/threads.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import type { RolloutWorkers } from "../../rl/async/workers.ts";
 import { writeReport } from "../report/report.ts";
-import { type Job, SUMMARY } from "./job.ts";
+import { isFinished, type Job, SUMMARY } from "./job.ts";
 
-/** @returns whether the job is finished; not if the signal was aborted */
+/**
+ * Needs the lock of the folder. Whoever had it before may have finished the folder since somebody looked; to continue
+ * it would cut its logs back.
+ * @returns whether the job is finished; not if the signal was aborted
+ */
 export async function trainJob(job: Job, device: Device, observer: Observer, signal: AbortSignal): Promise<boolean> {
+  if (isFinished(job)) return true;
   if (!existsSync(job.path)) begin(job);
   const folder = openRun(job.path);
   const preset = presetOf(folder);

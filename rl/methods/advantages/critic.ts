@@ -106,7 +106,12 @@ function ofTurns(
 
 export const VAPO = options("vapo", {
   ...LENGTH_ADAPTIVE,
-  alpha: number(0.05, "α of λ = 1 − 1/(α·length), within [0, 1]", { above: 0 }),
+  alpha: number(
+    0.05,
+    "α of λ = 1 − 1/(α·length), within [0, 1]; up to a length of 1/α it is 0: a token learns of later rewards only " +
+      "what the critic knows, and with a fresh one policies learn to babble where turns cost",
+    { above: 0 },
+  ),
 });
 export type VapoOptions = OptionsOf<typeof VAPO>;
 

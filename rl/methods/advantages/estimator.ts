@@ -5,7 +5,7 @@
  */
 import { groupsOf, isWithoutSpread, fracWithoutSpread, moments } from "../../episode/groups.ts";
 import { rolloutsOf, type Rollout, type Trajectory } from "../../episode/stream.ts";
-import type { PerToken, TokenStatistic, TokenStatistics } from "../tokenStatistics.ts";
+import { type PerToken, statistic, type TokenStatistic, type TokenStatistics } from "../tokenStatistics.ts";
 
 /** What an estimator returns. */
 export interface Advantages {
@@ -54,6 +54,18 @@ export interface AdvantageEstimator {
   /** The memory as plain JSON, which is saved with a run; `restore` takes it back. */
   state?(): unknown;
   restore?(state: unknown): void;
+}
+
+/**
+ * What a rollout earns beside what a memory knows, if its return is only a bound from above
+ * (`Trajectory.rewardIsBound`): twice the return that the memory knows or expects, if that is negative. The lowest
+ * return of an end is no higher, so this is a bound, too. It is made of the memory, which must not learn it again.
+ * @returns undefined where the return stands as it is, null where rewards per token leave no place for another
+ */
+export function boundBeside({ first, reward }: Rollout, known: number): number | null | undefined {
+  const bound = 2 * Math.min(0, known);
+  if (first.rewardIsBound !== true || !(bound < reward)) return undefined;
+  return first.tokenRewards ? null : bound;
 }
 
 /** Columns that hold the numbers from `valuesOf` on a rollout's tokens and `fill` everywhere else. */
@@ -127,7 +139,16 @@ export function tokenEstimator(
     needs,
     estimate(trajectories, statistics = {}) {
       const rollouts = rolloutsOf(trajectories);
-      const results = rollouts.map((r) => (r.scorable ? ofRollout(r, trajectories, statistics) : null));
+      const values = needs.includes("values") ? statistic(statistics, "values", name) : undefined;
+      const results = rollouts.map((r) => {
+        if (!r.scorable) return null;
+        const [start] = r.tokens;
+        const bound = values && start && boundBeside(r, values[start.row]![start.t]!);
+        if (bound === undefined) return ofRollout(r, trajectories, statistics);
+        if (bound === null) return null;
+        const { advantages } = ofRollout({ ...r, reward: bound }, trajectories, statistics);
+        return { advantages, returns: advantages.map(() => NaN) };
+      });
       const all = results.flatMap((r) => r?.advantages ?? []);
       const scale = whiten ? whitening(all) : (x: number): number => x;
       const hasReturns = results.some((r) => r?.returns);

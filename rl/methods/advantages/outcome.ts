@@ -6,47 +6,66 @@ import { showValue } from "../../../engine/options.ts";
 import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import { filterRollouts, ROLLOUT_CHOICE, type FilterOptions } from "../filter.ts";
 import type { Table } from "../names.ts";
-import { rolloutsOf } from "../../episode/stream.ts";
+import { isCutShort, type Rollout, rolloutsOf } from "../../episode/stream.ts";
 import { fracWithoutSpread } from "../../episode/groups.ts";
-import { type AdvantageEstimator, toColumns } from "./estimator.ts";
+import { type AdvantageEstimator, boundBeside, toColumns } from "./estimator.ts";
 
 export const RAE = options("rae", {
   decay: number(0.95, "decay of the running mean per rollout: b ← decay·b + (1 − decay)·R", { min: 0, max: 1 }),
 });
 export type RaeOptions = OptionsOf<typeof RAE>;
 
+/** What is remembered of an environment: b, and the lowest return of an episode that came to an end, at most 0. */
+interface Returns {
+  readonly mean: number;
+  readonly lowest: number;
+}
+
 /**
  * R − b, where b is a running mean of the returns in each environment: b ← decay·b + (1 − decay)·R, starting at 0. It
  * needs no group; one rollout of a task is enough (role-conditioned advantage estimation: SPIRAL, Liu et al. 2025,
  * arXiv 2506.24119, where each player of a game has a baseline of its own). A step uses the baseline from before the
  * step. b is part of a run's state. It estimates what the policy now reaches by itself, so replayed rollouts and
- * rollouts with help do not change it.
+ * rollouts with help do not change it. Where all episodes of a step were cut short, the lowest return of earlier ends
+ * says what that is worth, if it is negative, and b stays.
  */
 export function rae(given?: RaeOptions): AdvantageEstimator {
   const { decay } = RAE.read(given);
-  let baselines = new Map<string, number>();
+  let memory = new Map<string, Returns>();
+  const known = ({ first }: Rollout): Returns => memory.get(first.env) ?? { mean: 0, lowest: 0 };
+  const boundOf = (rollout: Rollout): number | null | undefined => boundBeside(rollout, known(rollout).lowest);
+  const advantageOf = (rollout: Rollout): number => {
+    const bound = boundOf(rollout);
+    return bound === null ? 0 : (bound ?? rollout.reward) - known(rollout).mean;
+  };
   return {
     name: "rae",
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       return {
-        perToken: toColumns(trajectories, rollouts, ({ scorable, tokens, reward, first }) =>
-          scorable ? tokens.map(() => reward - (baselines.get(first.env) ?? 0)) : null,
+        perToken: toColumns(trajectories, rollouts, (rollout) =>
+          rollout.scorable ? rollout.tokens.map(() => advantageOf(rollout)) : null,
         ),
         fracRewardZeroStd: fracWithoutSpread(rollouts),
       };
     },
     observe(trajectories) {
-      for (const { scorable, reward, first } of rolloutsOf(trajectories)) {
-        if (scorable) baselines.set(first.env, decay * (baselines.get(first.env) ?? 0) + (1 - decay) * reward);
+      for (const rollout of rolloutsOf(trajectories)) {
+        const { scorable, reward, first } = rollout;
+        if (!scorable || boundOf(rollout) !== undefined) continue;
+        const { mean, lowest } = known(rollout);
+        memory.set(first.env, {
+          mean: decay * mean + (1 - decay) * reward,
+          lowest: isCutShort(first) && !first.scoredAtEnd ? lowest : Math.min(lowest, reward),
+        });
       }
     },
-    state: () => Object.fromEntries(baselines),
+    state: () => Object.fromEntries(memory),
     restore(state) {
-      const entries = Object.entries((state ?? {}) as Record<string, unknown>);
-      const isOwn = entries.every(([, b]) => typeof b === "number");
-      check(isOwn, () => `rae.restore: expected a number for each environment, got ${showValue(state)}`);
-      baselines = new Map(entries as [string, number][]);
+      const entries = Object.entries((state ?? {}) as Record<string, Returns>);
+      const isOwn = entries.every(([, said]) => [said?.mean, said?.lowest].every((x) => typeof x === "number"));
+      check(isOwn, () => `rae.restore: expected { mean, lowest } for each environment, got ${showValue(state)}`);
+      memory = new Map(entries);
     },
   };
 }

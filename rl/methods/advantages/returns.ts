@@ -8,7 +8,7 @@ import type { Table } from "../names.ts";
 import { statistic } from "../tokenStatistics.ts";
 import { rewardsOfTokens, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
 import { fracWithoutSpread, groupsOf, isWithoutSpread } from "../../episode/groups.ts";
-import { type AdvantageEstimator, toColumns, tokenEstimator, whitening } from "./estimator.ts";
+import { type AdvantageEstimator, boundBeside, toColumns, tokenEstimator, whitening } from "./estimator.ts";
 
 /** G_t = r_t + γG_{t+1} */
 export function returnsToGo(rewards: readonly number[], gamma: number): number[] {
@@ -76,8 +76,11 @@ export function remax(given?: object): AdvantageEstimator {
   const ofRollout = (rollout: Rollout, trajectories: readonly Trajectory[]): { advantages: number[] } => {
     const { greedyReward } = rollout.first;
     check(greedyReward !== undefined, () => "remax: needs the return of a greedy rollout of each task, found none");
-    const returns = returnsToGo(rewardsOfTokens(rollout, trajectories), 1);
-    return { advantages: returns.map((G) => (Number.isNaN(greedyReward) ? 0 : G - greedyReward)) };
+    const bound = boundBeside(rollout, greedyReward);
+    if (Number.isNaN(greedyReward) || bound === null) return { advantages: rollout.tokens.map(() => 0) };
+    const judged = bound === undefined ? rollout : { ...rollout, reward: bound };
+    const returns = returnsToGo(rewardsOfTokens(judged, trajectories), 1);
+    return { advantages: returns.map((G) => G - greedyReward) };
   };
   return { ...tokenEstimator("remax", [], ofRollout, false), greedyBaseline: true };
 }

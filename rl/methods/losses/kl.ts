@@ -182,8 +182,10 @@ export const KL_PENALTY = options("kl", {
   decay: number(1, "what β is multiplied by after each step (`DecayingKl`; VPT: .9995)", { above: 0, max: 1 }),
   estimator: oneOf(
     [...KL_ESTIMATORS, ...KL_ALIAS_NAMES],
-    "k3",
-    "the estimator of the KL; verl's names are accepted too, low_var_kl with its clamps: log-ratio ±20, value ±10",
+    undefined,
+    "the estimator of the KL, by default k3 in the loss, where k1 has a gradient of 0 on average without " +
+      "`importance`, and k1 in the reward, where no other is right; verl's names are accepted too, low_var_kl with " +
+      "its clamps: log-ratio ±20, value ±10",
   ),
   in: oneOf(
     ["loss", "reward"],
@@ -193,8 +195,8 @@ export const KL_PENALTY = options("kl", {
   importance: flag(false, "whether the penalty is multiplied by the ratio (TRL's `use_bias_correction_kl`)"),
 });
 /**
- * A KL penalty as plain data, for `objectiveOf`: `beta` has to be given; by default β is constant, the estimator is k3
- * and the penalty is a term of the loss (docs/methods.md, `kl.…`).
+ * A KL penalty as plain data, for `objectiveOf`: `beta` has to be given; by default β is constant and the penalty is a
+ * term of the loss. The estimator is k3 by default, and k1 in the reward (docs/methods.md, `kl.…`).
  */
 export type KlChoice = OptionsOf<typeof KL_PENALTY>;
 
