@@ -25,7 +25,8 @@ export function optionsIn(settings: Readonly<Record<string, unknown>>): Record<s
   const values: Record<string, Value> = {};
   const walk = (part: string, name: string, value: unknown): void => {
     if (value === undefined) return;
-    if (isRecord(value) && !isSchedule(value))
+    const isEmpty = part === "data" && isRecord(value) && Object.keys(value).length === 0;
+    if (isRecord(value) && !isSchedule(value) && !isEmpty)
       for (const [option, inner] of Object.entries(value)) walk(RENAMED[name] ?? name, option, inner);
     else values[part === "data" && name === "temperature" ? "rollout.temperature" : `${part}.${name}`] = value as Value;
   };

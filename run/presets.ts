@@ -162,13 +162,7 @@ function ofWorld(
 ): Values {
   const model = { ...MODELS[size], ...(size === "small" ? small : undefined) };
   const room = { maxPositions: Math.max(model.maxPositions, maxPositions) };
-  return optionsIn({
-    rollout: { ...limits },
-    tokenizer: { ...tokenizer },
-    sft: { ...sft },
-    rl: { ...rl },
-    model: { ...model, ...room },
-  });
+  return optionsIn({ rollout: limits, tokenizer, sft, rl, model: { ...model, ...room } });
 }
 
 /**
@@ -184,7 +178,7 @@ function ofSource({ config }: Source, { maxPositions: needed = ROOM }: Environme
     model: { hiddenSize, layers, heads, intermediateSize, maxPositions, ropeTheta, initializerRange },
     sft: { lr: WHOLE_RATE, steps: 0, warmup: 0 },
     rl: { groups: 4, lr: (said.keys("lora").length > 0 ? 10 : 1) * WHOLE_RATE, gradEvery: 0 },
-    evaluation: { every: 20, episodes: 16, finalEpisodes: 32 },
+    evaluation: { episodes: 16, finalEpisodes: 32 },
   });
 }
 

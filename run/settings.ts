@@ -154,7 +154,8 @@ const absentText = ({ required, about }: Option<unknown>): string =>
 export function listSettings(): string {
   const line = (name: string, text: string): string => `  ${name.padEnd(32)}${text}`;
   return [
-    "Options (--set PART.OPTION=VALUE; a schedule is FROM..TO@STEPS or STEP:VALUE,STEP:VALUE)",
+    "Options (--set PART.OPTION=VALUE; a schedule is FROM..TO@STEPS or STEP:VALUE,STEP:VALUE; environments may have",
+    "numbers of their own for tokenizer, sft, rl and rollout)",
     ...optionRows().map(({ part, name, default: value, allowed, about }) =>
       line(`${part}.${name}`, `${value}; ${allowed}: ${about}`),
     ),

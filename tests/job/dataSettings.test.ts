@@ -155,7 +155,7 @@ describe("data", () => {
   });
 });
 
-test.each([null, 3, "x", []])("a config.json with %j in the place of a plug-in's options is refused", (replay) => {
+test.each([null, 3, "x", [], {}])("a config.json with %j in the place of a plug-in's options is refused", (replay) => {
   const preset = presetOfFlags("--quick", "--env", "gridworld", "--method", "grpo");
   const folder = { path: "run", config: { preset: { ...preset, data: { replay } } } };
   expect(() => presetOf(folder)).toThrow(`data.replay: expected an object of options, got ${showValue(replay)}`);
