@@ -13,15 +13,9 @@
  *
  * The environment has the time zone only, and the process shares two pipes with its parent and nothing else. Not
  * prevented are reading the clock, leaks through the CPU, and exploits of V8 and the kernel. Without 3, only 2 blocks
-<<<<<<< HEAD
  * the network, and only the time limit bounds memory outside of V8's heap. Without 4, a program that loops or sleeps
  * may outlive a parent that was killed. All this is meant for code by a model in training. For hostile code, add a
  * container or a virtual machine around it.
-=======
- * the network, and only the time limit bounds memory outside of V8's heap. Without 4, a program that loops or sleeps
- * may outlive a parent that was killed. All this is meant for code by a model in training. For hostile code, add a
- * container or a virtual machine around it.
->>>>>>> w/left
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
