@@ -3,23 +3,9 @@
  * fits, a wrong one ends the game, and only the last door pays. The policy knows only that keys are letters. It tries
  * several keys from every point, in clones of the game, and learns to prefer what led further, with three seeds.
  */
-import {
-  AdamW,
-  byteTokenizer,
-  device,
-  evaluate,
-  initParams,
-  modelConfig,
-  playScripted,
-  Rng,
-  type EnvironmentSpec,
-  SingleUseEnvironment,
-  SPECIAL_TOKENS,
-  type StepResult,
-  Template,
-  trainAgentQ,
-  trainSft,
-} from "../index.ts";
+import { AdamW, byteTokenizer, device, evaluate, initParams, modelConfig, playScripted, Rng } from "../index.ts";
+import { type EnvironmentSpec, SingleUseEnvironment, SPECIAL_TOKENS, type StepResult } from "../index.ts";
+import { Template, trainAgentQ, trainSft } from "../index.ts";
 
 const SIGNS = "wxyz";
 const KEYS = "cadb"; // the key for each sign; no player is told

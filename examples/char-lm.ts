@@ -5,22 +5,8 @@
  * After Karpathy's min-char-rnn and nanoGPT. Everything that happens is in this file, except what the imports name; in
  * a program of your own they come from "worldgrad".
  */
-import {
-  crossEntropy,
-  device,
-  Rng,
-  scope,
-  tensor,
-  valueAndGrad,
-  AdamW,
-  byteTokenizer,
-  forward,
-  generate,
-  initParams,
-  logits,
-  modelConfig,
-  schedule,
-} from "../index.ts";
+import { crossEntropy, device, Rng, scope, tensor, valueAndGrad } from "../index.ts";
+import { AdamW, byteTokenizer, forward, generate, initParams, logits, modelConfig, schedule } from "../index.ts";
 
 const TEXT = `This is the house that Jack built.
 This is the malt that lay in the house that Jack built.

@@ -9,17 +9,8 @@
  */
 import { createRequire } from "node:module";
 import process from "node:process";
-import {
-  byteTokenizer,
-  demonstrate,
-  device,
-  initParams,
-  modelConfig,
-  Rng,
-  rollout,
-  SPECIAL_TOKENS,
-  Template,
-} from "../index.ts";
+import { byteTokenizer, demonstrate, device, initParams, modelConfig, Rng, rollout } from "../index.ts";
+import { SPECIAL_TOKENS, Template } from "../index.ts";
 import { mcp } from "../connect/mcp/index.ts";
 
 const server = createRequire(import.meta.url).resolve("@modelcontextprotocol/server-everything/dist/index.js");

@@ -6,28 +6,9 @@
  *
  * In a program of your own the imports come from "worldgrad".
  */
-import {
-  AdamW,
-  byteTokenizer,
-  demonstrate,
-  device,
-  initParams,
-  modelConfig,
-  Rng,
-  schedule,
-  echo,
-  type EnvironmentSpec,
-  evaluate,
-  grpo,
-  ppoClip,
-  SingleUseEnvironment,
-  SPECIAL_TOKENS,
-  type StepResult,
-  Template,
-  trainRl,
-  trainSft,
-  worldModelLoss,
-} from "../index.ts";
+import { AdamW, byteTokenizer, demonstrate, device, initParams, modelConfig, Rng, schedule } from "../index.ts";
+import { echo, type EnvironmentSpec, evaluate, grpo, ppoClip, SingleUseEnvironment } from "../index.ts";
+import { SPECIAL_TOKENS, type StepResult, Template, trainRl, trainSft, worldModelLoss } from "../index.ts";
 
 /** One game: text in, text out. The base class makes sure that a game is used once. */
 class Guess extends SingleUseEnvironment {

@@ -7,25 +7,9 @@
  * In a program of your own the imports come from "worldgrad", "worldgrad/run" and "worldgrad/node".
  */
 import { existsSync } from "node:fs";
-import {
-  AdamW,
-  byteTokenizer,
-  device,
-  gridworld,
-  grpo,
-  initParams,
-  modelConfig,
-  modelFromFiles,
-  modelToFiles,
-  optimizerToFiles,
-  ppoClip,
-  restoreOptimizer,
-  Rng,
-  schedule,
-  SPECIAL_TOKENS,
-  Template,
-  trainRl,
-} from "../index.ts";
+import { AdamW, byteTokenizer, device, gridworld, grpo, initParams, modelConfig, modelFromFiles } from "../index.ts";
+import { modelToFiles, optimizerToFiles, ppoClip, restoreOptimizer, Rng, schedule } from "../index.ts";
+import { SPECIAL_TOKENS, Template, trainRl } from "../index.ts";
 import { describeEpisodes, pickEpisodes } from "../run/index.ts";
 import { createRun, lockFolder, openRun } from "../run/node/index.ts";
 

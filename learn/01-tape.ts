@@ -17,20 +17,8 @@
  * That is the vector g times the matrix of all ∂y_j/∂x_i, the Jacobian. Nobody stores this matrix: for y_i = x_i² it
  * has n² entries, of which n are not 0, and the vjp is just 2·x_i·g_i. (A survey: Baydin et al., JMLR 18 (153), 2018.)
  */
-import {
-  apply,
-  checkGradient,
-  device,
-  matmul,
-  mean,
-  mul as theirMul,
-  Rng,
-  square,
-  sub as theirSub,
-  tanh as theirTanh,
-  tensor,
-  type Tensor as TheirTensor,
-} from "../index.ts";
+import { apply, checkGradient, device, matmul, mean, mul as theirMul, Rng, square } from "../index.ts";
+import { sub as theirSub, tanh as theirTanh, tensor, type Tensor as TheirTensor } from "../index.ts";
 
 type Shape = readonly number[];
 interface Tensor {

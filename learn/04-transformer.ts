@@ -10,32 +10,9 @@
  * `>`. Endings of names are axes: B texts, T tokens read now, S tokens seen in all, C channels of a token, V words. The
  * task is to sort six different letters: `mitvqz>imqtvz`. Only what stands behind `>` can be known.
  */
-import {
-  AdamW,
-  add,
-  concat,
-  crossEntropy,
-  Decoder,
-  device,
-  embedding,
-  fuse,
-  generate,
-  matmul,
-  modelConfig,
-  ones,
-  permute,
-  randomNormal,
-  reshape,
-  rmsNorm,
-  Rng,
-  rotary,
-  rotaryTables,
-  scope,
-  softmax,
-  tensor,
-  type Tensor,
-  valueAndGrad,
-} from "../index.ts";
+import { AdamW, add, concat, crossEntropy, Decoder, device, embedding, fuse, generate, matmul } from "../index.ts";
+import { modelConfig, ones, permute, randomNormal, reshape, rmsNorm, Rng, rotary, rotaryTables } from "../index.ts";
+import { scope, softmax, tensor, type Tensor, valueAndGrad } from "../index.ts";
 
 await device("wasm");
 const rng = new Rng(0);

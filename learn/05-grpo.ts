@@ -26,42 +26,11 @@
  * was found, else 0. Who guesses blindly finds it in 5 of 9 games; who listens, in 7 of 9; who listens and begins with
  * 2, always. `defineGame` makes a world of tasks, a state (the least and greatest number still possible), and players.
  */
-import {
-  AdamW,
-  aggregationWeights,
-  byteTokenizer,
-  centred,
-  defineGame,
-  device,
-  forward,
-  fuse,
-  grpo,
-  initParams,
-  modelConfig,
-  mul,
-  outputMatrix,
-  parseCount,
-  pickHidden,
-  playScripted,
-  policyMask,
-  rloo,
-  Rng,
-  rollout,
-  rowOf,
-  scope,
-  SPECIAL_TOKENS,
-  stopGradient,
-  sum,
-  Template,
-  type Tensor,
-  tensor,
-  tokenLogProbs,
-  trainSft,
-  type Trajectory,
-  type TransformerParams,
-  treeLeaves,
-  valueAndGrad,
-} from "../index.ts";
+import { AdamW, aggregationWeights, byteTokenizer, centred, defineGame, device, forward, fuse } from "../index.ts";
+import { grpo, initParams, modelConfig, mul, outputMatrix, parseCount, pickHidden, playScripted } from "../index.ts";
+import { policyMask, rloo, Rng, rollout, rowOf, scope, SPECIAL_TOKENS, stopGradient, sum, Template } from "../index.ts";
+import { type Tensor, tensor, tokenLogProbs, trainSft, type Trajectory, type TransformerParams } from "../index.ts";
+import { treeLeaves, valueAndGrad } from "../index.ts";
 import { pack } from "../rl/train/pack.ts";
 
 const guess = defineGame({

@@ -23,30 +23,9 @@
  * the box's **code**; a **random code**, drawn anew each time; or the box's **colour**, two letters that never change
  * and have nothing to do with the code. All three pay the same tries.
  */
-import {
-  actFocus,
-  AdamW,
-  byteTokenizer,
-  defineGame,
-  device,
-  echo,
-  type EnvironmentSpec,
-  grpo,
-  initParams,
-  type Model,
-  modelConfig,
-  paw,
-  playScripted,
-  ppoClip,
-  Rng,
-  rowOf,
-  score,
-  SPECIAL_TOKENS,
-  Template,
-  trainRl,
-  trainSft,
-  type Trajectory,
-} from "../index.ts";
+import { actFocus, AdamW, byteTokenizer, defineGame, device, echo, type EnvironmentSpec, grpo } from "../index.ts";
+import { initParams, type Model, modelConfig, paw, playScripted, ppoClip, Rng, rowOf, score } from "../index.ts";
+import { SPECIAL_TOKENS, Template, trainRl, trainSft, type Trajectory } from "../index.ts";
 import { tokenStatistics } from "../rl/train/score.ts";
 
 const pair = (rng: Rng, from: string): string => rng.choice([...from]) + rng.choice([...from]);

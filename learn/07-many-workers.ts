@@ -13,32 +13,10 @@
  *
  * Right on average, but a product of many factors varies wildly. Corrections give up some rightness for less noise.
  */
-import {
-  AdamW,
-  byteTokenizer,
-  demonstrate,
-  device,
-  grpo,
-  importanceCorrection,
-  initParams,
-  type Model,
-  modelConfig,
-  type Objective,
-  ppoClip,
-  reinforce,
-  Rng,
-  type RlOptions,
-  schedule,
-  SingleUseEnvironment,
-  SPECIAL_TOKENS,
-  type StepReport,
-  type StepResult,
-  type EnvironmentSpec,
-  Template,
-  trainRl,
-  trainRlAsync,
-  trainSft,
-} from "../index.ts";
+import { AdamW, byteTokenizer, demonstrate, device, grpo, importanceCorrection, initParams } from "../index.ts";
+import { type Model, modelConfig, type Objective, ppoClip, reinforce, Rng, type RlOptions } from "../index.ts";
+import { schedule, SingleUseEnvironment, SPECIAL_TOKENS, type StepReport, type StepResult } from "../index.ts";
+import { type EnvironmentSpec, Template, trainRl, trainRlAsync, trainSft } from "../index.ts";
 import { installPolicy, policyOf } from "../distribute/async/messages.ts";
 
 /**

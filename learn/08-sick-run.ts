@@ -18,32 +18,10 @@
  *   as the sampler recorded them. 0 but for rounding if episodes are fresh and everything is masked as it should be.
  * - `completions/mean_length`: tokens that the agent wrote in an episode.
  */
-import {
-  AdamW,
-  type AdvantageEstimator,
-  byteTokenizer,
-  demonstrate,
-  device,
-  type EnvironmentSpec,
-  grpo,
-  importanceCorrection,
-  importanceSampling,
-  initParams,
-  type Model,
-  modelConfig,
-  ppoClip,
-  reinforce,
-  type RlOptions,
-  Rng,
-  schedule,
-  SingleUseEnvironment,
-  SPECIAL_TOKENS,
-  type StepResult,
-  Template,
-  trainRl,
-  trainRlAsync,
-  trainSft,
-} from "../index.ts";
+import { AdamW, type AdvantageEstimator, byteTokenizer, demonstrate, device, type EnvironmentSpec } from "../index.ts";
+import { grpo, importanceCorrection, importanceSampling, initParams, type Model, modelConfig } from "../index.ts";
+import { ppoClip, reinforce, type RlOptions, Rng, schedule, SingleUseEnvironment, SPECIAL_TOKENS } from "../index.ts";
+import { type StepResult, Template, trainRl, trainRlAsync, trainSft } from "../index.ts";
 import type { MetricsRecord, Transcript } from "../run/records.ts";
 import { describeEpisodes, pickEpisodes } from "../run/transcripts.ts";
 import { installPolicy, policyOf } from "../distribute/async/messages.ts";

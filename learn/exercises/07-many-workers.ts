@@ -1,16 +1,6 @@
 /** The exercises of chapter 7: weights for old episodes, and decoupled PPO. The library judges both. */
-import {
-  append,
-  device,
-  emptyStream,
-  grad,
-  importanceCorrection,
-  ppoClip,
-  sum,
-  tensor,
-  type Tensor,
-  type Trajectory,
-} from "../../index.ts";
+import { append, device, emptyStream, grad, importanceCorrection, ppoClip, sum, tensor } from "../../index.ts";
+import type { Tensor, Trajectory } from "../../index.ts";
 import { expectClose } from "./expect.ts";
 
 export type Level = "token" | "sequence";
