@@ -46,7 +46,7 @@ export {
 export { actFocus, type ActFocusOptions, UNCERTAINTIES, topEntropy } from "./tokenWeights.ts";
 export { paw, type PawOptions } from "./paw.ts";
 export { returnPrediction, type ReturnPredictionOptions } from "./returnPrediction.ts";
-export { filterRollouts, type FilterOptions } from "./filter.ts";
+export { filterRollouts, type FilterOptions, rolloutFilter, type RolloutFilterOptions } from "./filter.ts";
 export { type PreferencePair, preferenceRows, type PreferenceRowOptions } from "./preference.ts";
 export { sftRows } from "./sft.ts";
 export type { SftRowOptions } from "./sft.ts";

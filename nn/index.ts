@@ -1,10 +1,9 @@
 /**
- * `worldgrad/nn`: one transformer, its tokenizers, optimiser, sampler and checkpoints. Models are functions over plain
+ * `worldgrad/nn`: one transformer, a tokenizer that is trained here, optimiser, sampler, files. Models are functions over plain
  * trees of parameters. Only names are handed on here; the definitions are in the files that each line names.
  */
 
 // The model
-
 export { estimateParameters, longestText, modelConfig, validateConfig } from "./config.ts";
 export type { Family, ModelConfig, ModelOptions } from "./config.ts";
 export type { RopeScaling } from "./ropeScaling.ts";
@@ -22,14 +21,10 @@ export { accumulateGrads, AdamW, globalNorm } from "./optimizer.ts";
 export type { AdamWOptions, AdamWState } from "./optimizer.ts";
 export { type Schedule, schedule, type ScheduleOptions } from "./optimizer.ts";
 
-// Adapters
-
 // Text in, text out
 export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, trainBpe } from "./tokenizer.ts";
-
 export type { AddedToken, DecodeOptions, EncodedPart, EncodeOptions, Range, Tokenizer } from "./tokenizer.ts";
 export type { TrainBpeOptions } from "./tokenizer.ts";
-
 export { Decoder, type DecoderOptions, type DrawOptions, type Part } from "./decoder.ts";
 export { generate, type Generated, type GenerateOptions, type OnToken } from "./generate.ts";
 export { type Beam, beamSearch, type BeamSearchOptions } from "./beamSearch.ts";
@@ -37,10 +32,6 @@ export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.
 export { KvCache } from "./cache.ts";
 
 // Files
-
 export { type Files, optimizerToFiles, restoreOptimizer } from "./optimizerFiles.ts";
-
 export { readSafetensors, readSafetensorsHeader, writeSafetensors } from "./safetensors.ts";
 export type { SafeDtype, SafeTensor, SafeTensorInfo, SafeTensorInput, SafetensorsHeader } from "./safetensors.ts";
-
-// Frozen weights in 16 and 8 bits

@@ -1,6 +1,7 @@
 /**
- * `worldgrad/rl`: reinforcement learning for language agents that act, observe and learn a model of their world. This
- * file only exports names; the definitions, with their formulas and sources, are in the files that each line names.
+ * `worldgrad/rl`: reinforcement learning for language agents that act, observe and learn a model of their world:
+ * episodes, group advantages, PPO's clip, ECHO, the terms of a loss, the loop. Only names are handed on here; the
+ * definitions, with their formulas and sources, are in the files that each line names.
  */
 
 // Episodes: tokens with roles
@@ -19,14 +20,10 @@ export { type Rollout, rolloutsOf, type TokenPlace, type Trajectory, turnCount }
 export { type EpisodeFormat, SPECIAL_TOKENS, Template, type TemplateOptions } from "./episode/template.ts";
 
 // Playing episodes
-
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./play/rollout.ts";
 
-// Rewards in addition to the outcome
-
-// Methods: by name, or put together from parts
+// The objective, and what is in it
 export type { KlChoice } from "./objective/kl.ts";
-
 export type { Entry, Table } from "./objective/names.ts";
 export type { CriticOptions, KlOptions, Objective } from "./objective/objective.ts";
 export { type ColumnName, COLUMNS, type Columns, rowOf, type TokenRow, withColumns } from "./objective/columns.ts";
@@ -45,19 +42,14 @@ export { type AdvantageEstimator, type Advantages, groupEstimator } from "./obje
 export { centred, grpo } from "./objective/grpo.ts";
 export { type GrpoOptions, none } from "./objective/grpo.ts";
 
-// Policy losses, penalties, corrections
+// Policy losses and penalties
 export type { PolicyLoss, Segments, StepView, TokenColumns } from "./objective/policyLoss.ts";
-
 export { ppoClip, type PpoClipOptions } from "./objective/clipped.ts";
-
 export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./objective/entropy.ts";
 export { DecayingKl, type DecayingKlOptions, type KlController } from "./objective/kl.ts";
 export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlEstimator } from "./objective/kl.ts";
 export { klEstimatorByName, klPenalty } from "./objective/kl.ts";
-
-export type { ImportanceCorrection } from "./objective/weighting.ts";
-
-export type { TokenWeighting } from "./objective/weighting.ts";
+export type { ImportanceCorrection, RolloutFilter, TokenWeighting } from "./objective/weighting.ts";
 
 // World models
 export {
@@ -73,7 +65,7 @@ export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } fr
 export type { HeadTraining, LossTerm, TermColumns, TermTokens } from "./objective/terms.ts";
 export type { WeighedStep } from "./objective/terms.ts";
 
-// Data: rewards, temperatures, and plug-ins, which change which episodes a step has; filtered rollouts
+// What a step plays: rewards, temperatures, and plug-ins, which change which episodes it has
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
 export { type TruncatedReward, withTruncatedReward } from "./tasks/truncated.ts";
@@ -88,11 +80,9 @@ export {
   type TaskChoice,
   type TaskOutcome,
 } from "./tasks/plugin.ts";
-
 export { succeeded, type Success, successRate } from "./episode/outcomes.ts";
 
-// Training: steps and loops
-
+// Training: steps and the loop
 export { optimizerStep, type OptimizerStepOptions } from "./train/step.ts";
 export { type StepOptions, type TrainerOptions, trainStep } from "./train/step.ts";
 export { type EpisodeSource } from "./train/episodes.ts";
@@ -101,15 +91,10 @@ export { advantagesOf, type StepAdvantages } from "./train/advantages.ts";
 export { weigh } from "./train/weights.ts";
 export { type Heads } from "./train/loss.ts";
 export { type TrainedHead } from "./train/update.ts";
-
 export { type RlOptions, trainRl } from "./train/loop.ts";
-
-// Preferences: from searches in clones of an environment, and from judges
 
 // Evaluation and metrics
 export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
 export { GRAD_EVERY, type GradientOptions } from "./train/gradients.ts";
 export { type Metrics, rolloutMetrics } from "./episode/metrics.ts";
 export { type PassResult, type StepReport, updateMetrics } from "./train/report.ts";
-
-// Asynchronous training: rollout workers, and a queue between them and the learner

@@ -1,14 +1,14 @@
 /**
  * Advantage estimators by name. The families, in reading order:
  *
- * - `advantages/grpo.ts`, `advantages/group.ts`: one number per rollout, from its group
+ * - `rl/objective/grpo.ts`, `advantages/group.ts`: one number per rollout, from its group
  * - `advantages/components.ts`: one number per rollout, from several rewards
  * - `advantages/outcome.ts`: one number per rollout, from the rollout alone
  * - `advantages/returns.ts`: returns per token
  * - `advantages/critic.ts`: advantages from a critic's values
  * - `advantages/steps.ts`: steps compared across rollouts
  *
- * What they share is in `advantages/estimator.ts`.
+ * What they share is in `rl/objective/estimator.ts`.
  *
  * The number of observation tokens between two actions must not change the advantages of the agent's tokens (the gap
  * property, which is tested for every estimator).
@@ -25,8 +25,6 @@ import { mergeTables, type Table } from "../../rl/objective/names.ts";
 export { gdpo, type GdpoOptions } from "./components.ts";
 export { biLevelGae, type BiLevelOptions, gae, type GaeOptions, vapo } from "./critic.ts";
 export { vtrace, type VtraceOptions } from "./critic.ts";
-export { type AdvantageEstimator, type Advantages, groupEstimator } from "../../rl/objective/estimator.ts";
-export { centred, grpo, type GrpoOptions, none } from "../../rl/objective/grpo.ts";
 export { gpg, maxRl, opo } from "./group.ts";
 export { rae, rft } from "./outcome.ts";
 export { passAtK, type PassAtKOptions, rloo } from "./group.ts";

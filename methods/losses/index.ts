@@ -1,14 +1,14 @@
 /**
  * Policy losses by name. The families, in reading order:
  *
- * - `losses/clipped.ts`, `losses/sapo.ts`: clipped and gated ratios
+ * - `losses/sapo.ts`: a gate in the place of PPO's clip, which is in `rl/objective/clipped.ts`
  * - `losses/weighted.ts`: weights on the log-probability
  * - `losses/covariance.ts`, `losses/secondMoment.ts`: statistics over the whole step
  * - `losses/sequence.ts`: losses of whole sequences
  * - `losses/supervised.ts`: losses that ignore the advantage
  * - `losses/preference.ts`: losses over pairs of answers
  *
- * What they share is in `losses/policyLoss.ts`; KL penalties are in `losses/kl.ts`.
+ * What they share is in `rl/objective/policyLoss.ts`; KL penalties are in `rl/objective/kl.ts`.
  */
 import { mergeTables, type Table } from "../../rl/objective/names.ts";
 import { CLIPPED } from "../../rl/objective/clipped.ts";
@@ -21,26 +21,14 @@ import { SEQUENCE } from "./sequence.ts";
 import { SUPERVISED } from "./supervised.ts";
 import { WEIGHTED } from "./weighted.ts";
 
-export { ppoClip, type PpoClipOptions } from "../../rl/objective/clipped.ts";
 export { sapo, type SapoOptions } from "./sapo.ts";
 export { clipCov, type ClipCovOptions, klCov, type KlCovOptions } from "./covariance.ts";
-export { DecayingKl, type DecayingKlOptions, type KlController } from "../../rl/objective/kl.ts";
-export {
-  AdaptiveKl,
-  type AdaptiveKlOptions,
-  KL_ESTIMATORS,
-  type KlClamp,
-  type KlEstimator,
-} from "../../rl/objective/kl.ts";
-export { klEstimate, klEstimatorByName, klPenalty } from "../../rl/objective/kl.ts";
-export type { PolicyLoss, Segments, StepView, TokenColumns } from "../../rl/objective/policyLoss.ts";
+export type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
 export { dpo, type DpoOptions, PREFERENCE_LOSSES, type PreferenceLoss } from "./preference.ts";
-export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "../../rl/objective/entropy.ts";
 export { m2po, type M2poOptions, secondMomentMask } from "./secondMoment.ts";
 export { gmpo, type GmpoOptions, gspo, type GspoOptions, vespo, type VespoOptions } from "./sequence.ts";
 export { webrl, type WebrlOptions } from "./sequence.ts";
 export { dft, sft } from "./supervised.ts";
-export { clippedValueLoss } from "../../rl/objective/value.ts";
 export { cispo, type CispoOptions, dppoKl, type DppoOptions, dppoTv, dro } from "./weighted.ts";
 export { type DroOptions, importanceSampling, primeRl, type PrimeOptions, reinforce } from "./weighted.ts";
 
