@@ -137,7 +137,7 @@ try {
 
   writeFileSync(join(folder, "tensorMethods.ts"), METHODS);
   compile("tensorMethods.ts", ["es2023"]);
-  inConsumer(process.execPath, "--no-warnings", "methods.js");
+  inConsumer(process.execPath, "--no-warnings", "tensorMethods.js");
 
   writeFileSync(join(folder, "main.js"), NODE_ONLY);
   console.log(inConsumer(process.execPath, "--no-warnings", "main.js").trim());

@@ -14,11 +14,16 @@ export interface PageAssets {
   readonly styleHash: string;
 }
 
-/** The three pages; each has its script in a `page.ts` of its own folder. */
-export type PageName = "report" | "compare" | "ablate";
+/** The three pages, and where the script of each is. */
+const SCRIPTS = {
+  report: "../report/page.ts",
+  compare: "../compare/page.ts",
+  ablate: "../../studies/ablate/page.ts",
+} as const;
+export type PageName = keyof typeof SCRIPTS;
 
 /** Bundles a page's script, and the style of all pages. */
-export const bundlePage = (page: PageName): Promise<PageAssets> => bundleScript(`../${page}/page.ts`);
+export const bundlePage = (page: PageName): Promise<PageAssets> => bundleScript(SCRIPTS[page]);
 
 /** Bundles a script, and the style of all pages. @param source of the script, relative to this folder */
 export async function bundleScript(source: string): Promise<PageAssets> {

@@ -175,6 +175,6 @@ export function objectiveFor({ choice, hasConstantBaseline }: PageMethod, lambda
   if (!hasConstantBaseline) return objective;
   // `rae` subtracts what it remembers of each environment, and learns it in `observe`, which nobody calls here.
   const advantage = rae();
-  advantage.restore!({ cups: expected });
+  advantage.restore!({ cups: { mean: expected, lowest: 0 } });
   return { ...objective, advantage };
 }

@@ -83,7 +83,7 @@ describe("the fields of the form", () => {
     const about = Object.fromEntries([...SHARED_FIELDS, ...AGENT_FIELDS].map((field) => [field.key, field.about]));
     expect(about["rl.groupSize"]).toBe("number of episodes of each task; an integer ≥ 1");
     expect(about["rl.lr"]).toBe("learning rate; > 0");
-    expect(about["temperature"]).toContain("sampling temperature; > 0");
+    expect(about["temperature"]).toContain("> 0, or a schedule");
   });
 
   test("offer methods that can all be trained", () => {

@@ -45,7 +45,7 @@ function hasPage(path: string): boolean {
 
 /** The names that programs import from index.ts, each with where it is declared. */
 export function declarationsOf(entries: readonly EntryPoint[]): ReadonlyMap<string, Name> {
-  const common = entries.filter(({ page }) => ["engine", "nn", "environments", "rl"].includes(page));
+  const common = entries.filter(({ page }) => !["node", "tensor-methods", "fast-check"].includes(page));
   return new Map(common.flatMap(({ names }) => names.map((own) => [own.name, own] as const)));
 }
 
