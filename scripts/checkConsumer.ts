@@ -58,6 +58,7 @@ export const text: string = report + grpo().toString();
 const NODE_ONLY = `
 import * as all from "worldgrad";
 import * as node from "worldgrad/node";
+import { report } from "./train.js";
 import info from "worldgrad/package.json" with { type: "json" };
 
 for (const name of ["tensor", "grad", "forward", "generate", "grpo", "echo", "trainRl", "terminal"]) {
