@@ -72,7 +72,7 @@ describe("labels", () => {
   });
 
   it.each([
-    [["sft.labels=none"], "--set sft.labels is about sft.labelled; add --set sft.labelled=N"],
+    [["sft.labels=none"], "--set sft.labels is about --set sft.labelled=N; add it"],
     [["sft.labelled=60"], "--set sft.labelled: expected fewer than sft.demonstrations, 60,"],
     [["sft.labelled=0"], "sft.labelled must be an integer ≥ 1, got 0"],
     [["sft.labelled=9", "sft.labels=some"], "inverse | shuffled | none"],

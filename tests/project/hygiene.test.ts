@@ -24,12 +24,12 @@ const RULES: readonly { readonly what: string; readonly where: RegExp; readonly 
   },
   {
     what: "code from text",
-    where: /^(kernels|engine|nn|rl|cli|index|node).*\.ts$/,
+    where: /^(kernels|engine|nn|rl|methods|data|papers|pretrained|distribute|connect|run|index).*\.ts$/,
     pattern: /\bnew Function\(|[^.\w]eval\(/,
   },
   {
     what: "chance without a seed",
-    where: /^(kernels|engine|nn|rl)\/.*\.ts$/,
+    where: /^(kernels|engine|nn|rl|methods|data|papers|pretrained|distribute\/(async|worker))\/.*\.ts$/,
     pattern: /\bMath\.random\b|\bDate\.now\b|\bnew Date\b/,
   },
   {

@@ -22,8 +22,8 @@ describe("npm run mutate", () => {
   );
 
   it("--list says what would be tried", () => {
-    const { status, stdout } = run("--list", "--only", "methods/losses/value");
+    const { status, stdout } = run("--list", "--only", "objective/value");
     expect(status).toBe(0);
-    expect(stdout).toMatch(/^rl\/methods\/losses\/value\.ts:\d+ {2}mask {2}where\(mask, value, 0\) → value$/m);
+    expect(stdout).toMatch(/^rl\/objective\/value\.ts:\d+ {2}mask {2}where\(mask, value, 0\) → value$/m);
   });
 });

@@ -16,7 +16,8 @@ import { applied, blocksOf, hunksOf } from "../project/diffs.ts";
 import { projectFiles, readSource } from "../project/sources.ts";
 
 /** What the main job consists of, and the formulas of the live page; most tests and programs beside it stay away. */
-const FOLDERS = "engine|kernels|nn|environments|rl|job|chat|node|nats|tools|cli|tests/support|site/formulas";
+const FOLDERS =
+  "kernels|engine|nn|rl|methods|data|papers|environments|pretrained|distribute|connect|run|studies|tests|site";
 const COPIED = new RegExp(`^((${FOLDERS})/|(index|package|tsconfig)\\.\\w+$)`);
 
 export class PatchedCopy {
