@@ -6,6 +6,9 @@ import { describe, expect, it } from "vitest";
 import { THOROUGH } from "../support/tries.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
+/** Folders whose numbers follow from a seed. */
+const WITHOUT_CHANCE = /^(kernels|engine|nn|rl|methods|data|papers|pretrained|distribute\/(async|worker))\//;
+
 /** Spelt so that this file does not contain what it looks for. (/home/user is a home in the terminal environment.) */
 const word = (...parts: string[]): string => parts.join("");
 
@@ -29,7 +32,7 @@ const RULES: readonly { readonly what: string; readonly where: RegExp; readonly 
   },
   {
     what: "chance without a seed",
-    where: /^(kernels|engine|nn|rl|methods|data|papers|pretrained|distribute\/(async|worker))\/.*\.ts$/,
+    where: WITHOUT_CHANCE,
     pattern: /\bMath\.random\b|\bDate\.now\b|\bnew Date\b/,
   },
   {
