@@ -1,6 +1,6 @@
 /**
- * `worldgrad/nn`: one transformer, a tokenizer that is trained here, optimiser, sampler, files. Models are functions over
- * plain trees of parameters. Only names are handed on here; the definitions are in the files that each line names.
+ * `worldgrad/nn`: one transformer, a tokenizer that is trained here, optimiser, sampler, files. Models are functions
+ * over plain trees of parameters. Only names are handed on here; the definitions are in the files that each line names.
  */
 
 // The model
