@@ -1,13 +1,16 @@
 /** Checks settings against the one table (parts.ts): a `config.json` may have been written by hand. */
 import { showValue } from "../engine/options.ts";
 import { type Option, options } from "../engine/optionTable.ts";
-import { byPart, optionsIn } from "./layout.ts";
+import { byPart, optionsIn, type Parts } from "./layout.ts";
 import { DEFAULTS, type Fields, PARTS } from "./parts.ts";
 import type { Preset } from "./preset.ts";
 import { isRecord } from "./records.ts";
 import { isSchedule, valuesOfSchedule } from "./schedules.ts";
 import { named } from "./settings.ts";
 import { usage, UsageError } from "./usage.ts";
+
+/** Parts that no run is without. */
+const NEEDED = ["model", "sft", "rl", "tokenizer", "rollout", "evaluation"] as const;
 
 /**
  * Checks that these are all parts of a run, with no option that is unknown and no value that is not allowed.
@@ -18,12 +21,13 @@ export function checkSettings(given: unknown, file?: string): asserts given is P
   const settings = isRecord(given) ? given : {};
   const isMissing = (name: string): boolean => !isRecord(settings[name]);
   const missing =
-    ["model", "sft", "rl", "tokenizer", "rollout", "evaluation"].find(isMissing) ??
+    NEEDED.find(isMissing) ??
     ["pretrained", "from", "tasks", "trainTasks", "demoTasks", "environmentFile"].find(
       (name) => settings[name] !== undefined && isMissing(name),
     );
   if (missing !== undefined) throw new UsageError(`${file ?? "run"} has no settings "${missing}" of the main job`);
-  for (const [part, values] of Object.entries(byPart(optionsIn(settings)))) {
+  const empty = Object.fromEntries([...NEEDED, "run"].map((part) => [part, {}]));
+  for (const [part, values] of Object.entries<Parts[string]>({ ...empty, ...byPart(optionsIn(settings)) })) {
     if (part === "tokenizer" && settings["pretrained"] !== undefined) continue; // it is the model's own
     const where = file === undefined ? `--set ${part}` : part === "run" ? file : `${file}: ${part}`;
     const name = Object.keys(values)[0]!;

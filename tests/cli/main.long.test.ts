@@ -13,7 +13,7 @@ import {
   lastCheckpoint,
   metricsOf,
   ONE_AGENT,
-  startFromSourceIn,
+  startAsNpmIn,
   startIn,
   startOnto,
   until,
@@ -25,7 +25,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const STEPS = ["--steps", "6", "--device", "wasm"];
 
 const start = (script: string, args: readonly string[]): Job => startIn(folder, script, args);
-const startFromSource = (script: string, args: readonly string[]): Job => startFromSourceIn(folder, script, args);
+const startAsNpm = (script: string, args: readonly string[]): Job => startAsNpmIn(folder, script, args);
 const metrics = (name: string): unknown[] => metricsOf(join(folder, "runs", name));
 const lastModel = (name: string): Buffer => lastCheckpoint(join(folder, "runs", name))["model.safetensors"]!;
 
@@ -49,7 +49,7 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
   expect(existsSync(join(folder, "runs/whole/report.html"))).toBe(true);
 
   for (const [name, signal, startFirst] of [
-    ["stopped", "SIGINT", startFromSource],
+    ["stopped", "SIGINT", startAsNpm],
     ["closed", "SIGHUP", start],
     ["killed", "SIGKILL", start],
   ] as const) {
