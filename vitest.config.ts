@@ -53,10 +53,10 @@ else if (firstTime)
 const nats = process.env["WORLDGRAD_NATS_SERVER"] ?? ["/usr/sbin/nats-server", "/usr/bin/nats-server"].find(existsSync);
 if (nats !== undefined) process.env["WORLDGRAD_NATS_SERVER"] = nats;
 else if (process.env["CI"])
-  throw new Error("tests/nats: no nats-server found, and CI must have one (set WORLDGRAD_NATS_SERVER)");
+  throw new Error("tests/distribute/nats: no nats-server found, and CI must have one (set WORLDGRAD_NATS_SERVER)");
 else if (firstTime)
-  console.warn("tests/nats: the long ones are not run, no nats-server found (set WORLDGRAD_NATS_SERVER)");
-const needsNats = nats === undefined ? ["tests/nats/*.long.test.ts"] : [];
+  console.warn("tests/distribute/nats: the long ones are not run, no nats-server found (set WORLDGRAD_NATS_SERVER)");
+const needsNats = nats === undefined ? ["tests/distribute/nats/*.long.test.ts"] : [];
 
 const needsGpu = ["tests/**/*wgsl*.test.ts", "tests/**/*webgpu*.test.ts"];
 

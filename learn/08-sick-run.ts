@@ -241,7 +241,7 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
  * ## In the library
  *
  * `studies/doctor/diagnose.ts` lists all detectors, causes before consequences; `rl/train/report.ts` makes the numbers.
- * `tests/tools/doctor.long.test.ts` breaks runs on purpose, as here, and expects the doctor to say so.
+ * `tests/studies/doctor.long.test.ts` breaks runs on purpose, as here, and expects the doctor to say so.
  *
  * ## Exercises
  *

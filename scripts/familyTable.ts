@@ -1,7 +1,7 @@
 /**
  * `npx tsx scripts/with-adapter.ts npx tsx scripts/familyTable.ts` measures how far each variant of each family is from
- * Transformers on every executor, and writes the table into docs/pretrained.md. tests/nn/families.test.ts holds the
- * same differences to bounds, and fails if the table does not have what it measures on reference and wasm.
+ * Transformers on every executor, and writes the table into docs/pretrained.md. tests/pretrained/families.test.ts holds
+ * the same differences to bounds, and fails if the table does not have what it measures on reference and wasm.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

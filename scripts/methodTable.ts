@@ -177,8 +177,8 @@ export function methodTable(): Promise<string> {
 ${sections.join("\n")}
 ## Presets
 
-The methods of \`--method\`. \`tests/rl/presets.test.ts\` trains with each, with one pass over its episodes and with
-two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
+The methods of \`--method\`. \`tests/methods/presets.test.ts\` trains with each, with one pass over its episodes and
+with two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
 
 ${presetTable}
 

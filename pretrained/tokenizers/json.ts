@@ -1,8 +1,8 @@
 /**
  * Reading `tokenizer.json`, the format of Hugging Face's `tokenizers`, as far as it describes byte-pair encoding: what
  * `toJSON` writes, and what GPT-2, Llama 2 and 3, Mistral, Qwen and SmolLM ship. Held to the package's own ids
- * (tests/nn/tokenizerFamilies.test.ts). What would make our ids differ from theirs (another model, a part of the
- * pipeline that is not in pipeline.ts, dropout) is refused by the field's name.
+ * (tests/pretrained/tokenizerFamilies.test.ts). What would make our ids differ from theirs (another model, a part of
+ * the pipeline that is not in pipeline.ts, dropout) is refused by the field's name.
  *
  * `truncation` and `padding` are not looked at: transformers sets both anew for each call. One difference remains: ours
  * finds special tokens in a text only if asked to (`specials: "tokens"`).

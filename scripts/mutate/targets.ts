@@ -130,12 +130,12 @@ const ELSEWHERE = [
   "tests/environments/screen.test.ts",
   "tests/environments/program.test.ts",
   "tests/environments/riddle.test.ts",
-  "tests/job/failures.test.ts",
-  "tests/job/heldOut.test.ts",
-  "tests/job/rewards.test.ts",
-  "tests/job/recipes.test.ts",
-  "tests/job/inverse.test.ts",
-  "tests/job/processModel.test.ts",
+  "tests/run/failures.test.ts",
+  "tests/run/heldOut.test.ts",
+  "tests/run/rewards.test.ts",
+  "tests/run/recipes.test.ts",
+  "tests/run/inverse.test.ts",
+  "tests/run/processModel.test.ts",
 ];
 /** Slow tests of code around losses and estimators. */
 const LEFT_OUT = /Gpu|codeReward|cost|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|specification/;
@@ -152,12 +152,17 @@ export const targetFiles = (): string[] =>
 
 export const readTarget = (file: string): string => readFileSync(join(packageFolder, file), "utf8");
 
-const paths = (names: readonly string[]): string[] => names.map((name) => `tests/rl/${name}.test.ts`);
+/** Tests of losses and estimators, and of the code between them and the gradient. */
+const testsOfMethods = (): string[] => ["tests/rl", "tests/methods", "tests/data", "tests/papers"].flatMap(listed);
+const paths = (names: readonly string[]): string[] => {
+  const all = testsOfMethods();
+  return names.flatMap((name) => all.filter((path) => path.endsWith(`/${name}.test.ts`)));
+};
 
 const fastTestFiles = (): string[] => paths(FAST);
 
 export function testFiles(): string[] {
-  const all = listed("tests/rl").filter((path) => /(?<!\.long)\.test\.ts$/.test(path) && !LEFT_OUT.test(path));
+  const all = testsOfMethods().filter((path) => /(?<!\.long)\.test\.ts$/.test(path) && !LEFT_OUT.test(path));
   const [first, last] = [fastTestFiles(), paths(LAST)];
   const others = all.filter((path) => !first.includes(path) && !last.includes(path));
   return [...first, ...ELSEWHERE, ...others, ...last];

@@ -11,8 +11,8 @@ const FOLDERS = /^(rl|methods|data|papers|environments|connect|distribute\/(asyn
 
 /** Where the texts of `tests/support/cost.ts` come through the file. */
 const WORLDS = "tests/environments/cost.test.ts";
-const REWARDS = "tests/rl/cost.test.ts";
-const TEMPLATES = "tests/chat/cost.test.ts";
+const REWARDS = "tests/papers/cost.test.ts";
+const TEMPLATES = "tests/connect/chat/cost.test.ts";
 const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEMPLATES>> = {
   "connect/chat/jinja/filters.ts": TEMPLATES,
   "connect/chat/jinja/lexer.ts": TEMPLATES,

@@ -1,6 +1,7 @@
 /**
  * The checkpoints of tests/fixtures/models/families and what Transformers computed with them (made by its make.py), and
- * how far an executor is from that: tests/nn/families.test.ts holds it to bounds, scripts/familyTable.ts shows it.
+ * how far an executor is from that: tests/pretrained/families.test.ts holds it to bounds, scripts/familyTable.ts shows
+ * it.
  */
 import { readFileSync } from "node:fs";
 import type { Device } from "../../engine/device.ts";

@@ -1,7 +1,7 @@
 /**
  * Worlds in which methods and metrics go wrong that are right where an episode earns 0 or 1 at its end.
- * tests/rl/hardWorlds.test.ts plays every method in every one of them. They are toy worlds (rlToy.ts): what a world is
- * about is in its comment, and all else is as small as it can be.
+ * tests/methods/hardWorlds.test.ts plays every method in every one of them. They are toy worlds (rlToy.ts): what a
+ * world is about is in its comment, and all else is as small as it can be.
  */
 import type { EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import { type Act, letters, toySpec } from "./rlToy.ts";

@@ -1,6 +1,6 @@
 /**
  * The faults of the kill matrix, each as a run of the toy world at staleness 0 that must end as the synchronous run
- * does, bit for bit: tests/nats/faults.long.test.ts asserts it, bench/faults.ts prints the table.
+ * does, bit for bit: tests/distribute/nats/faults.long.test.ts asserts it, bench/faults.ts prints the table.
  */
 import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync } from "node:fs";

@@ -207,8 +207,8 @@ export const OTHER_CASES: Readonly<Record<string, string>> = {
   kl_sign_check: "k3",
 };
 /**
- * Entries of trl.json, which tests/rl/goldenTrl.test.ts runs through the plan of a step, by the method that they belong
- * to.
+ * Entries of trl.json, which tests/methods/goldenTrl.test.ts runs through the plan of a step, by the method that they
+ * belong to.
  */
 export const TRL_CASES: Readonly<Record<string, string>> = {
   "trl.json: dpo.sigmoid": "dpo",

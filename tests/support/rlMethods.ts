@@ -1,7 +1,7 @@
 /**
  * The table of methods: each with its formula written out once more in plain Math, and with the properties that it
- * cannot have, and why. tests/rl/methods.test.ts runs every property on every row; docs/methods.md is made of the same
- * rows. rlOtherMethods.ts has the rest of the table.
+ * cannot have, and why. tests/methods/methods.test.ts runs every property on every row; docs/methods.md is made of the
+ * same rows. rlOtherMethods.ts has the rest of the table.
  */
 import { ADVANTAGES, gigpo } from "../../methods/advantages/index.ts";
 import type { AdvantageEstimator } from "../../rl/objective/estimator.ts";

@@ -13,24 +13,24 @@ export interface OtherRow {
   readonly tests: readonly TestName[];
 }
 
-const VECTORS = "tests/rl/weightVectors.test.ts";
+const VECTORS = "tests/methods/weightVectors.test.ts";
 const OBJECTIVE_TERMS = "tests/rl/objectiveTerms.test.ts";
 const ROLLOUT_ENDS = "tests/rl/rolloutEnds.test.ts";
-const SUPERVISED = "tests/rl/supervised.test.ts";
+const SUPERVISED = "tests/methods/supervised.test.ts";
 const ECHO = "tests/rl/echo.test.ts";
-const HOST = "tests/rl/goldenHost.test.ts";
-const SPLIT_AND_FORK: TestName = ["tests/rl/methods.test.ts", "split and fork"];
-const REWARDS = "tests/rl/rewards.test.ts";
+const HOST = "tests/methods/goldenHost.test.ts";
+const SPLIT_AND_FORK: TestName = ["tests/methods/methods.test.ts", "split and fork"];
+const REWARDS = "tests/papers/rewards.test.ts";
 const ROLLOUT = "tests/rl/rollout.test.ts";
-const COMPONENTS = "tests/rl/components.test.ts";
+const COMPONENTS = "tests/methods/components.test.ts";
 const STEP_PARTS = "tests/rl/stepParts.test.ts";
 const GRADIENTS = "tests/rl/gradients.test.ts";
-const DATA = "tests/rl/data.test.ts";
-const DATA_LOOP = "tests/rl/dataLoop.test.ts";
-const KEPT = "tests/rl/dataReplay.test.ts";
-const SEARCH = "tests/rl/search.test.ts";
-const SEARCH_TRAINING = "tests/rl/searchTraining.test.ts";
-const SELF_REWARD = "tests/rl/selfReward.test.ts";
+const DATA = "tests/data/data.test.ts";
+const DATA_LOOP = "tests/data/dataLoop.test.ts";
+const KEPT = "tests/data/dataReplay.test.ts";
+const SEARCH = "tests/papers/search.test.ts";
+const SEARCH_TRAINING = "tests/papers/searchTraining.test.ts";
+const SELF_REWARD = "tests/papers/selfReward.test.ts";
 
 const row = (formula: string, source: string, ...tests: readonly TestName[]): OtherRow => ({ formula, source, tests });
 
@@ -46,7 +46,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     ),
     "echo, λ schedules": row("constant, linear, step", "arXiv 2605.24517", [ECHO, "constant, linear, step"]),
     "echo, verifier-free": row("the λ term alone: advantage `none`", "arXiv 2605.24517", [
-      "tests/rl/properties.test.ts",
+      "tests/methods/properties.test.ts",
       "zero advantage is the next-observation language model",
     ]),
     paw: row(
@@ -90,7 +90,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     aggregation: row(
       "token-mean, token-sum, seq-mean-token-sum, seq-mean-token-sum-norm, seq-mean-token-mean, prompt-mean-token-mean",
       "verl; TRL `loss_type`; SkyRL",
-      ["tests/rl/golden.test.ts", "verl agg_loss"],
+      ["tests/methods/golden.test.ts", "verl agg_loss"],
       [COMPONENTS, "prompt-mean-token-mean"],
       SPLIT_AND_FORK,
     ),
@@ -147,7 +147,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "clipped value": row(
       "½·max((v − R)², (clip(v, v_old ± ε) − R)²)",
       "PPO, arXiv 1707.06347",
-      ["tests/rl/golden.test.ts", "verl.value_loss_clip0.1"],
+      ["tests/methods/golden.test.ts", "verl.value_loss_clip0.1"],
       [OBJECTIVE_TERMS, "a critic learns returns"],
     ),
     tis: row(
@@ -172,8 +172,8 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "the first `critic.pretrain` steps train the value head only; targets are whole returns, λ = γ = 1: " +
         "`--method vapo_full`",
       "VAPO, arXiv 2504.05118, §4.1",
-      ["tests/rl/valuePretraining.test.ts", "leaves the policy alone"],
-      ["tests/rl/valuePretraining.test.ts", "whole returns"],
+      ["tests/methods/valuePretraining.test.ts", "leaves the policy alone"],
+      ["tests/methods/valuePretraining.test.ts", "whole returns"],
     ),
     "dynamic sampling, denominators": row(
       "groups without spread do not count in the policy term",
@@ -185,7 +185,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "TRL `mask_truncated_completions`, which keeps them in the statistics",
       [COMPONENTS, "rollouts that ran out of tokens"],
     ),
-    GRPOConfig: row("TRL's field names", "TRL", ["tests/rl/grpoConfig.test.ts", "gives an objective"]),
+    GRPOConfig: row("TRL's field names", "TRL", ["tests/connect/grpoConfig.test.ts", "gives an objective"]),
   },
   "Preference and supervised": {
     "dpo, ipo, hinge": row(
@@ -230,8 +230,8 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     code: row(
       "weighted share of unit tests that pass, in a process without permissions",
       "APPS, arXiv 2105.09938",
-      ["tests/rl/codeReward.test.ts", "gives the weighted share"],
-      ["tests/node/sandbox.test.ts", "find nothing of Node"],
+      ["tests/papers/codeReward.test.ts", "gives the weighted share"],
+      ["tests/run/node/sandbox.test.ts", "find nothing of Node"],
     ),
     "end states": row(
       "the environment says whether its goal is reached",
@@ -243,9 +243,12 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       COMPONENTS,
       "components come from the option reward",
     ]),
-    maths: row("exact equality after normalisation", "ours", ["tests/rl/rewards-outcome.test.ts", "numbers are exact"]),
+    maths: row("exact equality after normalisation", "ours", [
+      "tests/papers/rewards-outcome.test.ts",
+      "numbers are exact",
+    ]),
     "patch similarity": row("mean over files of the similarity of sequences", "SWE-RL, arXiv 2502.18449", [
-      "tests/rl/rewards-outcome.test.ts",
+      "tests/papers/rewards-outcome.test.ts",
       "is the mean over the files",
     ]),
     composite: row("Σ weight·component, 1 : .2 : .1, shaping capped", "ours", [REWARDS, "never lets shaping outweigh"]),
@@ -305,7 +308,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "strict templates": row(
       "no action between the tags: `parse_error`, and the environment hears nothing",
       "tinker's stop reasons",
-      ["tests/rl/thoughts.test.ts", "a strict template ends"],
+      ["tests/methods/thoughts.test.ts", "a strict template ends"],
     ),
     "malformed actions": row("never throw: the error is the answer, and is counted", "ours", [
       "tests/environments/contract.ts",
@@ -320,9 +323,9 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "thoughts and actions": row(
       "tokens of the action's span, tags included, are action; other sampled text is thought",
       "ActFocus, arXiv 2605.14558; RAGEN",
-      ["tests/rl/thoughts.test.ts", "tags around the action"],
-      ["tests/rl/thoughts.test.ts", "ActFocus weighs thoughts by α"],
-      ["tests/rl/thoughts.test.ts", "ActFocus with α = 0"],
+      ["tests/methods/thoughts.test.ts", "tags around the action"],
+      ["tests/methods/thoughts.test.ts", "ActFocus weighs thoughts by α"],
+      ["tests/methods/thoughts.test.ts", "ActFocus with α = 0"],
     ),
     "long answers": row("cut in the middle, with a marker", "ours", [ROLLOUT_ENDS, "an empty answer"]),
     "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [
@@ -399,8 +402,8 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "reward 1[d(ŝ, s) < τ] for generated answers ŝ to the agent's own actions, d the edits per token; " +
         "the guesses at one answer are a group",
       "RWML, arXiv 2602.05842 (d there is another)",
-      ["tests/rl/predictions.test.ts", "pay where the edits per token"],
-      ["tests/rl/predictions.long.test.ts", "are learnt"],
+      ["tests/data/predictions.test.ts", "pay where the edits per token"],
+      ["tests/data/predictions.long.test.ts", "are learnt"],
     ),
     rft: row(
       "SFT on the successes, the shortest `perTask` of each task, no duplicates",

@@ -61,7 +61,8 @@ export const warmUp = (executor: Executor, store: MemoryStore, preset: Preset): 
 
 /**
  * Runs the preset to its end: the warm start on WebAssembly, because a software adapter takes many times as long and
- * supervised training on WebGPU has tests of its own (tests/rl/smoke.test.ts), then RL and evaluation on `executor`.
+ * supervised training on WebGPU has tests of its own (tests/methods/smoke.test.ts), then RL and evaluation on
+ * `executor`.
  * @returns as `expectTrained`
  */
 export async function smokeRun(executor: Executor, preset: Preset): Promise<readonly Numbers[]> {

@@ -10,16 +10,16 @@ export const isThorough: boolean = process.env["WORLDGRAD_TRIES"] === "all";
 /** The files whose tests ask `tries`: `test:long` runs them once more (vitest.config.ts, project `thorough`). */
 export const THOROUGH = [
   "tests/environments/*.test.ts",
-  "tests/job/methods.test.ts",
+  "tests/run/methods.test.ts",
   "tests/kernels/wasm-*.test.ts",
-  "tests/nn/families.test.ts",
+  "tests/pretrained/families.test.ts",
   "tests/ops/reduce.test.ts",
-  "tests/rl/asyncQueue.test.ts",
-  "tests/rl/asyncThreads.test.ts",
-  "tests/rl/hardWorlds.test.ts",
-  "tests/rl/properties.test.ts",
-  "tests/rl/smoke.test.ts",
-  "tests/rl/truncationDrift.test.ts",
+  "tests/distribute/asyncQueue.test.ts",
+  "tests/distribute/asyncThreads.test.ts",
+  "tests/methods/hardWorlds.test.ts",
+  "tests/methods/properties.test.ts",
+  "tests/methods/smoke.test.ts",
+  "tests/methods/truncationDrift.test.ts",
 ];
 
 /** `all` tries in a thorough run; else a quarter of them. */

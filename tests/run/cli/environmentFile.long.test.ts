@@ -1,0 +1,84 @@
+/**
+ * A world of the user's own that answers what it must not, before anything is trained and while one looks at it: each
+ * program ends with a sentence, and no control character reaches the terminal.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { type Job, startIn } from "../../support/mainJob.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-theirs-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Its file stays the same, as a run expects; what it answers stands in another. */
+const WORLD = `
+import { existsSync, readFileSync } from "node:fs";
+const how = () => (existsSync("how.json") ? JSON.parse(readFileSync("how.json", "utf8")) : {});
+const right = (action) => ({ observation: "no", reward: action === "yes" ? 1 : 0, done: true, info: {} });
+export default {
+  name: "theirs",
+  description: "say yes",
+  families: [],
+  make: () => ({
+    name: "theirs",
+    reset: async () => how().task ?? "yes or no?",
+    step: async (action) => {
+      const { answer, parts, without } = how();
+      if (answer !== undefined) return answer === "none" ? undefined : answer;
+      const { [without]: _, ...given } = { ...right(action), ...parts };
+      return given;
+    },
+  }),
+  expert: () => "yes",
+  random: (rng) => rng.choice(["yes", "no"]),
+};
+`;
+writeFileSync(join(folder, "world.mjs"), WORLD);
+const answering = (how: object): void => writeFileSync(join(folder, "how.json"), JSON.stringify(how));
+const train = (name: string): Job =>
+  startIn(folder, "run/cli/main.ts", [
+    ..."--quick --env ./world.mjs --method grpo --steps 1 --device wasm --name".split(" "),
+    name,
+  ]);
+const FAULTS: readonly (readonly [how: object, says: string])[] = [
+  [{ answer: "none" }, "theirs.step: expected the answer to be { observation, reward, done, info }, got missing"],
+  [{ answer: {} }, "theirs.step: expected observation to be a string, got missing"],
+  [{ parts: { reward: "1" } }, 'theirs.step: expected reward to be a number that is not infinite, got "1"'],
+  [{ without: "info" }, "theirs.step: expected info to be an object, got missing"],
+  [{ task: 7 }, "theirs.reset: expected the task as a string, got 7"],
+];
+
+test.each(FAULTS)("before reinforcement learning begins: %j", async (how, says) => {
+  answering(how);
+  const job = train("wrong");
+  expect(await job.done, job.seen()).toBe(1);
+  expect(job.seen()).toContain(`worldgrad: ${says}`);
+  expect(job.seen()).not.toMatch(/TypeError|^ +at /m);
+  rmSync(join(folder, "runs"), { recursive: true, force: true });
+});
+
+test("generate: wrong answers are a sentence, and texts of the world are shown, not obeyed", async () => {
+  answering({});
+  const job = train("whole");
+  expect(await job.done, job.seen()).toBe(0);
+  const generate = async (code: number, ...more: readonly string[]): Promise<string> => {
+    const shown = startIn(folder, "run/cli/generate.ts", ["--run", "runs/whole", ...more]);
+    expect(await shown.done, shown.seen()).toBe(code);
+    return shown.seen();
+  };
+  for (const [how, says] of FAULTS) {
+    answering(how);
+    expect(await generate(1)).toContain(`worldgrad: ${says}`);
+  }
+  // A title, the clipboard, a cursor that goes up, C1 controls, marks of direction, half a character.
+  const hostile = "\u001b]0;owned\u0007\u001b]52;c;eA==\u001b[2A\u009b31m\u202e\ud83d é😀";
+  answering({ task: hostile, parts: { observation: hostile, reward: 0.5 } });
+  const control = /(?!\n)[\p{Cc}\p{Bidi_Control}]/u;
+  for (const more of [[], ["--task", hostile.replace("\ud83d", "")], ["--seed", "3", "--temperature", "1"]]) {
+    const text = await generate(0, ...more);
+    expect(text).toContain("␛]0;owned");
+    expect(text).toContain("é😀");
+    expect(control.exec(text), text).toBeNull();
+  }
+});
