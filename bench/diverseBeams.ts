@@ -4,7 +4,8 @@
  * tries' likeness to each other is the mean similarity of all pairs (papers/rewards/similarity.ts).
  */
 import { device, Rng } from "../engine/index.ts";
-import { beamSearch, type Generated, generate } from "../nn/index.ts";
+import { type Generated, generate } from "../nn/index.ts";
+import { beamSearch } from "../papers/index.ts";
 import { openModelFolder } from "../run/node/modelFolder.ts";
 import { similarity } from "../papers/rewards/similarity.ts";
 import { fileURLToPath } from "node:url";

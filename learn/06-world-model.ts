@@ -23,8 +23,20 @@
  * the box's **code**; a **random code**, drawn anew each time; or the box's **colour**, two letters that never change
  * and have nothing to do with the code. All three pay the same tries.
  */
-import { actFocus, AdamW, byteTokenizer, defineGame, device, echo, type EnvironmentSpec, grpo } from "../index.ts";
-import { initParams, type Model, modelConfig, paw, playScripted, ppoClip, Rng, rowOf, score } from "../index.ts";
+import { actFocus, AdamW, byteTokenizer, defineGame, device, echo, type EnvironmentSpec } from "../index.ts";
+import {
+  gradientProbe,
+  grpo,
+  initParams,
+  type Model,
+  modelConfig,
+  paw,
+  playScripted,
+  ppoClip,
+  Rng,
+  rowOf,
+  score,
+} from "../index.ts";
 import { SPECIAL_TOKENS, Template, trainRl, trainSft, type Trajectory } from "../index.ts";
 import { tokenStatistics } from "../rl/train/score.ts";
 
@@ -85,11 +97,11 @@ async function train(told: "code" | "random code" | "colour", lambda: number): P
     groupSize: 8,
     rollout: { maxTurns: 1, maxActionTokens: 3 },
   };
-  const measured = { gradEvery: 12, gradWorld: echo({ lambda: 1 }) }; // of L_env itself, whether it is trained or not
+  const probes = [gradientProbe({ every: 12, world: echo({ lambda: 1 }) })]; // of L_env, whether it is trained or not
   const opened: number[] = [];
   const cosines: string[] = [];
   let worldLoss = "not trained";
-  const run = trainRl({ ...learner, ...tries, ...measured, objective, steps: 72, lr: () => 4e-3, rng: new Rng(3) });
+  const run = trainRl({ ...learner, ...tries, probes, objective, steps: 72, lr: () => 4e-3, rng: new Rng(3) });
   for await (const { metrics } of run) {
     opened.push((100 * metrics["reward"]!) / 12);
     const cosine = metrics["grad_cosine/world_policy"];
@@ -224,7 +236,7 @@ console.log(
  * ## In the library
  *
  * `rl/objective/echo.ts`, `methods/paw.ts` and `methods/tokenWeights.ts` compute weights and no losses:
- * `rl/train/loss.ts` is one weighted sum for all methods. `rl/train/gradients.ts` measures the cosines. In the library
+ * `rl/train/loss.ts` is one weighted sum for all methods. `methods/gradients.ts` measures the cosines. In the library
  * |O| also counts warnings (say, of an action that could not be read), which are not to be predicted; episodes whose
  * environment failed are left out.
  *

@@ -12,15 +12,8 @@ import type { AdvantageEstimator } from "../rl/objective/estimator.ts";
 import { type Aggregation, aggregationByName } from "../rl/objective/aggregation.ts";
 import { rolloutFilter, type RolloutFilterOptions } from "./filter.ts";
 import { importanceCorrection, type ImportanceCorrectionOptions } from "./importanceCorrection.ts";
-import { AdaptiveEntropy, type AdaptiveEntropyOptions } from "../rl/objective/entropy.ts";
-import {
-  AdaptiveKl,
-  DecayingKl,
-  KL_PENALTY,
-  type KlChoice,
-  klClampByName,
-  klEstimatorByName,
-} from "../rl/objective/kl.ts";
+import { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./entropy.ts";
+import { AdaptiveKl, DecayingKl, KL_PENALTY, type KlChoice, klClampByName, klEstimatorByName } from "./kl.ts";
 import type { PolicyLoss } from "../rl/objective/policyLoss.ts";
 import { entryByName, type Table } from "../rl/objective/names.ts";
 import {

@@ -43,6 +43,9 @@ export {
   type ImportanceCorrectionOptions,
   type RejectionOptions,
 } from "./importanceCorrection.ts";
+export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./entropy.ts";
+export { AdaptiveKl, type AdaptiveKlOptions, DecayingKl, type DecayingKlOptions } from "./kl.ts";
+export { type KlChoice, klEstimatorByName } from "./kl.ts";
 export { actFocus, type ActFocusOptions, UNCERTAINTIES, topEntropy } from "./tokenWeights.ts";
 export { paw, type PawOptions } from "./paw.ts";
 export { returnPrediction, type ReturnPredictionOptions } from "./returnPrediction.ts";
@@ -52,3 +55,4 @@ export { sftRows } from "./sft.ts";
 export type { SftRowOptions } from "./sft.ts";
 export { type PreferenceOptions, trainPreference } from "./preference.ts";
 export { type SftOptions, trainSft } from "./sft.ts";
+export { gradientProbe, type GradientProbeOptions } from "./gradients.ts";

@@ -27,9 +27,8 @@ export type { AddedToken, DecodeOptions, EncodedPart, EncodeOptions, Range, Toke
 export type { TrainBpeOptions } from "./tokenizer.ts";
 export { Decoder, type DecoderOptions, type DrawOptions, type Part } from "./decoder.ts";
 export { generate, type Generated, type GenerateOptions, type OnToken } from "./generate.ts";
-export { type Beam, beamSearch, type BeamSearchOptions } from "./beamSearch.ts";
 export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.ts";
-export { KvCache } from "./cache.ts";
+export { type CacheCopy, KvCache } from "./cache.ts";
 
 // Files
 export { type Files, optimizerToFiles, restoreOptimizer } from "./optimizerFiles.ts";

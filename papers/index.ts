@@ -37,3 +37,4 @@ export {
   type SelfRewardReport,
   trainSelfRewarding,
 } from "./preferences/selfReward.ts";
+export { type Beam, beamSearch, type BeamSearchOptions } from "./beamSearch.ts";

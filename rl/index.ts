@@ -23,9 +23,8 @@ export { type EpisodeFormat, SPECIAL_TOKENS, Template, type TemplateOptions } fr
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./play/rollout.ts";
 
 // The objective, and what is in it
-export type { KlChoice } from "./objective/kl.ts";
 export type { Entry, Table } from "./objective/names.ts";
-export type { CriticOptions, KlOptions, Objective } from "./objective/objective.ts";
+export type { CriticOptions, EntropyController, KlOptions, Objective } from "./objective/objective.ts";
 export { type ColumnName, COLUMNS, type Columns, rowOf, type TokenRow, withColumns } from "./objective/columns.ts";
 export type { TermColumnsByName } from "./objective/columns.ts";
 export {
@@ -45,10 +44,7 @@ export { type GrpoOptions, none } from "./objective/grpo.ts";
 // Policy losses and penalties
 export type { PolicyLoss, Segments, StepView, TokenColumns } from "./objective/policyLoss.ts";
 export { ppoClip, type PpoClipOptions } from "./objective/clipped.ts";
-export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./objective/entropy.ts";
-export { DecayingKl, type DecayingKlOptions, type KlController } from "./objective/kl.ts";
-export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlEstimator } from "./objective/kl.ts";
-export { klEstimatorByName, klPenalty } from "./objective/kl.ts";
+export { KL_ESTIMATORS, type KlController, type KlEstimator, klPenalty } from "./objective/kl.ts";
 export type { ImportanceCorrection, RolloutFilter, TokenWeighting } from "./objective/weighting.ts";
 
 // World models
@@ -84,7 +80,7 @@ export { succeeded, type Success, successRate } from "./episode/outcomes.ts";
 
 // Training: steps and the loop
 export { optimizerStep, type OptimizerStepOptions } from "./train/step.ts";
-export { type StepOptions, type TrainerOptions, trainStep } from "./train/step.ts";
+export { type StepOptions, type StepProbe, type TrainerOptions, trainStep, type WeightedStep } from "./train/step.ts";
 export { type EpisodeSource } from "./train/episodes.ts";
 export { type Ratios, score, type Scores } from "./train/score.ts";
 export { advantagesOf, type StepAdvantages } from "./train/advantages.ts";
@@ -95,6 +91,5 @@ export { type RlOptions, trainRl } from "./train/loop.ts";
 
 // Evaluation and metrics
 export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
-export { GRAD_EVERY, type GradientOptions } from "./train/gradients.ts";
 export { type Metrics, rolloutMetrics } from "./episode/metrics.ts";
 export { type PassResult, type StepReport, updateMetrics } from "./train/report.ts";

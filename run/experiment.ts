@@ -36,6 +36,7 @@ import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../papers/selfplay/options.ts";
 import { type RlOptions, trainRl } from "../rl/train/loop.ts";
+import { gradientProbe } from "../methods/gradients.ts";
 import { type SftOptions, trainSft } from "../methods/sft.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import type { dataFor } from "./dataOptions.ts";
@@ -227,12 +228,16 @@ export class Experiment {
       ...data,
       iterations,
       mixedGroups,
-      gradEvery,
-      gradShares,
       truncatedReward,
-      // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and without
-      // ECHO have the same metrics.
-      gradWorld: learnsWorld(this.preset.rl, this.#objective) ? undefined : echo({ lambda: 1 }),
+      probes: [
+        gradientProbe({
+          every: gradEvery,
+          shares: gradShares,
+          // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and
+          // without ECHO have the same metrics.
+          world: learnsWorld(this.preset.rl, this.#objective) ? undefined : echo({ lambda: 1 }),
+        }),
+      ],
       objective: this.objective(),
       env: this.env,
       envOptions: this.#train,

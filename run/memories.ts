@@ -1,5 +1,5 @@
 /** What an objective remembers of earlier steps, for a checkpoint. */
-import { AdaptiveEntropy } from "../rl/objective/entropy.ts";
+import { AdaptiveEntropy } from "../methods/entropy.ts";
 import type { Objective } from "../rl/objective/objective.ts";
 import type { Memory } from "../distribute/worker/index.ts";
 

@@ -175,7 +175,6 @@ export async function runArm(
         groups,
         groupSize,
         lr: schedule({ lr: arm.lora ? LORA_RATE : RATES[job], warmup: Math.min(5, steps - 1) }),
-        gradEvery: 0,
         rng: rng.split("training"),
       });
       for await (const { metrics } of reports) curve.push(metrics["reward"]!);

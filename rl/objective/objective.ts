@@ -15,7 +15,6 @@ import type { AdvantageEstimator } from "./estimator.ts";
 import { type Aggregation, AGGREGATIONS } from "./aggregation.ts";
 import type { WorldObjective } from "./echo.ts";
 import { checkTerms, type LossTerm } from "./terms.ts";
-import { AdaptiveEntropy } from "./entropy.ts";
 import { type KlClamp, type KlController, type KlEstimator, KL_ESTIMATORS } from "./kl.ts";
 import type { PolicyLoss } from "./policyLoss.ts";
 import { checkRange, type TokenStatistic, TOKEN_STATISTICS } from "./tokenStatistics.ts";
@@ -42,6 +41,14 @@ export interface KlOptions {
    * Whether the penalty is multiplied by the ratio, gradient included (TRL's `use_bias_correction_kl`). Default false.
    */
   readonly importance?: boolean;
+}
+
+/** A coefficient of the entropy bonus that changes from step to step. */
+export interface EntropyController {
+  /** The coefficient for the next step. */
+  readonly coefficient: number;
+  /** After a step. @param entropy the mean over the step's trained tokens, in nats; NaN if there were none */
+  update(entropy: number): void;
 }
 
 export const CRITIC = options("critic", {
@@ -115,7 +122,7 @@ export interface Objective extends OptionsOf<typeof SWITCHES> {
    * The coefficient of the term −coefficient·H on the agent's tokens: a number, or a controller that adjusts it to the
    * entropy. Default 0.
    */
-  readonly entropy?: number | AdaptiveEntropy;
+  readonly entropy?: number | EntropyController;
   /**
    * Leaves groups of little spread out of the policy term and its denominators (RAGEN). World models still learn from
    * them.

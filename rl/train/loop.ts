@@ -17,9 +17,8 @@ import { RewardWatch } from "../tasks/scoring.ts";
 import { checkHeadsOf, checkMemories, checkOptimizer, checkReference } from "./checks.ts";
 import { beginWatch } from "./watch.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
-import { checkGradEvery } from "./gradients.ts";
 import type { StepReport } from "./report.ts";
-import { checkCount, checkEnv, checkHeads, checkModel, checkTrainer } from "./trainerChecks.ts";
+import { checkCount, checkEnv, checkHeads, checkModel, checkProbes, checkTrainer } from "./trainerChecks.ts";
 import { type StepOptions, trainStep } from "./step.ts";
 
 /** Keys of the options of every training loop. */
@@ -46,9 +45,7 @@ const RL_KEYS = [
   "reference",
   "heads",
   "offPolicy",
-  "gradEvery",
-  "gradWorld",
-  "gradShares",
+  "probes",
   "warn",
   "mixedGroups",
   ...DATA_KEYS,
@@ -95,7 +92,7 @@ export function checkRl(options: RlOptions): void {
   checkHeadsOf(objective, options.heads);
   checkCount("trainRl", "iterations", iterations);
   checkOffPolicy(objective, options);
-  checkGradEvery(options);
+  checkProbes("trainRl", options.probes ?? []);
   checkPlay(options);
   checkGroupSize(objective.advantage, options.groupSize);
   checkOptimizer(options.optimizer, trainableOf(options.model).params);

@@ -47,7 +47,7 @@ export interface StepFacts {
   /** Of the trajectories, and behind them of what is imitated beside them. */
   readonly rows: readonly TokenRow[];
   readonly ratios: Ratios;
-  readonly gradients: Metrics;
+  readonly measured: Metrics;
   /** None: there was nothing to train. */
   readonly passes: readonly PassResult[];
   readonly learningRate: number;
@@ -60,7 +60,7 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
     ...updateMetrics(facts.rows, objective, passes, advantages, ratios),
     ...objective.importanceCorrection?.metrics?.(trajectories, statistics),
     ...(statistics.values ? criticMetrics(rows, statistics.values) : {}),
-    ...facts.gradients,
+    ...facts.measured,
     learning_rate: facts.learningRate,
     ...(typeof objective.entropy === "object" ? { entropy_coef: objective.entropy.coefficient } : {}),
   });

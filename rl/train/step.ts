@@ -25,12 +25,12 @@ import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { rowOf, type TokenRow } from "../objective/columns.ts";
 import { checkOffPolicy, type Objective } from "../objective/objective.ts";
+import type { TokenStatistics } from "../objective/tokenStatistics.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { checkPlugins } from "../tasks/plugin.ts";
 import { advantagesOf } from "./advantages.ts";
 import { checkHeadsOf, checkOptimizer, checkReference } from "./checks.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
-import { gradientMetrics, type GradientOptions } from "./gradients.ts";
 import { type Heads, headsFor, headTraining, lossOf, type LossParts, type Trained } from "./loss.ts";
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
@@ -60,8 +60,29 @@ export interface TrainerOptions {
   readonly gradientCheckpointing?: boolean;
 }
 
+/** A step whose tokens have their weights, before its first update. */
+export interface WeightedStep {
+  readonly step: number;
+  readonly model: Model;
+  readonly objective: Objective;
+  /** Of the episodes of the step, without those that are only imitated. */
+  readonly rows: readonly TokenRow[];
+  readonly statistics: TokenStatistics;
+  readonly ratios: Ratios;
+  /** How rows are packed and pass through the model. */
+  readonly packing: PackOptions & PassingOptions;
+  /** Of the terms that have one. */
+  readonly heads?: Heads | undefined;
+}
+
+/** A measurement of a step before its update. Its numbers go into the step's report; training does not read them. */
+export interface StepProbe {
+  readonly name: string;
+  measure(before: WeightedStep): Promise<Metrics>;
+}
+
 /** What a step of reinforcement learning needs. */
-export interface StepOptions extends TrainerOptions, GradientOptions, DataOptions, WatchOptions {
+export interface StepOptions extends TrainerOptions, DataOptions, WatchOptions {
   /** The method: how advantages are estimated, the policy loss, world losses, penalties (rl/objective/objective.ts). */
   readonly objective: Objective;
   /** Passes over each batch of episodes; default 1. In later ones the policy has moved: the loss must have a ratio. */
@@ -81,6 +102,8 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
    * V-trace, or a loss with a ratio; that ratio then divides by what the sampler recorded, in the first pass too.
    */
   readonly offPolicy?: boolean;
+  /** What is measured before the update of a step in which the policy learns. Default: nothing. */
+  readonly probes?: readonly StepProbe[];
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
@@ -97,6 +120,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     reference = trainableOf(model).base,
     heads,
     plugins = [],
+    probes = [],
     iterations = 1,
     offPolicy = false,
   } = options;
@@ -137,10 +161,12 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
   // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
-  const beforeUpdate = { rows: weighed, statistics, ratios, packing, heads: heads && untrainedHeads(heads) };
-  // A measurement that training does not use: in every 64th step, the angle between the gradients of policy and world.
-  const gradients =
-    passCount > 0 && !isHeadOnly ? await gradientMetrics(model, objective, beforeUpdate, step, options) : {};
+  const measured: Metrics = {};
+  if (passCount > 0 && !isHeadOnly) {
+    const rest = { statistics, ratios, packing, heads: heads && untrainedHeads(heads) };
+    for (const probe of probes)
+      Object.assign(measured, await probe.measure({ step, model, objective, rows: weighed, ...rest }));
+  }
   const passes: PassResult[] = [];
   for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain({ ...options, objective }, rows, step);
@@ -149,7 +175,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     passes.push(await optimizerStep(model, optimizer, current, objective, passOptions));
   }
 
-  const report = reportOf(step, { ...played, statistics, advantages, rows, gradients, passes });
+  const report = reportOf(step, { ...played, statistics, advantages, rows, measured, passes });
   if (passCount > 0) adaptCoefficients(objective, report.metrics, trajectories);
   objective.advantage.observe?.(own); // for estimators that remember rewards of earlier steps
   return report;
@@ -209,7 +235,7 @@ const untrained = (trajectories: readonly Trajectory[]) => ({
   statistics: {},
   advantages: { perToken: [], fracRewardZeroStd: 1 },
   rows: trajectories.map((trajectory) => rowOf(trajectory)),
-  gradients: {},
+  measured: {},
   passes: [],
 });
 

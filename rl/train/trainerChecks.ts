@@ -6,7 +6,7 @@ import type { Model } from "../../nn/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
 import type { Heads } from "./loss.ts";
 import type { TrainedHead } from "./update.ts";
-import type { TrainerOptions } from "./step.ts";
+import type { StepProbe, TrainerOptions } from "./step.ts";
 
 /** Options of a loop that goes on for a number of steps. */
 interface LoopOptions extends TrainerOptions {
@@ -55,6 +55,13 @@ export function checkEnv(where: string, env: EnvironmentSpec): void {
   const isEpisode = "reset" in Object(env);
   const spec = isEpisode ? "the environment's spec and not what its make() returned" : "the spec of an environment";
   checkMethods(where, "env", env, `${spec}, an object with make()`, ["make"]);
+}
+
+/** @throws if one of them measures nothing */
+export function checkProbes(where: string, probes: readonly StepProbe[]): void {
+  const isList: boolean = Array.isArray(probes);
+  check(isList, () => `${where}: probes must be a list, such as [gradientProbe()], got ${showValue(probes)}`);
+  for (const probe of probes) checkMethods(where, "probes", probe, "a measurement of a step", ["measure"]);
 }
 
 /** @throws if an option that counts is no integer ≥ 1 */

@@ -2,7 +2,8 @@
 import process from "node:process";
 import { device, Rng } from "../../engine/index.ts";
 import { numberFrom, oneOf, UsageError, wholeNumber } from "../usage.ts";
-import { beamSearch, type BeamSearchOptions, generate, type Generated } from "../../nn/index.ts";
+import { generate, type Generated } from "../../nn/index.ts";
+import { beamSearch, type BeamSearchOptions } from "../../papers/index.ts";
 import { TextStream, WEIGHT_STORAGES } from "../../pretrained/index.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
 import { drawMemoryLine } from "../node/modelMemory.ts";

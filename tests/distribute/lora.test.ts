@@ -1,5 +1,6 @@
 /** Adapters in the training loops: what they meet there, and what must stay untouched. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { gradientProbe } from "../../methods/gradients.ts";
 import { type Device, device as makeDevice, treeLeaves } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
 import { AdamW, initValueHead, type Model, optimizerToFiles, restoreOptimizer, trainableOf } from "../../nn/index.ts";
@@ -89,7 +90,12 @@ describe("a model with an adapter", () => {
   it("has the same gradient in one batch and in many", async () => {
     const step = async (maxBatchTokens: number): Promise<object> => {
       const report = await metricsOf(
-        toyRlOptions(adapted(exact), { steps: 1, maxBatchTokens, objective: withKl, gradShares: true }),
+        toyRlOptions(adapted(exact), {
+          steps: 1,
+          maxBatchTokens,
+          objective: withKl,
+          probes: [gradientProbe({ shares: true })],
+        }),
       );
       return Object.fromEntries(
         Object.entries(report[0]!).map(([name, x]) => [name, Math.round((x as number) * 1e10) / 1e10]),

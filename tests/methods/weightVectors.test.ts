@@ -11,7 +11,7 @@ import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { aggregationWeights } from "../../rl/objective/aggregation.ts";
 import { importanceCorrection, type ImportanceCorrectionOptions } from "../../methods/importanceCorrection.ts";
-import { AdaptiveKl, DecayingKl } from "../../rl/objective/kl.ts";
+import { AdaptiveKl, DecayingKl } from "../../methods/kl.ts";
 import { ppoClip } from "../../rl/objective/clipped.ts";
 import { clippedErrorLoss, actionEntropy, paw, pawLambda, type PawOptions, transitionsOf } from "../../methods/paw.ts";
 import { actFocus, uncertaintyWeights, quantile, topEntropy } from "../../methods/tokenWeights.ts";

@@ -1,5 +1,6 @@
 /** What `forward` keeps, with and without a gradient, and that `gradientCheckpointing` changes memory and no bit. */
 import { describe, expect, it } from "vitest";
+import { gradientProbe } from "../../methods/gradients.ts";
 import type { Device } from "../../engine/device.ts";
 import { valueAndGrad } from "../../engine/grad.ts";
 import { crossEntropy } from "../../engine/ops/crossEntropy.ts";
@@ -72,7 +73,7 @@ describe.each([reference, wasm])("on $name", ({ open }) => {
       const options = {
         ...fullRlOptions(model, objective as never),
         gradientCheckpointing,
-        gradEvery: 1,
+        probes: [gradientProbe({ every: 1 })],
         iterations: 2,
       };
       const reports = await reportsOf(trainRl(options));

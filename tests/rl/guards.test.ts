@@ -16,7 +16,7 @@ import { trainRlAsync } from "../../distribute/async/train.ts";
 import { grpo, none } from "../../rl/objective/grpo.ts";
 import { rae, reinforcePlusPlus, remax } from "../../methods/advantages/index.ts";
 import { dpo } from "../../methods/losses/index.ts";
-import { AdaptiveKl } from "../../rl/objective/kl.ts";
+import { AdaptiveKl } from "../../methods/kl.ts";
 import type { Objective } from "../../rl/objective/objective.ts";
 import { paw } from "../../methods/paw.ts";
 import { rollout } from "../../rl/play/rollout.ts";

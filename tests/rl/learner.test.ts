@@ -18,7 +18,7 @@ import { type MicroBatch, pack } from "../../rl/train/pack.ts";
 import { lossOf, type LossParts } from "../../rl/train/loss.ts";
 import { hiddenOf, type Ratios, scoreHidden, tokenStatistics } from "../../rl/train/score.ts";
 import { optimizerStep } from "../../rl/train/step.ts";
-import { AdaptiveKl } from "../../rl/objective/kl.ts";
+import { AdaptiveKl } from "../../methods/kl.ts";
 import { dpo, importanceSampling, reinforce } from "../../methods/losses/index.ts";
 import type { KlOptions } from "../../rl/objective/objective.ts";
 import { type ColumnName, type Columns, rowOf, type TokenRow, withColumns } from "../../rl/objective/columns.ts";

@@ -11,7 +11,7 @@ import { centred, grpo } from "../../rl/objective/grpo.ts";
 import { groupsKept, rolloutFilter } from "../../methods/filter.ts";
 import { echo } from "../../rl/objective/echo.ts";
 import { methodFromGrpoConfig } from "../../connect/grpoConfig.ts";
-import { AdaptiveEntropy } from "../../rl/objective/entropy.ts";
+import { AdaptiveEntropy } from "../../methods/entropy.ts";
 import { m2po, secondMomentMask } from "../../methods/losses/index.ts";
 import { ppoClip } from "../../rl/objective/clipped.ts";
 import { criticMetrics, type StepReport } from "../../rl/train/report.ts";

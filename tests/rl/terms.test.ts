@@ -3,6 +3,7 @@
  * but the term itself has to be written. `returnPrediction` is one; the others are of this file.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { gradientProbe } from "../../methods/gradients.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { mul, treeLeaves, valueAndGrad } from "../../engine/index.ts";
 import { AdamW, headValues, initValueHead, type Model } from "../../nn/index.ts";
@@ -100,8 +101,8 @@ describe("return prediction", () => {
       const terms = options ? [returnPrediction({ coefficient: 1, rate: 3, ...options })] : [];
       const reports = await reportsOf(
         trainRl({
-          ...fullRlOptions(model, { ...plain, terms }, { heads: { return_prediction: head }, gradEvery: 1 }),
-          gradShares: true,
+          ...fullRlOptions(model, { ...plain, terms }, { heads: { return_prediction: head } }),
+          probes: [gradientProbe({ every: 1, shares: true })],
           steps: 3,
         }),
       );
@@ -154,7 +155,9 @@ describe("return prediction", () => {
     const options = fullRlOptions(model, { ...plain, terms: [returnPrediction()] }, { plugins: [imitating] });
     const heads = { return_prediction: headOf(model) };
     const run = (maxBatchTokens: number) =>
-      reportsOf(trainRl({ ...options, heads, maxBatchTokens, gradShares: true, gradEvery: 1, steps: 1 }));
+      reportsOf(
+        trainRl({ ...options, heads, maxBatchTokens, probes: [gradientProbe({ every: 1, shares: true })], steps: 1 }),
+      );
     const [report] = await run(1); // each episode is a micro-batch
     expect(Object.values(report!.metrics).every(Number.isFinite)).toBe(true);
     expect(report!.metrics["return_prediction_loss"]).toBeGreaterThan(0);
@@ -210,7 +213,7 @@ describe("a term of one's own", () => {
       tokenLoss: ({ logProbs }) => logProbs,
     };
     const own: Objective = { ...plain, terms: [reading, silent] };
-    const options = { ...fullRlOptions(tiny(), own), objective: own, gradShares: true, gradEvery: 1 };
+    const options = { ...fullRlOptions(tiny(), own), objective: own, probes: [gradientProbe({ shares: true })] };
     const { metrics } = await trainOn(options, randomBatch(1), 0);
     expect(metrics["grad_share/reading"]).toBeCloseTo(0.5, 10);
     expect(metrics["grad_share/policy"]).toBeCloseTo(0.5, 10);

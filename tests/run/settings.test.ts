@@ -19,7 +19,7 @@ import { listSettings } from "../../run/settings.ts";
 import { showSettings } from "../../run/shownSettings.ts";
 import { device, tensor, type Tensor } from "../../engine/index.ts";
 import { gae } from "../../methods/advantages/index.ts";
-import { AdaptiveKl } from "../../rl/objective/kl.ts";
+import { AdaptiveKl } from "../../methods/kl.ts";
 import { type Objective, worldsOf } from "../../rl/objective/objective.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";

@@ -24,7 +24,7 @@ const REWARDS = "tests/papers/rewards.test.ts";
 const ROLLOUT = "tests/rl/rollout.test.ts";
 const COMPONENTS = "tests/methods/components.test.ts";
 const STEP_PARTS = "tests/rl/stepParts.test.ts";
-const GRADIENTS = "tests/rl/gradients.test.ts";
+const GRADIENTS = "tests/methods/gradients.test.ts";
 const DATA = "tests/data/data.test.ts";
 const DATA_LOOP = "tests/data/dataLoop.test.ts";
 const KEPT = "tests/data/dataReplay.test.ts";
@@ -134,9 +134,9 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       [GRADIENTS, "two gradients taken apart"],
     ),
     "shares of the gradient": row(
-      "length of a term's gradient over the sum of all terms' lengths: `grad_share/TERM`, with `gradShares`",
+      "length of a term's gradient over the sum of all terms' lengths: `grad_share/TERM`, with `shares`",
       "worldgrad",
-      ["tests/rl/gradientShares.test.ts", "are the lengths of the gradients of the loss's own terms"],
+      ["tests/methods/gradientShares.test.ts", "are the lengths of the gradients of the loss's own terms"],
     ),
     "singleton groups": row("0, or R/(1 + eps) with `singleton: raw`", "verl", [STEP_PARTS, "a group of one"]),
     "rollout filter": row(

@@ -14,7 +14,7 @@ interface Kind {
   cases: { conversation: number; prompt: boolean; tools: boolean; text: string; ids: number[]; mask?: number[] }[];
 }
 const read = (path: string): unknown =>
-  JSON.parse(readFileSync(new URL(`../fixtures/${path}`, import.meta.url), "utf8"));
+  JSON.parse(readFileSync(new URL(`../../fixtures/${path}`, import.meta.url), "utf8"));
 const { sets } = read("tokenizers/families.json") as { sets: { name: string; tokenizer: unknown }[] };
 const { kinds, conversations, tools } = read("chat/templates.json") as {
   kinds: Kind[];

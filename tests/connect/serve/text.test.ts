@@ -165,7 +165,7 @@ describe("the tokens that a tokenizer puts around a text", () => {
 });
 
 const fixture = (name: string): Uint8Array =>
-  new Uint8Array(readFileSync(new URL(`../fixtures/pretrained/stories260K/${name}`, import.meta.url)));
+  new Uint8Array(readFileSync(new URL(`../../fixtures/pretrained/stories260K/${name}`, import.meta.url)));
 const { sets } = JSON.parse(
   readFileSync(new URL("../../fixtures/tokenizers/families.json", import.meta.url), "utf8"),
 ) as {

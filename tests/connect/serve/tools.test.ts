@@ -29,7 +29,7 @@ interface Kind {
   readonly parts: Record<string, string>;
 }
 const read = (path: string): unknown =>
-  JSON.parse(readFileSync(new URL(`../fixtures/${path}`, import.meta.url), "utf8"));
+  JSON.parse(readFileSync(new URL(`../../fixtures/${path}`, import.meta.url), "utf8"));
 const { sets } = read("tokenizers/families.json") as { sets: { name: string; tokenizer: unknown }[] };
 const { kinds } = read("chat/templates.json") as { kinds: Kind[] };
 

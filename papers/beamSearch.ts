@@ -7,14 +7,11 @@
  * the scores. Beams that have ended stay among the candidates with the score that they have. A score is the
  * logarithm of the probability that the model writes the text; there is no length penalty.
  */
-import { longestText } from "./config.ts";
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
-import type { CacheCopy } from "./cache.ts";
-import { Decoder } from "./decoder.ts";
-import { checkPrompts, GENERATE, type Generated } from "./generate.ts";
-import { plainLogProbs } from "./sampler.ts";
-import type { Model } from "./transformer.ts";
+import { checkPrompts, GENERATE } from "../nn/generate.ts";
+import { type CacheCopy, Decoder, type Generated, longestText, type Model } from "../nn/index.ts";
+import { plainLogProbs } from "../nn/sampler.ts";
 
 const { maxNewTokens, stopIds, signal } = GENERATE.fields;
 

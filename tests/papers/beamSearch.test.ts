@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { scope } from "../../engine/scope.ts";
-import { advance, type Beam, beamSearch, type BeamSearchOptions, type Hypothesis } from "../../nn/beamSearch.ts";
+import { advance, type Beam, beamSearch, type BeamSearchOptions, type Hypothesis } from "../../papers/beamSearch.ts";
 import { generate } from "../../nn/generate.ts";
 import { forward, logits as logitsOf, type Model } from "../../nn/transformer.ts";
 import { everyExecutor, reference } from "../support/rlExecutors.ts";

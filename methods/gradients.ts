@@ -8,98 +8,73 @@
  * over all parameters that are trained, with the weights of the step (λ included) and before clipping. The KL
  * penalty, the entropy bonus, the value loss and the imitation of successes belong to neither of the two.
  *
- * With `gradShares` each term of the loss also has its share of the lengths, s_i = ‖∇term_i‖ / Σ_j ‖∇term_j‖.
+ * With `shares` each term of the loss also has its share of the lengths, s_i = ‖∇term_i‖ / Σ_j ‖∇term_j‖.
  *
  * This is a measurement that training does not read. It takes two gradients of its own, at the policy that the step
  * begins with. It would cost half if one gradient were subtracted from the sum that the step computes anyway, but in 32
  * bits a policy gradient of 0 would then come out as a rounding error, which has a direction.
  */
-import { check } from "../../engine/errors.ts";
-import {
-  add,
-  mul,
-  noGrad,
-  scope,
-  sum,
-  type Tensor,
-  type Tree,
-  treeLeaves,
-  treeLeavesLike,
-} from "../../engine/index.ts";
-import { type Model, trainableOf } from "../../nn/index.ts";
-import type { Metrics } from "../episode/metrics.ts";
-import { isAgentToken } from "../episode/stream.ts";
-import { type Columns, rowOf, type TermColumnsByName, type TokenRow } from "../objective/columns.ts";
-import { NO_POLICY } from "../objective/policyLoss.ts";
-import { betaOf, type Objective, worldsOf } from "../objective/objective.ts";
-import type { TokenStatistics } from "../objective/tokenStatistics.ts";
-import type { WorldObjective } from "../objective/echo.ts";
-import { type Heads, headsFor, lossOf, type LossParts } from "./loss.ts";
-import { hasScored, pack, type PackOptions } from "./pack.ts";
-import type { PassingOptions, Ratios } from "./score.ts";
-import { gradientOf } from "./update.ts";
-import { worldRows } from "./weights.ts";
+import { add, mul, noGrad, scope, sum, type Tensor, type Tree, treeLeaves, treeLeavesLike } from "../engine/index.ts";
+import { flag, inCode, number, options, type OptionsOf } from "../engine/optionTable.ts";
+import { trainableOf } from "../nn/index.ts";
+import type { Metrics } from "../rl/episode/metrics.ts";
+import { isAgentToken } from "../rl/episode/stream.ts";
+import { type Columns, rowOf, type TermColumnsByName, type TokenRow } from "../rl/objective/columns.ts";
+import type { WorldObjective } from "../rl/objective/echo.ts";
+import { betaOf, type Objective, worldsOf } from "../rl/objective/objective.ts";
+import { NO_POLICY } from "../rl/objective/policyLoss.ts";
+import { headsFor, lossOf, type LossParts } from "../rl/train/loss.ts";
+import { hasScored, pack } from "../rl/train/pack.ts";
+import type { StepProbe, WeightedStep } from "../rl/train/step.ts";
+import { gradientOf } from "../rl/train/update.ts";
+import { worldRows } from "../rl/train/weights.ts";
 
-/**
- * A measurement computes two gradients where the step computes one. It costs 1.0 to 1.2 steps of the main job, at this
- * interval 1.5 to 1.9 % of the time (docs/log.md, 2026-11-22).
- */
-export const GRAD_EVERY = 64;
-
-/**
- * How often, and for which world loss, the gradients of world model and policy are compared (ActObs, arXiv 2609.20715).
- * It is a measurement that training does not read.
- */
-export interface GradientOptions {
-  /** The gradients are compared in every Nth step (0, N, 2N, …). 0: never. Default `GRAD_EVERY`. */
-  readonly gradEvery?: number;
+export const GRADIENT_PROBE = options("gradientProbe", {
   /**
-   * The world loss whose gradient the policy's is compared with, trained or not: `echo({ lambda: 1 })` shows for plain
-   * GRPO what ECHO would add to it. It may read no token statistic that the objective does not. Default: the
-   * objective's own; without one nothing is measured.
+   * A measurement computes two gradients where the step computes one. It costs 1.0 to 1.2 steps of the main job, at
+   * this interval 1.5 to 1.9 % of the time (docs/log.md, 2026-11-22).
    */
-  readonly gradWorld?: WorldObjective;
+  every: number(64, "gradients are compared in every Nth step (0, N, 2N, …); 0: never", { integer: true, min: 0 }),
   /**
-   * Whether the length of the gradient of every term is measured in those steps, too (`grad_share/TERM`): one more
-   * gradient for each term beyond policy and world model. Default false.
+   * `echo({ lambda: 1 })` shows for plain GRPO what ECHO would add to it. It may read no token statistic that the
+   * objective does not. Without a world loss nothing is compared.
    */
-  readonly gradShares?: boolean;
-}
-
-/** @throws unless the interval is one */
-export function checkGradEvery({ gradEvery = GRAD_EVERY }: GradientOptions): void {
-  const isInterval = Number.isInteger(gradEvery) && gradEvery >= 0;
-  check(isInterval, () => `gradEvery must be an integer ≥ 0 (0: never), got ${gradEvery}`);
-}
-
-/** A step before its update. */
-interface Weighted {
-  readonly rows: readonly TokenRow[];
-  readonly statistics: TokenStatistics;
-  readonly ratios: Ratios;
-  readonly packing: PackOptions & PassingOptions;
-  /** Of the terms that have one. */
-  readonly heads?: Heads | undefined;
-}
+  world: inCode<WorldObjective>(
+    "the world loss whose gradient the policy's is compared with, trained or not; by default the objective's own",
+    "a world model's loss, such as echo()",
+    (value) => typeof (value as Partial<WorldObjective> | null)?.weights === "function",
+  ),
+  /** One more gradient for each term beyond policy and world model. */
+  shares: flag(false, "whether the length of the gradient of every term is measured, too (`grad_share/TERM`)"),
+});
+/**
+ * Options of `gradientProbe`: in every 64th step it compares the gradients of the policy and of the objective's world
+ * loss, and not those of other terms.
+ */
+export type GradientProbeOptions = OptionsOf<typeof GRADIENT_PROBE>;
 
 /**
+ * Compares the gradients of world model and policy (ActObs, arXiv 2609.20715): `probes: [gradientProbe()]`.
+ *
  * `grad_cosine/world_policy` (c, in [−1, 1]) and `grad_ratio/world_policy` (r) of a step, if it is one to measure. Both
  * are left out if either norm is 0 (nothing to predict, only groups without spread: there is no direction, and nothing
- * to divide by) or anything is not finite (`grad_norm` says so, too). With `gradShares` also `grad_share/TERM` of each
- * term that has a weight; they sum to 1, and are left out if all norms are 0 or one is not finite.
+ * to divide by) or anything is not finite (`grad_norm` says so, too). With `shares` also `grad_share/TERM` of each term
+ * that has a weight; they sum to 1, and are left out if all norms are 0 or one is not finite.
  */
-export async function gradientMetrics(
-  model: Model,
-  objective: Objective,
-  { rows, statistics, ratios, packing, heads }: Weighted,
-  step: number,
-  options: GradientOptions,
-): Promise<Metrics> {
-  checkGradEvery(options);
-  const { gradEvery = GRAD_EVERY, gradWorld, gradShares = false } = options;
-  const world = gradWorld ?? objective.world;
-  if ((world === undefined && !gradShares) || gradEvery === 0 || step % gradEvery !== 0) return {};
-  const probe = gradWorld && worldRows(gradWorld, rows, step, statistics);
+export function gradientProbe(given?: GradientProbeOptions): StepProbe {
+  const settled = GRADIENT_PROBE.read(given);
+  return {
+    name: "gradients",
+    measure: async (before) =>
+      settled.every === 0 || before.step % settled.every !== 0 ? {} : gradientMetrics(before, settled),
+  };
+}
+
+async function gradientMetrics(before: WeightedStep, given: GradientProbeOptions): Promise<Metrics> {
+  const { model, objective, rows, statistics, ratios, packing, heads, step } = before;
+  const world = given.world ?? objective.world;
+  if (world === undefined && !given.shares) return {};
+  const probe = given.world && worldRows(given.world, rows, step, statistics);
   const gradient = (part: readonly TokenRow[], parts: LossParts): Tree | undefined => {
     if (!part.some((row) => hasScored(row))) return undefined;
     const trained = { policy: trainableOf(model).params, ...(heads ? { heads: headsFor(parts, heads) } : {}) };
@@ -110,16 +85,16 @@ export async function gradientMetrics(
   const measured = scope(() => {
     const gradientOfTerm = (term: string): Tree | undefined => gradient(...own[term]!);
     const p = gradientOfTerm("policy");
-    const w = probe ? gradient(probe, { policyLoss: NO_POLICY, world: gradWorld }) : gradientOfTerm("world");
+    const w = probe ? gradient(probe, { policyLoss: NO_POLICY, world: given.world! }) : gradientOfTerm("world");
     const compared = world && w && p ? [dot(w, w), dot(p, p), dot(w, p)] : [];
     const gradients: Record<string, Tree | undefined> = { policy: p, ...(probe ? {} : { world: w }) };
-    const terms = gradShares ? Object.keys(own) : [];
+    const terms = given.shares ? Object.keys(own) : [];
     const lengths = terms.flatMap((term) => {
       const g = term in gradients ? gradients[term] : gradientOfTerm(term);
       return g ? [{ term, square: dot(g, g) }] : [];
     });
     return { compared, lengths };
-  }, "gradientMetrics");
+  }, "gradientProbe");
   const read = async (x: Tensor): Promise<number> => {
     const value = await x.item();
     x.dispose();

@@ -6,6 +6,7 @@ import type { Model } from "../../nn/transformer.ts";
 import type { Metrics } from "../../rl/episode/metrics.ts";
 import { isAgentToken, type Trajectory } from "../../rl/episode/stream.ts";
 import { gae } from "../../methods/advantages/index.ts";
+import { gradientProbe, type GradientProbeOptions } from "../../methods/gradients.ts";
 import { grpo } from "../../rl/objective/grpo.ts";
 import { type TokenRow, withColumns } from "../../rl/objective/columns.ts";
 import { ppoClip } from "../../rl/objective/clipped.ts";
@@ -14,7 +15,6 @@ import { echo } from "../../rl/objective/echo.ts";
 import { lossOf } from "../../rl/train/loss.ts";
 import { pack } from "../../rl/train/pack.ts";
 import type { StepReport } from "../../rl/train/report.ts";
-import type { StepOptions } from "../../rl/train/step.ts";
 import { gradientOf } from "../../rl/train/update.ts";
 import { randomBatch, toyStep, trainOn } from "../support/rlBatches.ts";
 import { readAll } from "../support/rlExecutors.ts";
@@ -32,9 +32,13 @@ const tiny = (): Model => toyModel(exact, 1, { layers: 1, hiddenSize: 8 });
 const stepOf = (
   objective: Objective,
   trajectories: readonly Trajectory[] = batch,
-  more: Partial<StepOptions> = {},
+  probe: GradientProbeOptions = {},
 ): Promise<StepReport> =>
-  trainOn({ ...toyStep(exact, objective), offPolicy: false, gradShares: true, ...more }, trajectories, 0);
+  trainOn(
+    { ...toyStep(exact, objective), offPolicy: false, probes: [gradientProbe({ shares: true, ...probe })] },
+    trajectories,
+    0,
+  );
 const sharesIn = (metrics: Metrics): Metrics =>
   Object.fromEntries(Object.entries(metrics).filter(([name]) => name.startsWith("grad_share/")));
 
@@ -97,7 +101,7 @@ it("what is imitated is a term of its own", async () => {
 
 it("one term has all; what is only compared is no term; none without a gradient, or unasked", async () => {
   expect(sharesIn((await stepOf(plain)).metrics)).toEqual({ "grad_share/policy": 1 });
-  const probed = (await stepOf(plain, batch, { gradWorld: echo({ lambda: 1 }) })).metrics;
+  const probed = (await stepOf(plain, batch, { world: echo({ lambda: 1 }) })).metrics;
   expect(sharesIn(probed)).toEqual({ "grad_share/policy": 1 });
   expect(probed["grad_cosine/world_policy"]).toBeTypeOf("number");
   for (const kl of [
@@ -107,15 +111,16 @@ it("one term has all; what is only compared is no term; none without a gradient,
     expect(sharesIn((await stepOf({ ...plain, kl })).metrics)).toEqual({ "grad_share/policy": 1 });
   const flat = batch.map((t) => ({ ...t, reward: 1 }));
   expect(sharesIn((await stepOf(plain, flat)).metrics)).toEqual({});
-  expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { gradShares: false })).metrics)).toEqual({});
-  expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { gradEvery: 0 })).metrics)).toEqual({});
+  expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { shares: false })).metrics)).toEqual({});
+  expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { every: 0 })).metrics)).toEqual({});
 });
 
 it("there are none where a gradient is not finite", async () => {
   const fast = await makeDevice("wasm");
   const of = async (lambda: number): Promise<Metrics> => {
     const learner = toyStep(fast, { ...plain, world: echo({ lambda }) });
-    return (await trainOn({ ...learner, offPolicy: false, gradShares: true }, batch, 0)).metrics;
+    return (await trainOn({ ...learner, offPolicy: false, probes: [gradientProbe({ shares: true })] }, batch, 0))
+      .metrics;
   };
   expect(Object.keys(sharesIn(await of(1)))).toHaveLength(2);
   expect(sharesIn(await of(1e38))).toEqual({}); // its square is infinite in 32 bits

@@ -22,7 +22,7 @@ import { gae } from "../../methods/advantages/index.ts";
 import { grpo } from "../../rl/objective/grpo.ts";
 import { trainRlAsync } from "../../distribute/async/train.ts";
 import { echo } from "../../rl/objective/echo.ts";
-import { GRAD_EVERY } from "../../rl/train/gradients.ts";
+import { GRADIENT_PROBE, gradientProbe, type GradientProbeOptions } from "../../methods/gradients.ts";
 import type { StepOptions } from "../../rl/train/step.ts";
 import { ppoClip } from "../../rl/objective/clipped.ts";
 import type { Metrics } from "../../rl/episode/metrics.ts";
@@ -35,6 +35,7 @@ import { everyExecutor, readAll } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, randomEpisode, toyModel, toySpec, toyTemplate } from "../support/rlToy.ts";
 
+const EVERY = GRADIENT_PROBE.fields.every.default;
 const [COSINE, RATIO] = ["grad_cosine/world_policy", "grad_ratio/world_policy"] as const;
 
 let exact: Device;
@@ -51,11 +52,18 @@ const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation
 async function measured(
   objective: Objective,
   trajectories: readonly Trajectory[],
-  { device = exact, step = 0, ...more }: Partial<StepOptions> & { device?: Device; step?: number } = {},
+  {
+    device = exact,
+    step = 0,
+    probe,
+    ...more
+  }: Partial<StepOptions> & { device?: Device; step?: number; probe?: GradientProbeOptions } = {},
 ): Promise<{ metrics: Metrics; rows: readonly TokenRow[] }> {
   const model = tiny(device);
   const optimizer = new AdamW(model.params);
-  return trainOn({ model, template: toyTemplate, optimizer, lr: () => 0.01, objective, ...more }, trajectories, step);
+  const probes = [gradientProbe(probe)];
+  const options = { model, template: toyTemplate, optimizer, lr: () => 0.01, objective, probes, ...more };
+  return trainOn(options, trajectories, step);
 }
 
 /** −lp of every token but the first, from a forward pass of the whole episode by itself: [T − 1]. */
@@ -195,14 +203,14 @@ describe("by hand", () => {
     );
   });
 
-  it("gradWorld: what ECHO would be to plain GRPO is what it is to GRPO + ECHO; the ratio goes with λ", async () => {
+  it("world: what ECHO would be to plain GRPO is what it is to GRPO + ECHO; the ratio goes with λ", async () => {
     const own = (await measured({ ...plain, world: echo({ lambda: 0.25 }) }, batch)).metrics;
-    const probe = (await measured(plain, batch, { gradWorld: echo({ lambda: 1 }) })).metrics;
+    const probe = (await measured(plain, batch, { probe: { world: echo({ lambda: 1 }) } })).metrics;
     expect(probe[COSINE]).toBeCloseTo(own[COSINE]!, 12);
     expect(probe[RATIO]).toBeCloseTo(4 * own[RATIO]!, 10);
     const other = (
       await measured({ ...plain, world: echo({ lambda: 0.25 }) }, batch, {
-        gradWorld: paw({ rewardMax: 4, rho: 0.06, entropy: "sampled" }),
+        probe: { world: paw({ rewardMax: 4, rho: 0.06, entropy: "sampled" }) },
       })
     ).metrics;
     const trained = (await measured({ ...plain, world: paw({ rewardMax: 4, rho: 0.06, entropy: "sampled" }) }, batch))
@@ -210,7 +218,7 @@ describe("by hand", () => {
     expect([other[COSINE], other[RATIO]]).toEqual([trained[COSINE], trained[RATIO]]);
     expect(other[COSINE]).not.toBeCloseTo(own[COSINE]!, 3);
     // A signal that nobody collects would cost a pass; it is asked for by name.
-    await expect(measured(plain, batch, { gradWorld: paw() })).rejects.toThrow(
+    await expect(measured(plain, batch, { probe: { world: paw() } })).rejects.toThrow(
       'paw: needs the token statistic "entropy"',
     );
   });
@@ -267,31 +275,32 @@ describe("is left out", () => {
   });
 
   it("in steps that the interval does not divide", async () => {
-    const has = async (gradEvery: number | undefined, step: number): Promise<boolean> => {
-      const { metrics } = await measured(objective, batch, { step, ...(gradEvery === undefined ? {} : { gradEvery }) });
+    const has = async (every: number | undefined, step: number): Promise<boolean> => {
+      const { metrics } = await measured(objective, batch, { step, probe: { every } });
       return COSINE in metrics;
     };
-    const steps = [0, 1, 2, 3, 4, GRAD_EVERY - 1, GRAD_EVERY, 2 * GRAD_EVERY];
-    const at = async (gradEvery?: number): Promise<number[]> => {
+    const steps = [0, 1, 2, 3, 4, EVERY - 1, EVERY, 2 * EVERY];
+    const at = async (every?: number): Promise<number[]> => {
       const found: number[] = [];
-      for (const step of steps) if (await has(gradEvery, step)) found.push(step);
+      for (const step of steps) if (await has(every, step)) found.push(step);
       return found;
     };
-    expect(await at()).toEqual([0, GRAD_EVERY, 2 * GRAD_EVERY]);
+    expect(await at()).toEqual([0, EVERY, 2 * EVERY]);
     expect(await at(2)).toEqual(steps.filter((step) => step % 2 === 0));
     expect(await at(0)).toEqual([]);
   });
 });
 
-it("an interval that is none is one clear error, before anything is played", async () => {
-  for (const gradEvery of [-1, 1.5, NaN]) {
-    let played = 0;
-    const env = toySpec((action, turn) => (played++, letters(2)(action, turn)));
-    const run = reportsOf(trainRl(toyRlOptions(endingModel(fast), { env, gradEvery })));
-    await expect(run).rejects.toThrow(`gradEvery must be an integer ≥ 0 (0: never), got ${gradEvery}`);
-    expect(played).toBe(0);
-    await expect(measured(plain, randomBatch(3), { gradEvery })).rejects.toThrow("gradEvery must be");
+it("an interval that is none, or what measures nothing, is one clear error, before anything is played", async () => {
+  for (const every of [-1, 1.5, NaN])
+    expect(() => gradientProbe({ every })).toThrow(`gradientProbe: every must be an integer ≥ 0, got ${every}`);
+  let played = 0;
+  const env = toySpec((action, turn) => (played++, letters(2)(action, turn)));
+  for (const probes of [gradientProbe(), [gradientProbe], [{ name: "none" }]]) {
+    const run = reportsOf(trainRl(toyRlOptions(endingModel(fast), { env, probes: probes as never })));
+    await expect(run).rejects.toThrow("trainRl: probes must be");
   }
+  expect(played).toBe(0);
 });
 
 describe("training does not notice", () => {
@@ -317,9 +326,14 @@ describe("training does not notice", () => {
     }
     return { metrics, rows, params: await paramsOf(model), live };
   };
-  const same = async (device: Device, make: (model: Model) => Partial<RlOptions>): Promise<void> => {
-    const off = await runOf(device, (model) => ({ ...make(model), gradEvery: 0 }));
-    const on = await runOf(device, (model) => ({ ...make(model), gradEvery: 1, gradShares: true }));
+  const same = async (
+    device: Device,
+    make: (model: Model) => Partial<RlOptions>,
+    world?: GradientProbeOptions["world"],
+  ): Promise<void> => {
+    const off = await runOf(device, (model) => ({ ...make(model), probes: [] }));
+    const probes = [gradientProbe({ every: 1, shares: true, world })];
+    const on = await runOf(device, (model) => ({ ...make(model), probes }));
     expect(on.metrics.map(withoutThem)).toEqual(off.metrics);
     expect(on.metrics.some((metrics) => COSINE in metrics)).toBe(true);
     expect(on.rows).toEqual(off.rows);
@@ -347,15 +361,16 @@ describe("training does not notice", () => {
         objective: { ...toyObjective, advantage: gae(), critic: {} },
       };
     },
-    "plain GRPO, compared with ECHO": () => ({ objective: plain, gradWorld: echo({ lambda: 1 }) }),
   };
   it.each(Object.keys(kinds))("%s, bitwise", async (name) => same(fast, kinds[name]!));
+  it("plain GRPO, compared with ECHO, bitwise", async () =>
+    same(fast, () => ({ objective: plain }), echo({ lambda: 1 })));
 
   it("a resumed run measures in the same steps, as does an asynchronous one", async () => {
     const at = (reports: readonly { readonly step: number; readonly metrics: Metrics }[]): number[] =>
       reports.filter(({ metrics }) => COSINE in metrics).map(({ step }) => step);
     const options = (startStep: number, steps: number): RlOptions =>
-      toyRlOptions(endingModel(fast), { startStep, steps, gradEvery: 2 });
+      toyRlOptions(endingModel(fast), { startStep, steps, probes: [gradientProbe({ every: 2 })] });
     expect(at(await reportsOf(trainRl(options(0, 6))))).toEqual([0, 2, 4]);
     expect(at(await reportsOf(trainRl(options(3, 6))))).toEqual([4]);
     const fixed = { ...options(0, 6), workers: 2, maxStaleness: 1, schedule: "fixed" } as const;

@@ -1,7 +1,7 @@
 /** The coefficient of an entropy bonus, adapted to the entropy. */
-import { check } from "../../engine/errors.ts";
-import { number, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
-import { checkRange } from "./tokenStatistics.ts";
+import { check } from "../engine/errors.ts";
+import { number, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
+import { checkRange } from "../rl/objective/tokenStatistics.ts";
 
 export const ADAPTIVE_ENTROPY = options("AdaptiveEntropy", {
   target: number(
