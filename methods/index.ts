@@ -4,6 +4,7 @@
  */
 export { listMethods, objectiveOf } from "./presets.ts";
 export { METHODS, type MethodChoice } from "./choice.ts";
+export { aggregationByName } from "./aggregation.ts";
 export { ADVANTAGES } from "./advantages/index.ts";
 export { biLevelGae, gae, type GaeOptions, gigpo, type GigpoOptions, gpg } from "./advantages/index.ts";
 export { maxRl, milestone, type MilestoneOptions, opo, optimalTokenBaseline } from "./advantages/index.ts";

@@ -34,7 +34,7 @@ export {
   TOKEN_STATISTICS,
   type TokenStatistics,
 } from "./objective/tokenStatistics.ts";
-export { type Aggregation, AGGREGATIONS, aggregationByName, aggregationWeights } from "./objective/aggregation.ts";
+export { type Aggregation, AGGREGATIONS, aggregationWeights } from "./objective/aggregation.ts";
 
 // Advantages
 export { type AdvantageEstimator, type Advantages, groupEstimator } from "./objective/estimator.ts";

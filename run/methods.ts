@@ -3,7 +3,7 @@
  * the user gets one line before anything is written. objective.ts makes the objective of these settings.
  */
 import { ADVANTAGES } from "../methods/advantages/index.ts";
-import { aggregationByName } from "../rl/objective/aggregation.ts";
+import { aggregationByName } from "../methods/aggregation.ts";
 import { METHODS, splitNames } from "../methods/choice.ts";
 import { POLICY_LOSSES } from "../methods/losses/index.ts";
 import { PREFERENCE } from "../methods/losses/preference.ts";

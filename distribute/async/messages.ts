@@ -9,9 +9,8 @@ import { check, fail } from "../../engine/errors.ts";
 import { assign, Rng, type RngState, scope, tensor, type Tree, treeLeaves } from "../../engine/index.ts";
 import { type Model, trainableOf } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../rl/environment.ts";
-import { withPrefix } from "../../data/expertPrefix.ts";
-import { explored } from "../../data/exploration.ts";
-import type { EpisodeRequest, GivenActions } from "../../rl/play/episode.ts";
+import { type KnownActions, knownActions, withActions } from "../../data/given.ts";
+import type { EpisodeRequest } from "../../rl/play/episode.ts";
 import type { RolloutOptions } from "../../rl/play/rollout.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 
@@ -45,7 +44,7 @@ export interface WireRequest {
   readonly seed: number;
   readonly group: number;
   readonly rng: RngState;
-  readonly given: readonly GivenActions[];
+  readonly given: readonly KnownActions[];
 }
 
 /** Messages from the learner to a worker. */
@@ -97,7 +96,10 @@ export function toWire(job: Job): Job {
       "async: actions that a function of this program gives (a chooser of its own, for exploration or a prefix) " +
       "cannot be sent to another thread; play with workers on this one (localWorkers)",
   );
-  return { ...job, request: { env: spec.name, options, seed, group, rng: rng.state, given: given ?? [] } };
+  return {
+    ...job,
+    request: { env: spec.name, options, seed, group, rng: rng.state, given: knownActions(given ?? []) },
+  };
 }
 
 /** The request of a job. @param environment finds an environment by its name */
@@ -105,8 +107,5 @@ export function requestOf({ request }: Job, environment: (name: string) => Envir
   if (!("env" in request)) return request;
   const { env, options, seed, group, rng, given } = request;
   const plain: EpisodeRequest = { spec: environment(env), options, seed, group, rng: new Rng(rng) };
-  return given.reduce(
-    (made, how) => (how.kind === "expertPrefix" ? withPrefix(made, how.length) : explored(made, how.epsilon)),
-    plain,
-  );
+  return given.reduce(withActions, plain);
 }

@@ -14,7 +14,7 @@ import { SAMPLING } from "../../nn/sampler.ts";
 import type { FrozenWeight } from "../async/frozen.ts";
 import type { Job, Policy, WireRequest } from "../async/messages.ts";
 import type { WireSetup } from "../async/workers.ts";
-import type { GivenActions } from "../../rl/play/episode.ts";
+import type { KnownActions } from "../../data/given.ts";
 import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray, type Sent } from "./arrays.ts";
 import { Fields, fromJson, toJson } from "./json.ts";
 
@@ -166,7 +166,7 @@ function jobFrom(value: unknown): TicketJob {
   };
 }
 
-function givenFrom(value: unknown): GivenActions {
+function givenFrom(value: unknown): KnownActions {
   const fields = new Fields("ticket: given", value);
   const kind = fields.any("kind");
   if (kind === "expertPrefix") return { kind, length: fields.integer("length", 0, 1e6) };

@@ -2,14 +2,13 @@
  * Aggregation: how the losses of single tokens become one number. The denominators are those of the whole optimiser
  * step. They are folded into per-token weights before the step is split, so that the loss is a plain weighted sum and
  * splitting it into micro-batches changes nothing. (A mean of the means of micro-batches does change with the split:
- * TRL issue 3021.) The names are verl's; TRL's `loss_type` names are accepted too.
+ * TRL issue 3021.) The names are verl's.
  */
-import { check, fail } from "../../engine/errors.ts";
+import { check } from "../../engine/errors.ts";
 
 /**
  * How the losses of tokens become one number, under verl's names: the mean or the sum over all tokens, the mean of the
- * sequences' sums (`-norm`: over a constant length) or means, or of the tasks' means. `aggregationByName` also takes
- * TRL's `loss_type` names and SkyRL's `prompt_mean`.
+ * sequences' sums (`-norm`: over a constant length) or means, or of the tasks' means.
  */
 export const AGGREGATIONS = [
   "token-mean",
@@ -34,28 +33,6 @@ export const AGGREGATION_FORMULAS: Readonly<Record<Aggregation, string>> = {
   "seq-mean-token-mean": "mean of the sequences' own means",
   "prompt-mean-token-mean": "mean over the tasks of the mean over all tokens of a task's group, SkyRL's prompt_mean",
 };
-
-/** Names that TRL (`loss_type`) and SkyRL (`prompt_mean`) use for these aggregations. */
-export const AGGREGATION_ALIASES: Readonly<Record<string, Aggregation>> = {
-  dapo: "token-mean",
-  bnpo: "token-mean",
-  grpo: "seq-mean-token-mean",
-  dr_grpo: "seq-mean-token-sum-norm",
-  cispo: "token-mean",
-  vespo: "token-mean",
-  sapo: "seq-mean-token-mean",
-  luspo: "seq-mean-token-sum",
-  prompt_mean: "prompt-mean-token-mean",
-};
-
-/** The aggregation of this name, or of this alias. */
-export function aggregationByName(name: string): Aggregation {
-  const found =
-    AGGREGATIONS.find((a) => a === name) ??
-    (Object.hasOwn(AGGREGATION_ALIASES, name) ? AGGREGATION_ALIASES[name] : undefined);
-  const known = [...AGGREGATIONS, ...Object.keys(AGGREGATION_ALIASES)];
-  return found ?? fail(`aggregation: unknown name "${name}", expected ${known.join(", ")}`);
-}
 
 export interface AggregationOptions {
   /** L_max of `seq-mean-token-sum-norm` */

@@ -237,7 +237,7 @@ export function checkObjective(objective: Objective): void {
   );
   checkAnswers(objective);
   check(
-    !policyLoss.name.startsWith("dpo"),
+    policyLoss.beta === undefined,
     () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`,
   );
   checkTerms(extraTermsOf(objective).map(({ name }) => name));

@@ -51,7 +51,10 @@ export interface PolicyLoss {
    * `null` if the loss has no clip.
    */
   readonly clip: { readonly low: number; readonly high: number; readonly level?: "sequence" } | null;
-  /** β of a loss over pairs, for the metrics `rewards/*`: the implicit reward of an answer is β(lp − ref). */
+  /**
+   * β of a loss over pairs of answers, which no loop over rewards can use; for the metrics `rewards/*`: the implicit
+   * reward of an answer is β(lp − ref).
+   */
   readonly beta?: number;
   /**
    * `false`: the loss does not read the recorded log-probability, so it is correct for the current policy's own samples

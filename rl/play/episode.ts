@@ -49,9 +49,11 @@ export interface EpisodeRequest {
   readonly given?: readonly GivenActions[];
 }
 
-/** Given actions as plain data: ε-tool exploration by the random baseline, or the expert's first `length` actions. */
-export type GivenActions =
-  { readonly kind: "explore"; readonly epsilon: number } | { readonly kind: "expertPrefix"; readonly length: number };
+/** Given actions as plain data. Whoever plays the request elsewhere knows the kinds, and what else belongs to each. */
+export interface GivenActions {
+  readonly kind: string;
+  readonly [option: string]: string | number;
+}
 
 /** What all episodes of a rollout share. */
 export interface EpisodeLimits {
