@@ -16,7 +16,7 @@ export function knownActions(given: readonly GivenActions[]): KnownActions[] {
   return given.map((actions) => {
     const fits = isKnown(actions);
     check(fits, () => `given actions of the kind "${actions.kind}": a worker elsewhere knows ${KINDS.join(" and ")}`);
-    return actions as KnownActions;
+    return actions;
   });
 }
 

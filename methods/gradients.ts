@@ -85,7 +85,7 @@ async function gradientMetrics(before: WeightedStep, given: GradientProbeOptions
   const measured = scope(() => {
     const gradientOfTerm = (term: string): Tree | undefined => gradient(...own[term]!);
     const p = gradientOfTerm("policy");
-    const w = probe ? gradient(probe, { policyLoss: NO_POLICY, world: given.world! }) : gradientOfTerm("world");
+    const w = probe ? gradient(probe, { policyLoss: NO_POLICY, world: given.world }) : gradientOfTerm("world");
     const compared = world && w && p ? [dot(w, w), dot(p, p), dot(w, p)] : [];
     const gradients: Record<string, Tree | undefined> = { policy: p, ...(probe ? {} : { world: w }) };
     const terms = given.shares ? Object.keys(own) : [];

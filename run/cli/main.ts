@@ -14,7 +14,6 @@ import { listEnvironments } from "../environments.ts";
 import { loadEnvironmentOf, withEnvironmentFile } from "../node/environmentFile.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
-import { natsWorkers, publicAddress } from "../../distribute/nats/index.ts";
 import { openGiven, report } from "../node/flags.ts";
 import { UsageError } from "../usage.ts";
 import { HELP, parseStart } from "../node/commandLine.ts";
@@ -122,10 +121,13 @@ async function main(): Promise<number> {
   }
 }
 
+/** What runs with workers on other machines need, and no other run loads. */
+const loadNats = () => import("../../distribute/nats/index.ts");
+
 /** The workers of the run. It connects to their server at once: if there is none, nothing begins. */
 async function playAheadFor({ workers, settings }: Chosen, note: (line: string) => void): Promise<PlayAhead> {
   const { environmentFile } = settings;
-  const players = workers === undefined ? undefined : await natsWorkers({ server: workers, note });
+  const players = workers === undefined ? undefined : await (await loadNats()).natsWorkers({ server: workers, note });
   return {
     startWorkers: players ? () => players : (count) => threadWorkers(count, { environmentFile }),
     train: trainRlAsync,
@@ -163,7 +165,10 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
   }
   // The settings are saved with the run, so they must not hold a password.
   const { workers } = options;
-  const stored = { ...options, workers: typeof workers === "string" ? publicAddress(workers) : workers };
+  const stored = {
+    ...options,
+    workers: typeof workers === "string" ? (await loadNats()).publicAddress(workers) : workers,
+  };
   const source = await sourceOf(options);
   const earlier = await fromRun(options);
   const preset = presetFor(stored, source, earlier);

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { chatTemplate, type ChatTemplate } from "../../connect/chat/index.ts";
+import type { ChatTemplate } from "../../connect/chat/index.ts";
 import { check, fail, WorldgradError } from "../../engine/errors.ts";
 import { type Device, treeLeaves } from "../../engine/index.ts";
 import { UsageError } from "../usage.ts";
@@ -109,6 +109,7 @@ async function openTransformers(path: string): Promise<ModelFolder> {
       const template = existsSync(jinja) ? await readText(jinja) : inJson?.chat_template;
       if (template === undefined && !texts["chat_template"]) return undefined;
       const source = typeof template === "string" ? { template } : {};
+      const { chatTemplate } = await import("../../connect/chat/index.ts");
       return chatTemplate({ tokenizer, config: texts, name: basename(path), ...source });
     },
     load: (device, storage = "f32") => loadPretrained(path, device, { storage }),
