@@ -255,8 +255,9 @@ function readingsOf(where: string, name: string, text: string): readonly unknown
       throw new UsageError(`${where}: expected levels as in 1-2, got "${text}"`);
     return [bounds ?? [number, number]];
   }
-  if (bounds) return [bounds, text];
-  if (Number.isFinite(number)) return [number, text];
-  if (text === "true" || text === "false") return [text === "true", text];
-  return [text, text.split("+")];
+  const texts = [text, text.split("+")];
+  if (bounds) return [bounds, ...texts];
+  if (Number.isFinite(number)) return [number, ...texts];
+  if (text === "true" || text === "false") return [text === "true", ...texts];
+  return texts;
 }

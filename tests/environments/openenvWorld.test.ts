@@ -128,6 +128,11 @@ it("has its options on the command line, and one line for each mistake", () => {
   );
   const { tasks } = preset("env.url=http://h:1", "env.field=action", "env.demonstration=UP+DOWN", "env.sessions=3");
   expect(tasks).toEqual({ url: "http://h:1", field: "action", demonstration: ["UP", "DOWN"], sessions: 3 });
+  // Texts that look like numbers are texts where the environment asks for texts.
+  for (const action of ["12", "true", "1-2"])
+    expect(preset("env.url=http://h:1", `env.demonstration=${action}`).tasks).toMatchObject({
+      demonstration: [action],
+    });
   expect(() => preset("env.demonstration=UP")).toThrow(/url/);
   expect(() => preset("env.url=http://h:1")).toThrow(/demonstration is missing/);
   expect(() => openEnvWorld.make({ ...optionsOf(), sessions: 0 } as object)).toThrow(/sessions must be/);
