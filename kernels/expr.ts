@@ -72,11 +72,14 @@ export class Expr {
   /** `const`: the value. `input`: the input's index. Otherwise 0. */
   readonly value: number;
   readonly id: number;
+  /** What a printed formula calls it (`named`). */
+  readonly symbol: string | undefined;
 
-  constructor(op: ExprOp, args: readonly Expr[], value = 0) {
+  constructor(op: ExprOp, args: readonly Expr[], value = 0, symbol?: string) {
     this.op = op;
     this.args = args;
     this.value = value;
+    this.symbol = symbol;
     this.id = intern(`${op} ${Object.is(value, -0) ? "-0" : value} ${args.map((a) => a.id).join()}`);
   }
 
@@ -231,6 +234,9 @@ export function expr(x: ExprLike): Expr {
   if (x instanceof Expr) return x;
   throw new ExprError(`expected an expression or a number, got ${String(x)}`);
 }
+
+/** `x` under a name, by which a printed formula calls it. Its id is that of `x`, so values and kernels are the same. */
+export const named = (symbol: string, x: Expr): Expr => new Expr(x.op, x.args, x.value, symbol);
 
 /**
  * `a` where `condition` is not 0, else `b`. The branch not taken does not influence the value, and its gradient is 0.

@@ -5,7 +5,7 @@
  *    L = E_groups[ L_RL(g) + λ_g · mean over selected transitions of ℓ ]
  *     ℓ = Σ_i 1[p_i ≤ ρ]·(1 − p_i) / |o|,   λ_g = 1 − R̄_g/R_max
  */
-import { where } from "../kernels/expr.ts";
+import { named, where } from "../kernels/expr.ts";
 import { bounds, number, oneOf, options, type OptionsOf } from "../engine/optionTable.ts";
 import { fuse, type Pointwise, Rng, type Tensor } from "../engine/index.ts";
 import { groupBy } from "../rl/episode/groups.ts";
@@ -20,7 +20,7 @@ import { isAgentToken, type Rollout, rolloutsOf, type Trajectory } from "../rl/e
  */
 export const clippedErrorLoss: Pointwise<Tensor> = fuse("clippedError", (lp, mask, rho) => {
   const masked = where(mask, lp, 0);
-  return where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0);
+  return where(mask, where(named("p", masked.exp()).le(named("ρ_PaW", rho)), masked.expm1().neg(), 0), 0);
 });
 
 export const PAW = options("paw", {

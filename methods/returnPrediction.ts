@@ -6,7 +6,7 @@
  *
  *     L = c · mean over the tokens of ½·(v − R)²
  */
-import { where } from "../kernels/expr.ts";
+import { named, where } from "../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../engine/index.ts";
 import { flag, number, options, type OptionsOf } from "../engine/optionTable.ts";
 import { rolloutsOf } from "../rl/episode/stream.ts";
@@ -23,7 +23,7 @@ export type ReturnPredictionOptions = OptionsOf<typeof RETURN_PREDICTION>;
 
 const squaredError: Pointwise<Tensor> = fuse("returnPrediction", (predicted, target, mask) =>
   where(mask, predicted, 0)
-    .sub(where(mask, target, 0))
+    .sub(where(mask, named("R", target), 0))
     .square()
     .mul(0.5),
 );

@@ -9,6 +9,7 @@
  * The role of a token says whether it is thought or action; the tags around an action count as action, and all other
  * sampled text counts as thought. No gradient flows through w, and KL and entropy terms are not weighted.
  */
+import { evaluator, expr, type Expr, input } from "../kernels/expr.ts";
 import { number, oneOf, options, type OptionsOf } from "../engine/optionTable.ts";
 import {
   type PerToken,
@@ -16,7 +17,7 @@ import {
   statistic,
   type TokenStatistics,
 } from "../rl/objective/tokenStatistics.ts";
-import { rolloutsOf, type TokenPlace } from "../rl/episode/stream.ts";
+import { rolloutsOf, type TokenPlace, type Trajectory } from "../rl/episode/stream.ts";
 import type { TokenWeighting } from "../rl/objective/weighting.ts";
 
 const STATISTICS_OF = {
@@ -55,12 +56,42 @@ export const ACT_FOCUS = options("actFocus", {
  */
 export type ActFocusOptions = OptionsOf<typeof ACT_FOCUS>;
 
-/** 1 + β·sigmoid((E − μ)/√(σ² + 1e-8)), mean and variance over all given values. */
-export function uncertaintyWeights(values: readonly number[], beta: number): number[] {
+/** w of an action: 1 + β·sigmoid((E − μ)/σ). */
+export const actionWeight = (E: Expr, mean: Expr, deviation: Expr, beta: Expr): Expr =>
+  expr(1).add(beta.div(E.sub(mean).neg().div(deviation).exp().add(1)));
+const evaluate = evaluator([actionWeight(input(0), input(1), input(2), input(3))]);
+
+/** Mean, and deviation √(σ² + 1e-8). */
+export function spread(values: readonly number[]): [mean: number, deviation: number] {
   const mean = values.reduce((a, b) => a + b, 0) / values.length;
   const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / values.length;
-  return values.map((x) => 1 + beta / (1 + Math.exp(-(x - mean) / Math.sqrt(variance + 1e-8))));
+  return [mean, Math.sqrt(variance + 1e-8)];
 }
+
+/** `actionWeight` of each, mean and deviation over all given values. */
+export function uncertaintyWeights(values: readonly number[], beta: number): number[] {
+  const [mean, deviation] = spread(values);
+  const out: number[] = [];
+  return values.map((x) => {
+    evaluate([x, mean, deviation, beta], out);
+    return out[0]!;
+  });
+}
+
+/** The trained action tokens of a step, each with the reference's uncertainty. */
+export function uncertainActions(
+  kind: Uncertainty,
+  trajectories: readonly Trajectory[],
+  statistics: TokenStatistics,
+): (TokenPlace & { readonly E: number })[] {
+  const unsure = readUncertainty(kind, statistics);
+  return actionsOf(trajectories).map((place) => ({ ...place, E: unsure(place) }));
+}
+
+const actionsOf = (trajectories: readonly Trajectory[]): TokenPlace[] =>
+  rolloutsOf(trajectories)
+    .flatMap((r) => r.tokens)
+    .filter(({ row, t }) => trajectories[row]!.stream.roles[t] === "action");
 
 /** ActFocus: α on thoughts, `uncertaintyWeights` on actions. */
 export function actFocus(given?: ActFocusOptions): TokenWeighting {
@@ -70,14 +101,16 @@ export function actFocus(given?: ActFocusOptions): TokenWeighting {
     needs: beta > 0 ? STATISTICS_OF[kind] : [],
     normalized: true,
     weights(trajectories, statistics) {
-      const trained = rolloutsOf(trajectories).flatMap((r) => r.tokens);
-      const actions = trained.filter(({ row, t }) => trajectories[row]!.stream.roles[t] === "action");
       const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(alpha));
-      const unsure = beta > 0 ? readUncertainty(kind, statistics) : (): number => 0;
-      uncertaintyWeights(actions.map(unsure), beta).forEach((w, k) => {
-        const { row, t } = actions[k]!;
-        weights[row]![t] = w;
-      });
+      if (beta === 0) actionsOf(trajectories).forEach(({ row, t }) => (weights[row]![t] = 1));
+      else {
+        const actions = uncertainActions(kind, trajectories, statistics);
+        const found = uncertaintyWeights(
+          actions.map(({ E }) => E),
+          beta,
+        );
+        actions.forEach(({ row, t }, k) => (weights[row]![t] = found[k]!));
+      }
       return weights;
     },
   };

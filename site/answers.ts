@@ -8,17 +8,28 @@ import { describeEpisodes } from "../run/transcripts.ts";
 import { isYardstick } from "../run/yardsticks.ts";
 import { logits, readText } from "../nn/index.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
-import { lossOf, type MethodChoice } from "../methods/choice.ts";
-import { CRITIC, type Objective, worldsOf } from "../rl/objective/objective.ts";
+import { lossOf } from "../methods/choice.ts";
+import { dft, POLICY_LOSSES } from "../methods/losses/index.ts";
+import type { Objective } from "../rl/objective/objective.ts";
+import { NO_POLICY } from "../rl/objective/policyLoss.ts";
+import type { LossParts } from "../rl/train/loss.ts";
 import { ALL_PARTS } from "../methods/presets.ts";
-import { PAW } from "../methods/paw.ts";
 import { expectedTokens } from "../data/expectation.ts";
-import { logitGradients, probabilities } from "./formulas/logits.ts";
-import { stepTerms, tokenNumbers, type TokenTerm } from "./formulas/step.ts";
-import { type LossForm, TERMS } from "./formulas/terms.ts";
-import { weightForms, type WeightNote } from "./formulas/weights.ts";
+import { logitGradient, probabilities } from "./formulas/logits.ts";
+import { oldLogProb, type StepTerms, stepTerms } from "./formulas/step.ts";
+import { weightFormulas } from "./formulas/weights.ts";
+import { termWords } from "./lossWords.ts";
 import type { LastStep } from "./lastStep.ts";
-import type { Answer, EpisodeToken, EpisodeView, LogitView, PlaceView, Question, StepView } from "./questions.ts";
+import type {
+  Answer,
+  EpisodeTerm,
+  EpisodeToken,
+  EpisodeView,
+  LogitView,
+  PlaceView,
+  Question,
+  StepView,
+} from "./questions.ts";
 import type { Session } from "./session.ts";
 
 /** How many of the likeliest tokens are shown. */
@@ -28,7 +39,7 @@ const LIKELIEST = 8;
 export async function answer(question: Question, session: Session, preset: Preset): Promise<Answer> {
   if (question.about === "step") {
     const held = await session.holdLastStep();
-    return held && stepView(held, preset);
+    return held && (await stepView(held, preset));
   }
   const held = session.heldStep;
   check(held !== null, () => `a question about ${question.about}: no step is held; ask about the step first`);
@@ -39,45 +50,38 @@ export async function answer(question: Question, session: Session, preset: Prese
     : placeView(held, preset, question.episode, question.token);
 }
 
-function lossForm({ rl, sft }: Preset, objective: Objective): LossForm {
-  // A yardstick imitates; it has no objective.
-  if (isYardstick(rl.method)) return sft.loss === "dft" ? { policy: { name: "dft", options: {} } } : {};
-  return formOf(objective, rl);
-}
+/** What a step's loss is made of. A yardstick imitates; it has no objective. */
+const partsOf = ({ rl, sft }: Preset, objective: Objective): LossParts =>
+  !isYardstick(rl.method) ? objective : { policyLoss: sft.loss === "dft" ? dft() : NO_POLICY };
 
-/** The parts of a loss, as plain data. @param choice what the objective was made of */
-export function formOf(objective: Objective, choice: Pick<MethodChoice, "method" | "loss" | "options">): LossForm {
-  const { kl, critic, terms = [] } = objective;
-  const policy = lossOf(choice, ALL_PARTS);
-  const isClipped = worldsOf(objective).some(({ name, tokenLoss }) => name === "paw" && tokenLoss !== undefined);
-  const clip = isClipped ? PAW.read(choice.options?.["paw"]).rho : undefined;
-  const penalty = kl && kl.in !== "reward" ? kl : undefined;
-  const { estimator, clamp, importance = false } = penalty ?? {};
-  return {
-    policy,
-    ...(estimator ? { kl: { estimator, importance, ...(clamp ? { clamp } : {}) } } : {}),
-    ...(clip === undefined ? {} : { worldClip: clip }),
-    ...(critic ? { valueClip: CRITIC.read(critic).clip } : {}),
-    ...(terms.some(({ name }) => name === "return_prediction") ? { isReturnPredicted: true } : {}),
-  };
-}
+/** The name of the policy loss. */
+const policyOf = ({ rl, sft }: Preset): string =>
+  isYardstick(rl.method) ? (sft.loss ?? "sft") : lossOf(rl, ALL_PARTS).name;
 
 const objectiveOf = (preset: Preset): Objective => objectiveFrom(ALL_PARTS, preset.rl, longestCompletion(preset));
 
-function stepView({ step, report }: LastStep, preset: Preset): StepView {
+async function stepView(held: LastStep, preset: Preset): Promise<StepView> {
+  const { step, report } = held;
   const episodes = report.rows.map(({ trajectory, advantages, mask }) => {
     const first = mask.findIndex((m) => m !== 0);
     const { group, task, reward } = trajectory;
     return { group, task, reward, success: succeeded(trajectory), advantage: first < 0 ? NaN : advantages[first]! };
   });
-  return { step, form: lossForm(preset, objectiveOf(preset)), metrics: report.metrics, episodes };
+  const objective = objectiveOf(preset);
+  const policy = policyOf(preset);
+  const { formulas } = await termsOf(held, preset);
+  const terms = Object.entries(formulas).map(([name, term]) => {
+    const source = name === "policy" ? POLICY_LOSSES[policy]?.source : undefined;
+    return [name, { ...term, ...termWords(name, policy, objective.kl), ...(source ? { source } : {}) }] as const;
+  });
+  return { step, terms: Object.fromEntries(terms), metrics: report.metrics, episodes };
 }
 
 /** The terms of all tokens of a step, which are computed once. */
-const known = new WeakMap<LastStep, TokenTerm[][][]>();
-function termsOf(held: LastStep, preset: Preset): TokenTerm[][][] {
+const known = new WeakMap<LastStep, Promise<StepTerms>>();
+function termsOf(held: LastStep, preset: Preset): Promise<StepTerms> {
   let terms = known.get(held);
-  if (terms === undefined) known.set(held, (terms = stepTerms(held.report, lossForm(preset, objectiveOf(preset)))));
+  if (terms === undefined) known.set(held, (terms = stepTerms(held.report, partsOf(preset, objectiveOf(preset)))));
   return terms;
 }
 
@@ -93,9 +97,9 @@ async function episodeView(held: LastStep, preset: Preset, episode: number): Pro
       expected.set(place.start + k, id === undefined ? "" : template.tokenizer.decode([id]));
     }
   }
-  const numbers = ids.map((_, t) => tokenNumbers(report, { row: episode, t }));
   const tokens = transcript!.tokens.map((token, t): EpisodeToken => {
-    const { lp, old, H } = numbers[t]!;
+    const [lp, H] = [report.scores.logProbs[episode]![t]!, report.scores.entropy[episode]![t]!];
+    const old = oldLogProb(report, { row: episode, t });
     const hoped = expected.get(t);
     return {
       ...token,
@@ -105,23 +109,21 @@ async function episodeView(held: LastStep, preset: Preset, episode: number): Pro
       ...(hoped === undefined ? {} : { expected: hoped }),
     };
   });
-  const terms = termsOf(held, preset)[episode]!;
-  return { tokens, numbers, terms, weights: notesOf(held, preset, episode, terms) };
+  return { tokens, terms: await weighed(held, preset, episode, ids.length) };
 }
 
-function notesOf(
-  { report: { rows, statistics = {} } }: LastStep,
-  preset: Preset,
-  episode: number,
-  terms: readonly (readonly TokenTerm[])[],
-): WeightNote[][] {
-  if (isYardstick(preset.rl.method)) return terms.map(() => []);
+/** The terms of each token of an episode, with how their weights came about. */
+async function weighed(held: LastStep, preset: Preset, episode: number, length: number): Promise<EpisodeTerm[][]> {
+  const { formulas, tokens } = await termsOf(held, preset);
+  const { rows, statistics = {} } = held.report;
   const options = preset.rl.options ?? {};
-  const formAt = weightForms({ objective: objectiveOf(preset), options, rows, statistics });
-  return terms.map((own, t) =>
-    own.flatMap(({ name }) => {
-      const form = formAt(name, episode, t);
-      return form ? [{ name, form }] : [];
+  const weightOf = isYardstick(preset.rl.method)
+    ? (): undefined => undefined
+    : weightFormulas({ objective: objectiveOf(preset), options, rows, statistics, formulas });
+  return Array.from({ length }, (_, t) =>
+    tokens[episode]![t]!.map((term) => {
+      const ofWeight = weightOf(term, episode, t);
+      return { ...term, ...(ofWeight ? { ofWeight } : {}) };
     }),
   );
 }
@@ -150,18 +152,20 @@ async function placeView(held: LastStep, preset: Preset, episode: number, token:
   const temperature = temperatures[token]!;
   const p = probabilities(z, temperature);
   const own = ids[token]!;
-  const terms = termsOf(held, preset)[episode]![token]!;
-  const sum = (of: (term: TokenTerm) => boolean): number =>
-    terms.filter(of).reduce((total, { gradient }) => total + gradient, 0);
-  const ofEntropy = sum(({ name }) => name === "entropy");
-  const ofLogProb = sum(({ name }) => TERMS[name].moves === "log p");
-  const gradients = logitGradients(p, own, temperature, ofLogProb, ofEntropy);
+  const { formulas, tokens } = await termsOf(held, preset);
+  const sum = (moved: string): number =>
+    tokens[episode]![token]!.reduce(
+      (all, { name, gradient }) => (formulas[name]!.moves === moved ? all + gradient : all),
+      0,
+    );
+  const sent = { ofLogProb: sum("log p"), ofEntropy: sum("H") };
+  const entropy = p.reduce((total, q) => (q > 0 ? total - q * Math.log(q) : total), 0);
   const likeliest = [...p.keys()].toSorted((a, b) => p[b]! - p[a]! || a - b).slice(0, LIKELIEST);
   const shown = likeliest.includes(own) ? likeliest : [...likeliest, own];
   const views = shown.map((id): LogitView => {
     const text = template.tokenizer.decode([id]);
-    return { text, isOwn: id === own, logit: z[id]!, p: p[id]!, gradient: gradients[id]! };
+    const gradient = logitGradient(p[id]!, id === own, temperature, entropy, sent);
+    return { text, isOwn: id === own, logit: z[id]!, p: p[id]!, gradient };
   });
-  const entropy = p.reduce((sum, q) => (q > 0 ? sum - q * Math.log(q) : sum), 0);
   return { temperature, entropy, logits: views, vocabulary: z.length, attention };
 }

@@ -140,10 +140,10 @@ export class Inspector {
   }
 
   #showToken(token: number): void {
-    const [episode, form] = [this.#episode, this.#step?.form];
-    if (episode === null || form === undefined) return;
+    const [episode, step] = [this.#episode, this.#step];
+    if (episode === null || step === null) return;
     this.#strip.colour(this.#mode);
-    this.#panel.replaceChildren(termsView(form, episode, token));
+    this.#panel.replaceChildren(termsView(step, episode, token));
     this.#place.replaceChildren();
     clearTimeout(this.#timer);
     if (token > 0) this.#timer = setTimeout(() => void this.#run(() => this.#showPlace(episode, token)), REST);
@@ -154,7 +154,7 @@ export class Inspector {
     const place = await this.#questions.ask({ about: "token", episode: Number(this.#try.input.value), token });
     if (wanted !== this.#wanted) return;
     this.#place.replaceChildren(
-      logitsView(place, view.terms[token]!),
+      logitsView(place),
       attentionView(place, view.tokens, (weights, what) => this.#strip.shade(weights, what)),
     );
   }

@@ -3,10 +3,9 @@
  * (answers.ts), from the step that the session holds.
  */
 import type { TranscriptToken } from "../run/records.ts";
-import type { TokenNumbers } from "./formulas/language.ts";
-import type { TokenTerm } from "./formulas/step.ts";
-import type { LossForm } from "./formulas/terms.ts";
-import type { WeightNote } from "./formulas/weights.ts";
+import type { Filled } from "./formulas/formula.ts";
+import type { TermFormula, TokenTerm } from "./formulas/step.ts";
+import type { TermWords } from "./lossWords.ts";
 
 export type Question =
   /** Holds the last step. The other questions are about the step that is held. */
@@ -14,10 +13,16 @@ export type Question =
   | { readonly about: "episode"; readonly episode: number }
   | { readonly about: "token"; readonly episode: number; readonly token: number };
 
+/** A term of the loss, and where the policy loss comes from. */
+export interface TermView extends TermFormula, TermWords {
+  readonly source?: string;
+}
+
 /** A step: which episodes it has, and what its loss is made of. */
 export interface StepView {
   readonly step: number;
-  readonly form: LossForm;
+  /** The terms of the loss that concern a token of the step. */
+  readonly terms: Readonly<Record<string, TermView>>;
   readonly metrics: Readonly<Record<string, number>>;
   readonly episodes: readonly EpisodeHead[];
 }
@@ -39,10 +44,12 @@ export interface EpisodeToken extends TranscriptToken {
 /** An episode, token by token. */
 export interface EpisodeView {
   readonly tokens: readonly EpisodeToken[];
-  readonly numbers: readonly TokenNumbers[];
-  readonly terms: readonly (readonly TokenTerm[])[];
-  /** How the weights of the terms of each token came about. */
-  readonly weights: readonly (readonly WeightNote[])[];
+  readonly terms: readonly (readonly EpisodeTerm[])[];
+}
+
+/** A term at a token, with how its weight came about, if that has a formula. */
+export interface EpisodeTerm extends TokenTerm {
+  readonly ofWeight?: Filled;
 }
 
 /** A token of the vocabulary where a token was predicted. */
@@ -53,7 +60,7 @@ export interface LogitView {
   readonly logit: number;
   readonly p: number;
   /** ∂L/∂logit */
-  readonly gradient: number;
+  readonly gradient: Filled;
 }
 
 /** What the model had where a token was predicted. */

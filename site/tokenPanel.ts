@@ -2,18 +2,13 @@
  * A token of the strip: what each term of the loss makes of it, as formulas with its numbers filled in, and what the
  * model had where it was predicted: the likeliest tokens, and what its heads looked at.
  */
-import { POLICY_LOSSES } from "../methods/losses/index.ts";
 import { formatNumber, formatPercent, formatSigned } from "../run/figures/format.ts";
 import { visible } from "../run/visible.ts";
 import { element } from "../run/page/dom.ts";
-import type { TokenNumbers } from "./formulas/language.ts";
-import { logitFormula } from "./formulas/logits.ts";
-import { type FormulaLine, formulaLines, mathTable, numberMath, symbolMath, weighedLines } from "./formulas/mathml.ts";
-import type { TokenTerm } from "./formulas/step.ts";
-import { type LossForm, TERMS } from "./formulas/terms.ts";
-import { WEIGHT_SYMBOLS, weightFormula, type WeightNote } from "./formulas/weights.ts";
+import { type FormulaLine, formulaLines, mathTable, numberMath, symbolMath, weighedLines } from "./mathml.ts";
+import { WEIGHT_SYMBOLS } from "./lossWords.ts";
 import { mathElement } from "./mathElement.ts";
-import type { EpisodeToken, EpisodeView, LogitView, PlaceView } from "./questions.ts";
+import type { EpisodeTerm, EpisodeToken, EpisodeView, LogitView, PlaceView, StepView, TermView } from "./questions.ts";
 
 /** A token's text, as one sees it. */
 export const quoted = (text: string): string =>
@@ -23,7 +18,7 @@ const formula = (lines: readonly FormulaLine[], label: string): HTMLElement =>
   element("div", { class: "formula", tabindex: 0, role: "group", "aria-label": label }, mathElement(mathTable(lines)));
 
 /** The terms of a token, each with its formula. */
-export function termsView(form: LossForm, view: EpisodeView, at: number): HTMLElement {
+export function termsView(step: StepView, view: EpisodeView, at: number): HTMLElement {
   const [token, terms] = [view.tokens[at]!, view.terms[at]!];
   const about = `token ${at}, written by the ${writerOf(token)}`;
   const heading = element("h3", {}, element("code", {}, quoted(token.text)), " ", element("small", {}, about));
@@ -31,8 +26,7 @@ export function termsView(form: LossForm, view: EpisodeView, at: number): HTMLEl
     const why = "No term of the loss concerns this token: nothing is learnt from it, it is only read.";
     return element("div", {}, heading, element("p", { class: "muted" }, why));
   }
-  const notes = view.weights[at]!;
-  const parts = terms.map((term) => termView(form, term, view.numbers[at]!, notes));
+  const parts = terms.map((term) => termView(step.terms[term.name]!, term));
   const sum = terms.reduce((total, { weight, value }) => total + weight * value, 0);
   const all =
     terms.length > 1 ? [element("p", {}, `Together they add ${formatSigned(sum)} to the loss of the step.`)] : [];
@@ -42,45 +36,34 @@ export function termsView(form: LossForm, view: EpisodeView, at: number): HTMLEl
 const writerOf = ({ role }: EpisodeToken): string =>
   role === "action" || role === "thought" ? `agent (${role})` : role === "observation" ? "world" : `task (${role})`;
 
-function termView(form: LossForm, term: TokenTerm, ofToken: TokenNumbers, notes: readonly WeightNote[]): HTMLElement {
-  const { name, weight, value, gradient, levels } = term;
-  const numbers = { ...ofToken, ...term.own };
-  const { title, about, weight: symbol, moves, formula: make } = TERMS[name];
-  const written = make(form)!;
-  const note = notes.find((other) => other.name === name);
-  const ofWeight = note ? weightFormula(note.form) : undefined;
+function termView(of: TermView, term: EpisodeTerm): HTMLElement {
+  const { title, about, formula: written, moves, weight: symbol, source } = of;
+  const { weight, value, gradient, ofWeight } = term;
   const lines = [
-    ...formulaLines(written, "ℓ", numbers, levels),
-    ...(ofWeight
-      ? formulaLines(ofWeight, symbol, numbers, [])
-      : [{ left: symbolMath(symbol), steps: [numberMath(weight)], value: weight }]),
-    ...weighedLines({ weight: symbol, moves }, weight, { value, slope: written.at(numbers, levels).slope }, gradient),
+    ...formulaLines("ℓ", { formula: written, ...term }),
+    ...(ofWeight ? formulaLines(symbol, ofWeight) : [{ left: symbolMath(symbol), steps: [numberMath(weight)] }]),
+    ...weighedLines({ weight: symbol, moves }, term),
   ];
-  const used = (ofWeight?.inputs ?? []).flatMap(({ symbol: s }) =>
+  const used = (ofWeight?.formula.inputs ?? []).flatMap(({ symbol: s }) =>
     WEIGHT_SYMBOLS[s] ? [`${s}: ${WEIGHT_SYMBOLS[s]}`] : [],
   );
-  const source = name === "policy" && form.policy ? [POLICY_LOSSES[form.policy.name]!.source] : [];
   const isLearnt = weight !== 0;
   const effect = `adds ${formatSigned(weight * value)} to the loss; ∂L/∂${moves} = ${formatSigned(gradient)}`;
   return element(
     "section",
     { class: "term card", "aria-label": `${title}: ${effect}` },
     element("h4", {}, title, " ", element("small", {}, isLearnt ? effect : "has no weight here")),
-    element("p", { class: "muted" }, about(form)),
+    element("p", { class: "muted" }, about),
     formula(lines, `formula of the term ${title}`),
-    element("p", { class: "muted" }, [...used, ...source].join(" · ")),
+    element("p", { class: "muted" }, [...used, ...(source ? [source] : [])].join(" · ")),
   );
 }
 
 /** The likeliest tokens at a place as bars, with the gradient of the loss by each logit. */
-export function logitsView(place: PlaceView, terms: readonly TokenTerm[]): HTMLElement {
-  const { logits, temperature, vocabulary, entropy } = place;
-  const total = (of: (term: TokenTerm) => boolean): number => terms.filter(of).reduce((sum, t) => sum + t.gradient, 0);
-  const ofEntropy = total(({ name }) => name === "entropy");
-  const ofLogProb = total(({ name }) => TERMS[name].moves === "log p");
+export function logitsView({ logits, temperature, vocabulary, entropy }: PlaceView): HTMLElement {
   const likeliest = Math.max(...logits.map(({ p }) => p));
-  const largest = Math.max(...logits.map(({ gradient }) => Math.abs(gradient)));
-  const row = ({ text, isOwn, p, logit, gradient }: LogitView): HTMLElement => {
+  const largest = Math.max(...logits.map(({ gradient }) => Math.abs(gradient.value)));
+  const row = ({ text, isOwn, p, logit, gradient: { value: gradient } }: LogitView): HTMLElement => {
     const bar = element("span", { class: "bar" });
     bar.style.width = `${(100 * p) / likeliest}%`;
     const pull = element("span", { class: `bar ${gradient > 0 ? "down" : "up"}` });
@@ -106,16 +89,9 @@ export function logitsView(place: PlaceView, terms: readonly TokenTerm[]): HTMLE
   );
   const own = logits.find(({ isOwn }) => isOwn)!;
   const other = logits.find(({ isOwn }) => !isOwn);
-  const none = { lp: 0, old: 0, ref: 0, A: 0, chosen: 0, H: 0, value: 0, oldValue: 0, target: 0, sideLength: 1 };
-  const lines = [own, ...(other ? [other] : [])].flatMap((logit) => {
-    const written = logitFormula(logit, temperature, ofLogProb, ofEntropy, entropy);
-    return formulaLines(
-      written,
-      logit.isOwn ? "∂L/∂z_came" : `∂L/∂z_${quoted(logit.text).replaceAll("_", "␣")}`,
-      none,
-      [],
-    );
-  });
+  const lines = [own, ...(other ? [other] : [])].flatMap(({ isOwn, text, gradient }) =>
+    formulaLines(isOwn ? "∂L/∂z_came" : `∂L/∂z_${quoted(text).replaceAll("_", "␣")}`, gradient),
+  );
   const about =
     `The likeliest of ${vocabulary} tokens at this place, at temperature ${formatNumber(temperature)}; entropy ` +
     `${formatNumber(entropy)} nats. A step goes against the gradient: blue logits rise, red ones fall.`;
@@ -125,7 +101,7 @@ export function logitsView(place: PlaceView, terms: readonly TokenTerm[]): HTMLE
     element("h4", {}, "What the model predicted here"),
     element("p", { class: "muted" }, about),
     element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "likeliest tokens" }, table),
-    ...(ofLogProb === 0 && ofEntropy === 0 ? [] : [formula(lines, "gradient by the logits; g is ∂L/∂log p")]),
+    ...(largest === 0 ? [] : [formula(lines, "gradient by the logits; g is ∂L/∂log p")]),
   );
 }
 

@@ -3,7 +3,7 @@
  * few tokens lower the entropy most ("The Entropy Mechanism", Cui et al. 2025, arXiv 2505.22617). Which tokens these
  * are is a statistic over the whole step.
  */
-import { where } from "../../kernels/expr.ts";
+import { named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
 import { fuse, mul, type Pointwise, Rng, type Tensor } from "../../engine/index.ts";
 import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
@@ -37,8 +37,8 @@ function mark({ masks }: StepView, chosen: readonly Place[], value: number, rest
 }
 
 const klCovLoss: Pointwise<Tensor> = fuse("klCov", (lp, old, advantage, mask, chosen, coefficient) => {
-  const difference = maskedLogRatio(lp, old, mask);
-  const penalty = where(chosen, difference.abs().mul(coefficient), 0);
+  const difference = named("d", maskedLogRatio(lp, old, mask));
+  const penalty = where(chosen, difference.abs().mul(named("κ", coefficient)), 0);
   return where(mask, penalty.sub(difference.exp().mul(advantage)), 0);
 });
 

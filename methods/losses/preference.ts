@@ -3,7 +3,7 @@
  * which answer a token belongs to (+1 chosen, −1 rejected). The losses depend on h = Σ ±(lp − ref) over the pair's
  * trained tokens only.
  */
-import { expr, where } from "../../kernels/expr.ts";
+import { expr, named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
 import { flag, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
@@ -17,7 +17,7 @@ const signedLogRatio: Pointwise<Tensor> = fuse("signedLogRatio", (lp, ref, side,
 
 /** ±1/n, where n is the number of tokens of the token's own answer, so that a sum becomes a mean. */
 const shareOfSide: Pointwise<Tensor> = fuse("shareOfSide", (side, mask, chosen, rejected) =>
-  where(mask, side.div(where(side.gt(0), chosen, rejected)), 0),
+  where(mask, side.div(where(side.gt(0), named("n_chosen", chosen), named("n_rejected", rejected))), 0),
 );
 const isChosen: Pointwise<Tensor> = fuse("isChosen", (side, mask) => where(mask, where(side.gt(0), 1, 0), 0));
 const isRejected: Pointwise<Tensor> = fuse("isRejected", (side, mask) => where(mask, where(side.lt(0), 1, 0), 0));
@@ -34,12 +34,20 @@ export type PreferenceLoss = (typeof PREFERENCE_LOSSES)[number];
 /** Each loss in terms of h. */
 const PAIR_LOSSES: Readonly<Record<PreferenceLoss, Pointwise<Tensor>>> = {
   /** −log σ(βh) (DPO, Rafailov et al. 2023, arXiv 2305.18290, eq. 7) */
-  sigmoid: fuse("dpoSigmoid", (h, mask, beta) => where(mask, h.mul(beta).neg().softplus(), 0)),
+  sigmoid: fuse("dpoSigmoid", (h, mask, beta) => where(mask, named("h", h).mul(named("β", beta)).neg().softplus(), 0)),
   /** (h − 1/(2β))² (IPO, Azar et al. 2023, arXiv 2310.12036, eq. 17) */
-  ipo: fuse("dpoIpo", (h, mask, beta) => where(mask, h.sub(expr(0.5).div(beta)).square(), 0)),
+  ipo: fuse("dpoIpo", (h, mask, beta) =>
+    where(
+      mask,
+      named("h", h)
+        .sub(expr(0.5).div(named("β", beta)))
+        .square(),
+      0,
+    ),
+  ),
   /** max(0, 1 − βh) (SLiC-HF, Zhao et al. 2023, arXiv 2305.10425) */
   hinge: fuse("dpoHinge", (h, mask, beta) => {
-    const slack = h.mul(beta).neg().add(1);
+    const slack = named("h", h).mul(named("β", beta)).neg().add(1);
     return where(mask, where(slack.gt(0), slack, 0), 0);
   }),
 };

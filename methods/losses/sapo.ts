@@ -1,12 +1,12 @@
 /** SAPO: a smooth gate in the place of PPO's clip. */
-import { where } from "../../kernels/expr.ts";
+import { named, where } from "../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
 import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Table } from "../../rl/objective/names.ts";
 import { maskedRatio, type PolicyLoss } from "../../rl/objective/policyLoss.ts";
 
 const sapoLoss: Pointwise<Tensor> = fuse("sapo", (lp, old, advantage, mask, positive, negative) => {
-  const temperature = where(advantage.gt(0), positive, negative);
+  const temperature = named("τ", where(advantage.gt(0), named("τ_+", positive), named("τ_−", negative)));
   const gate = maskedRatio(lp, old, mask).sub(1).mul(temperature).sigmoid();
   return where(mask, gate.mul(4).div(temperature).mul(advantage).neg(), 0);
 });

@@ -4,10 +4,11 @@
  * the token form lp − sg(lp) + sg(ln s) has the value ln s and the derivative of lp. All rows of a rollout are in one
  * micro-batch, so every sum is over a whole sequence.
  */
-import { expr, type Expr, where } from "../../kernels/expr.ts";
+import { type Expr, named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
 import { fuse, type Pointwise, stopGradient, type Tensor } from "../../engine/index.ts";
 import { flag, number, options, type OptionsOf } from "../../engine/optionTable.ts";
+import { clippedLoss } from "../../rl/objective/clipped.ts";
 import type { Table } from "../../rl/objective/names.ts";
 import {
   logRatio,
@@ -27,9 +28,8 @@ const detachedLogRatio = ({ logProbs, oldLogProbs, mask }: TokenColumns): Tensor
 
 /** ln s is capped at 10, because e^10 is beyond every clip and e^100 overflows f32. */
 const gspoLoss: Pointwise<Tensor> = fuse("gspo", (lp, level, advantage, mask, low, high) => {
-  const ratio = tokenForm(lp, level.min(10), mask).exp();
-  const clipped = ratio.clamp(expr(1).sub(low), high.add(1));
-  return where(mask, ratio.mul(advantage).neg().max(clipped.mul(advantage).neg()), 0);
+  const ratio = named("s_t", tokenForm(lp, named("ln s", level).min(10), mask).exp());
+  return where(mask, clippedLoss(ratio, advantage, low, high), 0);
 });
 
 export const GSPO = options("gspo", {
@@ -62,16 +62,14 @@ export function gspo(given: GspoOptions = {}): PolicyLoss {
 
 /** x = ln ρ, clipped in the direction of the advantage: sgn·min(sgn·x, sgn·clamp(x, −ε, ε)) with sgn the sign of A. */
 const pulledLogRatio: Pointwise<Tensor> = fuse("gmpoLogRatio", (lp, old, advantage, mask, low, high) => {
-  const x = maskedLogRatio(lp, old, mask);
+  const x = named("ln ρ", maskedLogRatio(lp, old, mask));
   const sign = where(mask, advantage, 0).sign();
-  return sign
-    .mul(x)
-    .min(sign.mul(x.clamp(low.neg(), high)))
-    .mul(sign);
+  const clipped = x.clamp(named("ε_low", low).neg(), named("ε_high", high));
+  return named("x", sign.mul(x).min(sign.mul(clipped)).mul(sign));
 });
 
 const gmpoLoss: Pointwise<Tensor> = fuse("gmpo", (pulled, level, advantage, mask) =>
-  where(mask, tokenForm(pulled, level, mask).exp().mul(advantage).neg(), 0),
+  where(mask, tokenForm(pulled, named("ln s", level), mask).exp().mul(advantage).neg(), 0),
 );
 
 export const GMPO = options("gmpo", {
@@ -100,9 +98,10 @@ export function gmpo(given?: GmpoOptions): PolicyLoss {
 /** φ(w) = exp(λ + k·ln w − λ·w), ln w kept in [ln 1e-8, 20]. */
 const vespoLoss: Pointwise<Tensor> = fuse("vespo", (lp, logW, advantage, mask, kPos, lambdaPos, kNeg, lambdaNeg) => {
   const isGood = advantage.ge(0);
-  const [k, lambda] = [where(isGood, kPos, kNeg), where(isGood, lambdaPos, lambdaNeg)];
-  const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);
-  const phi = lambda.add(k.mul(level)).sub(lambda.mul(level.exp())).exp();
+  const k = named("k", where(isGood, named("k_+", kPos), named("k_−", kNeg)));
+  const lambda = named("λ", where(isGood, named("λ_+", lambdaPos), named("λ_−", lambdaNeg)));
+  const level = named("x", where(mask, named("ln w", logW), 0).clamp(Math.log(1e-8), 20));
+  const phi = named("φ", lambda.add(k.mul(level)).sub(lambda.mul(level.exp())).exp());
   return where(mask, phi.mul(advantage), 0)
     .mul(where(mask, lp, 0))
     .neg();
@@ -144,8 +143,8 @@ export function vespo(given?: VespoOptions): PolicyLoss {
 const webrlLoss: Pointwise<Tensor> = fuse("webrl", (level, advantage, mask, beta) =>
   where(
     mask,
-    beta
-      .mul(level)
+    named("β", beta)
+      .mul(named("h", level))
       .sub(where(mask, advantage, 0))
       .square(),
     0,

@@ -1,5 +1,5 @@
 /** Policy losses that ignore rewards: cross-entropy, and its probability-weighted form. */
-import { where } from "../../kernels/expr.ts";
+import { named, where } from "../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
 import { noOptions } from "../../engine/optionTable.ts";
 import type { Table } from "../../rl/objective/names.ts";
@@ -9,7 +9,7 @@ import type { PolicyLoss } from "../../rl/objective/policyLoss.ts";
 /** −sg(p)·lp: likely tokens count more, as under a reward of 1 for the demonstrated token (DFT, Wu et al. 2025). */
 const dftLoss: Pointwise<Tensor> = fuse("dft", (lp, mask) => {
   const masked = where(mask, lp, 0);
-  return masked.exp().stopGradient().mul(masked).neg();
+  return named("p", masked.exp()).stopGradient().mul(masked).neg();
 });
 
 const SFT = noOptions("sft");

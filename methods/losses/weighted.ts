@@ -2,7 +2,7 @@
  * Policy losses that weigh the log-probability: REINFORCE, importance weights whose gradient no clip removes, trust
  * regions per token.
  */
-import { constant, expr, type Expr, where } from "../../kernels/expr.ts";
+import { constant, expr, type Expr, named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
 import { flag, noOptions, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
@@ -45,7 +45,7 @@ export function importanceSampling(given?: object): PolicyLoss {
 }
 
 const cispoLoss: Pointwise<Tensor> = fuse("cispo", (lp, old, advantage, mask, low, high) =>
-  weightedLogProb(maskedRatio(lp, old, mask).clamp(low, high), lp, advantage, mask),
+  weightedLogProb(maskedRatio(lp, old, mask).clamp(named("ρ_low", low), named("ρ_high", high)), lp, advantage, mask),
 );
 
 /** `epsilonHigh` means different things in verl and in TRL; `cap` says which meaning is used. */
@@ -80,7 +80,7 @@ export function cispo(given?: CispoOptions): PolicyLoss {
 
 const droLoss: Pointwise<Tensor> = fuse("dro", (lp, old, advantage, mask, beta) => {
   const gain = where(mask, advantage, 0).mul(where(mask, lp, 0));
-  return maskedLogRatio(lp, old, mask).square().mul(beta).mul(0.5).sub(gain);
+  return maskedLogRatio(lp, old, mask).square().mul(named("β", beta)).mul(0.5).sub(gain);
 });
 
 export const DRO = options("dro", {
@@ -126,19 +126,17 @@ function kept(
   low: Expr,
   high: Expr,
 ): Expr {
-  const [moved, far] = [shift(lp, old), distance(lp, old)];
+  const [moved, far] = [shift(lp, old), named("D", distance(lp, old))];
   const tooHigh = where(advantage.gt(0), where(moved.gt(0), far.gt(high), 0), 0);
   const tooLow = where(advantage.lt(0), where(moved.lt(0), far.gt(low), 0), 0);
-  return expr(1).sub(tooHigh).sub(tooLow);
+  return named("m", expr(1).sub(tooHigh).sub(tooLow));
 }
 
 const dppoOf = (name: string, distance: (lp: Expr, old: Expr) => Expr): Pointwise<Tensor> =>
   fuse(name, (lp, old, advantage, mask, low, high) => {
     const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];
-    const weight = x
-      .sub(y)
-      .exp()
-      .mul(kept(distance, x, y, advantage, low, high));
+    const ratio = named("ρ", x.sub(y).exp());
+    const weight = ratio.mul(kept(distance, x, y, advantage, named("ε_low", low), named("ε_high", high)));
     return weightedLogProb(weight, lp, advantage, mask);
   });
 const dppoTvLoss = dppoOf("dppoTv", (lp, old) => shift(lp, old).abs());
@@ -174,11 +172,12 @@ export const dppoKl = (given?: DppoOptions): PolicyLoss => dppo("dppo_kl", dppoK
 
 const primeLoss: Pointwise<Tensor> = fuse("primeRl", (lp, old, advantage, mask, threshold, klTau, symmetric) => {
   const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];
-  const directed = kept((a, b) => shift(a, b).abs(), x, y, advantage, threshold, threshold);
-  const either = shift(x, y).abs().le(threshold);
+  const bound = named("ε", threshold);
+  const directed = kept((a, b) => shift(a, b).abs(), x, y, advantage, bound, bound);
+  const either = named("D", shift(x, y).abs()).le(bound);
   const ratio = maskedRatio(lp, old, mask);
   const gain = where(where(symmetric, either, directed), ratio.mul(advantage), constant(0));
-  return where(mask, maskedLogRatio(lp, old, mask).square().mul(klTau).sub(gain), 0);
+  return where(mask, maskedLogRatio(lp, old, mask).square().mul(named("τ", klTau)).sub(gain), 0);
 });
 
 export const PRIME_RL = options("primeRl", {

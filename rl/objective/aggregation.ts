@@ -48,6 +48,38 @@ export interface AggregationOptions {
   readonly importance?: readonly Float64Array[];
 }
 
+/** What the weights of tokens are divided by: the product of these counts. */
+export const DENOMINATORS = {
+  "token-mean": ["N"],
+  "token-sum": [],
+  "seq-mean-token-sum": ["S"],
+  "seq-mean-token-sum-norm": ["S", "L_max"],
+  "seq-mean-token-mean": ["S", "N_sequence"],
+  "prompt-mean-token-mean": ["G", "N_task"],
+} as const satisfies Readonly<Record<Aggregation, readonly string[]>>;
+type Count = (typeof DENOMINATORS)[Aggregation][number];
+
+/**
+ * What there is to divide by, for each sequence: N trained tokens in the step, `N_sequence` in the sequence, `N_task`
+ * in its task, S sequences and G tasks with a trained token, and `L_max`. Parameters as of `aggregationWeights`.
+ */
+export function aggregationCounts(
+  masks: readonly (readonly boolean[])[],
+  { maxLength = NaN, sequences = masks.map((_, row) => [row]), groups, importance }: AggregationOptions,
+): Readonly<Record<Count, number>>[] {
+  const lengths = sequences.map((rows) =>
+    rows.reduce((sum, row) => sum + worthOfRow(masks[row]!, importance?.[row]), 0),
+  );
+  const N = lengths.reduce((a, b) => a + b, 0);
+  const groupOf = (i: number): number => groups?.[i] ?? i;
+  const ofGroup = new Map<number, number>();
+  lengths.forEach((n, i) => ofGroup.set(groupOf(i), (ofGroup.get(groupOf(i)) ?? 0) + n));
+  const isTrained = (rows: readonly number[]): boolean => rows.some((row) => masks[row]!.some(Boolean));
+  const trained = sequences.flatMap((rows, i) => (isTrained(rows) ? [groupOf(i)] : []));
+  const [S, G] = [trained.length, new Set(trained).size];
+  return lengths.map((n, i) => ({ N, S, G, L_max: maxLength, N_sequence: n, N_task: ofGroup.get(groupOf(i))! }));
+}
+
 /**
  * The weight of each token, 0 outside the mask. N is the number of trained tokens of the whole step, S the number of
  * sequences that have at least one; a sequence is a rollout, with all its rows.
@@ -60,42 +92,17 @@ export function aggregationWeights(
   options: AggregationOptions | number = {},
 ): Float64Array[] {
   const given: AggregationOptions = typeof options === "number" ? { maxLength: options } : options;
-  const { maxLength, sequences = masks.map((_, row) => [row]), groups, importance } = given;
-  const lengths = sequences.map((rows) =>
-    rows.reduce((sum, row) => sum + worthOfRow(masks[row]!, importance?.[row]), 0),
+  const { maxLength = 0, sequences = masks.map((_, row) => [row]), importance } = given;
+  check(
+    aggregation !== "seq-mean-token-sum-norm" || maxLength > 0,
+    () => `aggregation: seq-mean-token-sum-norm needs a maximal length > 0, got ${given.maxLength}`,
   );
-  const N = lengths.reduce((a, b) => a + b, 0);
-  const S = sequences.filter((rows) => rows.some((row) => masks[row]!.some(Boolean))).length;
-  const groupOf = (i: number): number => groups?.[i] ?? i;
-  const ofGroup = new Map<number, number>();
-  lengths.forEach((n, i) => ofGroup.set(groupOf(i), (ofGroup.get(groupOf(i)) ?? 0) + n));
-  const trained = new Set(
-    sequences.flatMap((rows, i) => (rows.some((row) => masks[row]!.some(Boolean)) ? [groupOf(i)] : [])),
-  );
-  const weightOf = (i: number): number => {
-    switch (aggregation) {
-      case "token-mean":
-        return 1 / N;
-      case "token-sum":
-        return 1;
-      case "seq-mean-token-sum":
-        return 1 / S;
-      case "seq-mean-token-sum-norm":
-        check(
-          maxLength !== undefined && maxLength > 0,
-          () => `aggregation: seq-mean-token-sum-norm needs a maximal length > 0, got ${maxLength}`,
-        );
-        return 1 / (S * maxLength);
-      case "seq-mean-token-mean":
-        return 1 / (S * lengths[i]!);
-      case "prompt-mean-token-mean":
-        return 1 / (trained.size * ofGroup.get(groupOf(i))!);
-    }
-  };
+  const counts = aggregationCounts(masks, given);
   const weights = masks.map((mask) => new Float64Array(mask.length));
   for (const [i, rows] of sequences.entries()) {
-    if (lengths[i] === 0) continue; // a sequence without trained tokens would divide by 0
-    const weight = weightOf(i);
+    const count = counts[i]!;
+    if (count.N_sequence === 0) continue; // a sequence without trained tokens would divide by 0
+    const weight = 1 / DENOMINATORS[aggregation].reduce((product, name) => product * count[name], 1);
     for (const row of rows) {
       const [mask, own] = [masks[row]!, importance?.[row]];
       for (let t = 0; t < mask.length; t++) weights[row]![t] = worth(mask, own, t) * weight;

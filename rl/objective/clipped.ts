@@ -1,24 +1,27 @@
 /** Policy losses whose gradient vanishes once the ratio has moved far enough: PPO's clip and its successors. */
-import { expr, where } from "../../kernels/expr.ts";
+import { expr, type Expr, named, where } from "../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
 import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Table } from "./names.ts";
 import { maskedRatio, type PolicyLoss } from "./policyLoss.ts";
 
-const ppoClipLoss: Pointwise<Tensor> = fuse("ppoClip", (lp, old, advantage, mask, low, high) => {
-  const ratio = maskedRatio(lp, old, mask);
-  const clipped = ratio.clamp(expr(1).sub(low), high.add(1));
-  return where(mask, ratio.mul(advantage).neg().max(clipped.mul(advantage).neg()), 0);
-});
+/** max(−ρA, −clip(ρ, 1 − εl, 1 + εh)A). @param free ρ where it is not clipped */
+export function clippedLoss(ratio: Expr, advantage: Expr, low: Expr, high: Expr, free: Expr = ratio): Expr {
+  const clipped = ratio.clamp(expr(1).sub(named("ε_low", low)), expr(1).add(named("ε_high", high)));
+  return free.mul(advantage).neg().max(clipped.mul(advantage).neg());
+}
+
+const ppoClipLoss: Pointwise<Tensor> = fuse("ppoClip", (lp, old, advantage, mask, low, high) =>
+  where(mask, clippedLoss(maskedRatio(lp, old, mask), advantage, low, high), 0),
+);
 
 /**
  * PPO's clip with an upper bound on the loss of a token with A < 0, and one on the ratio itself; 1e30 means no bound.
  */
 const boundedClipLoss: Pointwise<Tensor> = fuse("ppoClipBounded", (lp, old, advantage, mask, low, high, c, delta) => {
   const ratio = maskedRatio(lp, old, mask);
-  const clipped = ratio.clamp(expr(1).sub(low), high.add(1));
-  const loss = ratio.min(delta).mul(advantage).neg().max(clipped.mul(advantage).neg());
-  const bounded = where(advantage.lt(0), loss.min(c.mul(advantage).neg()), loss);
+  const loss = named("ℓ_clip", clippedLoss(ratio, advantage, low, high, ratio.min(named("δ", delta))));
+  const bounded = where(advantage.lt(0), loss.min(named("c", c).mul(advantage).neg()), loss);
   return where(mask, bounded, 0);
 });
 

@@ -114,40 +114,42 @@ export function observations(trajectories: readonly Trajectory[]): { all: number
   return trajectories.map((trajectory, row) => observationTokens(trajectory, continued.has(row)));
 }
 
+/** What λ is divided by at the targets of each rollout: the product of these counts, over all rows of the rollout. */
+export function echoCounts(
+  trajectories: readonly Trajectory[],
+  { normalization, filter }: Pick<ReturnType<typeof ECHO.read>, "normalization" | "filter">,
+): { rows: readonly number[]; targets: readonly boolean[][]; counts: readonly number[] }[] {
+  const found = observations(trajectories);
+  const isTrained = (row: number, t: number): boolean => filter?.(trajectories[row]!, t) ?? true;
+  const rollouts = rolloutRows(trajectories).map((rows) => {
+    const targets = rows.map((row) => found[row]!.targets.map((target, t) => target && isTrained(row, t)));
+    const all = rows.reduce((sum, row) => sum + found[row]!.all, 0);
+    return { rows, targets, all, selected: targets.flat().filter(Boolean).length };
+  });
+  const episodes = rollouts.filter((r) => r.all > 0).length;
+  const total = rollouts.reduce((sum, r) => sum + r.selected, 0);
+  return rollouts.map(({ rows, targets, all, selected }) => {
+    const own = normalization === "selected" ? selected : all;
+    return { rows, targets, counts: normalization === "token-mean" ? [total] : [episodes, own] };
+  });
+}
+
 /** The ECHO objective. */
 export function echo(given?: EchoOptions): WorldObjective {
-  const { lambda, normalization, filter } = ECHO.read(given);
+  const { lambda, ...options } = ECHO.read(given);
   const lambdaAt: LambdaSchedule = typeof lambda === "number" ? constantLambda(lambda) : lambda;
   return {
     name: "echo",
     weights(trajectories, step) {
-      const found = observations(trajectories);
-      const observed = found.map(({ targets }, row) =>
-        filter ? targets.map((target, t) => target && filter(trajectories[row]!, t)) : targets,
-      );
       const value = lambdaAt(step);
       check(
         Number.isFinite(value) && value >= 0,
         () => `echo: lambda at step ${step} is ${value}, expected a number ≥ 0`,
       );
-      // A rollout's counts are over all its rows.
-      const rollouts = rolloutRows(trajectories).map((rows) => ({
-        rows,
-        all: rows.reduce((sum, row) => sum + found[row]!.all, 0),
-        selected: rows.reduce((sum, row) => sum + observed[row]!.filter(Boolean).length, 0),
-      }));
-      const episodes = rollouts.filter((r) => r.all > 0).length;
-      const total = rollouts.reduce((sum, r) => sum + r.selected, 0);
-      const weights = observed.map((row) => new Float64Array(row.length));
-      for (const rollout of rollouts) {
-        const denominator =
-          normalization === "token-mean"
-            ? total
-            : episodes * (normalization === "selected" ? rollout.selected : rollout.all);
-        for (const row of rollout.rows) {
-          const targets = observed[row]!;
-          for (let t = 0; t < targets.length; t++) if (targets[t]) weights[row]![t] = value / denominator;
-        }
+      const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
+      for (const { rows, targets, counts } of echoCounts(trajectories, options)) {
+        const weight = value / counts.reduce((product, count) => product * count, 1);
+        rows.forEach((row, k) => targets[k]!.forEach((isTarget, t) => isTarget && (weights[row]![t] = weight)));
       }
       return weights;
     },

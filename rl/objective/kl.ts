@@ -1,5 +1,5 @@
 /** Estimators of KL(π ‖ ref) from samples of π (Schulman, "Approximating KL divergence", 2020). */
-import { type Expr, where } from "../../kernels/expr.ts";
+import { type Expr, named, where } from "../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
 
 /**
@@ -26,11 +26,13 @@ function k3(d: Expr): Expr {
 const k2 = (d: Expr): Expr => d.square().mul(0.5);
 
 const maskedKl = (name: string, formula: (d: Expr) => Expr): Pointwise<Tensor> =>
-  fuse(name, (lp, ref, mask) => formula(where(mask, ref.sub(lp), 0)));
+  fuse(name, (lp, ref, mask) => formula(named("d", where(mask, ref.sub(lp), 0))));
 const clampedKl = (name: string, formula: (d: Expr) => Expr): Pointwise<Tensor> =>
-  fuse(`${name}Clamped`, (lp, ref, mask, input, output) =>
-    formula(where(mask, ref.sub(lp), 0).clamp(input.neg(), input)).clamp(output.neg(), output),
-  );
+  fuse(`${name}Clamped`, (lp, ref, mask, input, output) => {
+    const within = (x: Expr, bound: Expr): Expr => x.clamp(bound.neg(), bound);
+    const estimate = formula(named("d", within(where(mask, ref.sub(lp), 0), named("c_in", input))));
+    return within(named("k", estimate), named("c_out", output));
+  });
 
 /** Each estimator in terms of d = ref − lp. */
 const FORMULAS: Readonly<Record<KlEstimator, (d: Expr) => Expr>> = {

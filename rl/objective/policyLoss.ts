@@ -6,7 +6,7 @@
  * cannot become a NaN in the loss or its gradient. In comments and tables lp is the new log-probability, old the
  * recorded one, A the advantage, ρ = e^(lp − old), sg(·) a value without its gradient.
  */
-import { type Expr, where } from "../../kernels/expr.ts";
+import { type Expr, named, where } from "../../kernels/expr.ts";
 import { div, fuse, gather, maximum, type Pointwise, scatterAdd, type Tensor } from "../../engine/index.ts";
 import type { Columns } from "./columns.ts";
 import type { PerToken, TokenStatistic } from "./tokenStatistics.ts";
@@ -79,7 +79,7 @@ export function maskedLogRatio(lp: Expr, old: Expr, mask: Expr): Expr {
 
 /** ρ on trained tokens, 1 elsewhere. */
 export function maskedRatio(lp: Expr, old: Expr, mask: Expr): Expr {
-  return maskedLogRatio(lp, old, mask).exp();
+  return named("ρ", maskedLogRatio(lp, old, mask).exp());
 }
 
 /** −sg(weight)·A·lp on trained tokens, 0 elsewhere: the form of every loss that weighs the log-probability. */

@@ -1,5 +1,5 @@
 /** The critic's loss. */
-import { where } from "../../kernels/expr.ts";
+import { named, where } from "../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
 
 /**
@@ -8,6 +8,7 @@ import { fuse, type Pointwise, type Tensor } from "../../engine/index.ts";
  */
 export const clippedValueLoss: Pointwise<Tensor> = fuse("clippedValue", (value, old, target, mask, epsilon) => {
   const [v, before, R] = [where(mask, value, 0), where(mask, old, 0), where(mask, target, 0)];
-  const clipped = v.clamp(before.sub(epsilon), before.add(epsilon));
+  const bound = named("ε", epsilon);
+  const clipped = v.clamp(before.sub(bound), before.add(bound));
   return v.sub(R).square().max(clipped.sub(R).square()).mul(0.5);
 });

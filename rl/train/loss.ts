@@ -39,7 +39,7 @@ export type Trained<T extends Tree = Tree> = { readonly policy: T; readonly head
 type Tokens = TermTokens & Columns<Tensor>;
 
 /** A term as the loss computes it. */
-interface Term {
+export interface Term {
   readonly name: string;
   /** Where its weights stand. */
   readonly weight: (columns: MicroBatch["columns"]) => Float64Array | undefined;
@@ -48,7 +48,7 @@ interface Term {
 }
 
 /** The terms of an objective, in the order in which they are added. */
-function termsOf(objective: LossParts): readonly Term[] {
+export function termsOf(objective: LossParts): readonly Term[] {
   const { policyLoss, kl, critic } = objective;
   const terms: Term[] = [
     { name: "policy", weight: ({ wPolicy }) => wPolicy, tokenLoss: (tokens) => policyLoss.tokenLoss(tokens) },

@@ -1,25 +1,45 @@
 /**
  * The terms of a step's loss, token by token: what each adds to the loss, and the gradient that it sends back. Summed
- * over all tokens they are the loss that the step reported.
+ * over all tokens they are the loss that the step reported. Formula, value and gradient are the library's own, of the
+ * terms of rl/train/loss.ts.
  */
+import { constant, differentiate, evaluator } from "../../kernels/expr.ts";
+import { mul, scope, sum, tensor, type Tensor, valueAndGrad } from "../../engine/index.ts";
+import { check } from "../../engine/errors.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
-import type { TokenRow } from "../../rl/objective/columns.ts";
+import { type ColumnName, COLUMN_NAMES, type TokenRow } from "../../rl/objective/columns.ts";
+import { type LossParts, termsOf } from "../../rl/train/loss.ts";
 import type { StepReport } from "../../rl/train/report.ts";
-import type { Formula, TokenNumbers } from "./language.ts";
-import { type LossForm, TERM_NAMES, type TermName, TERMS } from "./terms.ts";
+import { type Formula, formulaOf, type Numbers, numbersOf } from "./formula.ts";
+import { Tracer } from "./trace.ts";
 
-/** A term of the loss at a token. */
-export interface TokenTerm {
-  readonly name: TermName;
+type Term = ReturnType<typeof termsOf>[number];
+type Tokens = Parameters<Term["tokenLoss"]>[0];
+
+/** What a term's gradient is taken of: the log-probability of the token, the entropy where it was drawn, a head. */
+const MOVED = ["log p", "H", "v"] as const;
+
+/** A term of the loss at a token; `value` is the loss of the token before its weight. */
+export interface TokenTerm extends Numbers {
+  readonly name: string;
   readonly weight: number;
-  /** The loss of the token, before its weight. */
-  readonly value: number;
-  /** ∂L/∂log p; of the entropy bonus ∂L/∂H, of the critic's loss and of return prediction ∂L/∂v. */
+  /** ∂ℓ/∂x and ∂L/∂x, where x is what the term moves; in the first, sums over the sequence are constants. */
+  readonly slope: number;
   readonly gradient: number;
-  /** The formula's means and sums over the sequence. */
-  readonly levels: readonly number[];
-  /** What it reads in the place of the token's numbers. */
-  readonly own: Partial<TokenNumbers>;
+}
+
+/** The formula of a term, and what its gradient is taken of. */
+export interface TermFormula {
+  readonly formula: Formula;
+  readonly moves: (typeof MOVED)[number];
+  /** How many tokens it has in the step, if all weigh the same. */
+  readonly even?: number;
+}
+
+export interface StepTerms {
+  readonly formulas: Readonly<Record<string, TermFormula>>;
+  /** By row and position. */
+  readonly tokens: readonly (readonly TokenTerm[])[][];
 }
 
 interface Place {
@@ -27,69 +47,33 @@ interface Place {
   readonly t: number;
 }
 
-/** What a loss is told of a token: the numbers of the first pass over the step's episodes. */
-export function tokenNumbers({ rows, scores, ratios }: StepReport, { row, t }: Place): TokenNumbers {
-  const columns = rows[row]!;
-  const lp = scores.logProbs[row]![t]!;
-  return {
-    lp,
-    // With exact ratios the policy that played is the one that is trained (rl/train/score.ts).
-    old: ratios === "exact" || ratios === undefined ? lp : columns.oldLogProbs[t]!,
-    ref: columns.refLogProbs[t]!,
-    A: columns.advantages[t]!,
-    chosen: columns.prepared[t]!,
-    H: scores.entropy[row]![t]!,
-    value: columns.oldValues[t]!,
-    oldValue: columns.oldValues[t]!,
-    target: columns.returns[t]!,
-    sideLength: 1,
-  };
-}
+/** What the ratios of a step divide by. With exact ratios it is the policy that is trained (rl/train/score.ts). */
+export const oldLogProb = ({ rows, scores, ratios }: StepReport, { row, t }: Place): number =>
+  (ratios === "exact" || ratios === undefined ? scores.logProbs[row]! : rows[row]!.oldLogProbs)[t]!;
 
-/** The terms of each token, by row and position. */
-export function stepTerms(report: StepReport, form: LossForm): TokenTerm[][][] {
-  const { rows } = report;
-  const found = rows.map(({ trajectory }) => trajectory.stream.ids.map((): TokenTerm[] => []));
-  for (const name of TERM_NAMES) {
-    const formula = TERMS[name].formula(form);
-    if (formula === undefined) continue;
-    for (const places of sequencesOf(report, name)) addTerm(report, name, formula, places, found);
+export async function stepTerms(report: StepReport, objective: LossParts): Promise<StepTerms> {
+  const tokens = report.rows.map(({ trajectory }) => trajectory.stream.ids.map((): TokenTerm[] => []));
+  const formulas: Record<string, TermFormula> = {};
+  for (const term of termsOf(objective)) {
+    // What the agent imitates has its weights where the world model's are.
+    for (const name of term.name === "world" ? ["world", "imitation"] : [term.name]) {
+      const sequences = sequencesOf(report, term, name);
+      if (sequences.length === 0) continue;
+      const tracer = await Tracer.begin();
+      formulas[name] = scope(() => addTerm(tracer, report, term, name, sequences, tokens));
+      tracer.device.dispose();
+    }
   }
-  return found;
-}
-
-function addTerm(
-  report: StepReport,
-  name: TermName,
-  formula: Formula,
-  places: readonly Place[],
-  into: readonly TokenTerm[][][],
-): void {
-  const weights = places.map(({ row, t }) => TERMS[name].weightAt(report.rows[row]!, t));
-  const own = places.map(({ row, t }) => TERMS[name].own?.(report, row, t) ?? {});
-  const { levels, tokens, gradients } = formula.over(
-    places.map((place, i) => ({ ...tokenNumbers(report, place), ...own[i] })),
-    weights,
-  );
-  places.forEach(({ row, t }, i) =>
-    into[row]![t]!.push({
-      name,
-      weight: weights[i]!,
-      value: tokens[i]!.value,
-      gradient: gradients[i]!,
-      levels,
-      own: own[i]!,
-    }),
-  );
+  return { formulas, tokens };
 }
 
 /** The tokens that a term concerns, sequence by sequence. */
-function sequencesOf({ rows, scores }: StepReport, name: TermName): Place[][] {
+function sequencesOf({ rows, scores }: StepReport, term: Term, name: string): Place[][] {
   const sequences = new Map<number | string, Place[]>();
   for (const [i, row] of rows.entries()) {
     const key = row.segment ?? `row ${i}`;
     const places = row.trajectory.stream.ids.flatMap((_, t): Place[] =>
-      t > 0 && concerns(name, row, t) && !Number.isNaN(scores.logProbs[i]![t]!) ? [{ row: i, t }] : [],
+      t > 0 && concerns(term, name, row, t) && !Number.isNaN(scores.logProbs[i]![t]!) ? [{ row: i, t }] : [],
     );
     sequences.set(key, [...(sequences.get(key) ?? []), ...places]);
   }
@@ -97,9 +81,77 @@ function sequencesOf({ rows, scores }: StepReport, name: TermName): Place[][] {
 }
 
 /** A sequence's ratio is over all tokens of the mask, also over those without a weight. */
-function concerns(name: TermName, row: TokenRow, t: number): boolean {
+function concerns(term: Term, name: string, row: TokenRow, t: number): boolean {
   if (name === "policy") return row.mask[t] !== 0;
-  if (TERMS[name].weightAt(row, t) === 0) return false;
+  if ((term.weight(row)?.[t] ?? 0) === 0) return false;
   const isOwn = isAgentToken(row.trajectory.stream.roles[t]!);
   return name === "world" ? !isOwn : name === "imitation" ? isOwn : true;
+}
+
+/** How columns are printed. */
+const SYMBOLS: Partial<Record<ColumnName, string>> = {
+  oldLogProbs: "log p_old",
+  refLogProbs: "log p_ref",
+  advantages: "A",
+  prepared: "M",
+  returns: "R",
+  oldValues: "v_old",
+};
+
+function addTerm(
+  tracer: Tracer,
+  report: StepReport,
+  term: Term,
+  name: string,
+  sequences: readonly (readonly Place[])[],
+  into: readonly TokenTerm[][][],
+): TermFormula {
+  const { rows, scores } = report;
+  const places = sequences.flat();
+  const { device } = tracer;
+  const read = (of: (row: TokenRow, at: Place) => number): number[] => places.map((at) => of(rows[at.row]!, at));
+  const column = (symbol: string, of: (row: TokenRow, at: Place) => number): Tensor => tracer.column(symbol, read(of));
+  const weights = read((row, { t }) => term.weight(row)![t]!);
+  const predicted = name === "value" ? rows.map((row) => row.oldValues) : scores.predictions?.[name];
+  const of = [scores.logProbs, scores.entropy, predicted];
+  const moved = MOVED.map((symbol, k) => column(symbol, (_, { row, t }) => of[k]?.[row]![t] ?? NaN));
+  const numberOf = (which: ColumnName, row: TokenRow, at: Place): number =>
+    which === "oldLogProbs" ? oldLogProb(report, at) : row[which][at.t]!;
+  const columns = COLUMN_NAMES.map((which): [string, Tensor] => [
+    which,
+    column(SYMBOLS[which] ?? which, (row, at) => numberOf(which, row, at)),
+  ]);
+  // A term is traced over the tokens that it concerns.
+  const ones = tracer.ones(places.length);
+  const ids = Int32Array.from(sequences.flatMap((list, i) => list.map(() => i)));
+  const tokens = {
+    ...Object.fromEntries(columns),
+    mask: ones,
+    weighted: ones,
+    segments: { ids: tensor(ids, { device }), count: sequences.length },
+    column: (own: string): Tensor => column(own, ({ more }, { t }) => more[`${name}.${own}`]![t]!),
+  };
+  const { grads, aux } = valueAndGrad((leaves: Tensor[]) => {
+    leaves.forEach((leaf, k) => tracer.is(leaf, tracer.of(moved[k]!)!));
+    const [logProbs, entropy, predictions] = leaves;
+    const loss = term.tokenLoss({ ...tokens, logProbs, entropy, predictions } as unknown as Tokens);
+    return [sum(mul(loss, tensor(weights, { device, dtype: device.float }))), loss];
+  })(moved);
+
+  const result = tracer.of(aux);
+  check(result !== undefined, () => `the term "${name}" is computed by an op that has no formula`);
+  const formula = formulaOf(result, tracer.inputs);
+  const slopes = differentiate([result], [constant(1)], [0, 1, 2]);
+  const isMoved = MOVED.map((_, k) => slopes[k]!.op !== "const" || slopes[k]!.value !== 0);
+  const by = Math.max(0, isMoved.indexOf(true));
+  const [evaluate, slopeOf] = [numbersOf(formula), evaluator([slopes[by]!])];
+  const gradients = grads[by]!.readSync();
+  places.forEach(({ row, t }, i) => {
+    const numbers = evaluate(tracer.values.map((values) => values[values.length === 1 ? 0 : i]!));
+    const slope: number[] = [];
+    slopeOf(numbers.inputs, slope);
+    into[row]![t]!.push({ ...numbers, name, weight: weights[i]!, slope: slope[0]!, gradient: gradients[i]! });
+  });
+  const isEven = weights.every((weight) => weight === weights[0]);
+  return { formula, moves: MOVED[by]!, ...(isEven ? { even: weights.length } : {}) };
 }

@@ -11,7 +11,7 @@ beforeAll(() => {
 });
 afterAll(() => copy.remove());
 
-it("each changes a file, or makes one and adds a line; a loss has a line in the tests and on the page", () => {
+it("each changes a file, or makes one and adds a line; a loss has a line in the tests, a sentence on the page", () => {
   expect(copy.changed).toEqual([
     "engine/ops/pointwise.ts",
     "methods/advantages/group.ts",
@@ -20,14 +20,12 @@ it("each changes a file, or makes one and adds a line; a loss has a line in the 
     "methods/presets.ts",
     "methods/tokenWeights.ts",
     "tests/support/rlMethods.ts",
-    "site/formulas/policy.ts",
+    "site/lossWords.ts",
   ]);
 });
 
 it("type-check", () => {
-  expect(copy.typeErrors("index.ts", "run/cli/main.ts", "tests/support/rlMethods.ts", "site/formulas/policy.ts")).toBe(
-    "",
-  );
+  expect(copy.typeErrors("index.ts", "run/cli/main.ts", "tests/support/rlMethods.ts", "site/lossWords.ts")).toBe("");
 }, 60_000);
 
 it("the op runs on two executors, and its gradient is right", () => {
@@ -50,36 +48,33 @@ it("the op runs on two executors, and its gradient is right", () => {
   expect(stdout).toBe(`reference ${y}\nwasm ${y}\n5 derivatives\n`);
 }, 60_000);
 
-it("the live page's formula of the loss has the loss's value and gradient, on either side of a ratio of 1", () => {
+it("the live page prints the loss's own expression, and that of the term", () => {
   copy.write(
     "formula.mts",
-    `import { device, sum, tensor, valueAndGrad } from "./engine/index.ts";
-    import { topr } from "./methods/losses/weighted.ts";
-    import { POLICY_LOSSES } from "./methods/losses/index.ts";
-    import { POLICY_FORMULAS, policyFormula } from "./site/formulas/policy.ts";
-    console.log(Object.keys(POLICY_LOSSES).filter((name) => !(name in POLICY_FORMULAS)).length, "without a formula");
-    const on = await device("reference");
-    const [lps, olds, As] = [[-1, -2, -1, -2], [-2, -1, -2, -1], [0.5, 0.5, -0.5, -0.5]];
-    const column = (x) => tensor(x, { device: on });
-    const { aux, grads } = valueAndGrad((lp) => {
-      const losses = topr().tokenLoss({
-        logProbs: lp, oldLogProbs: column(olds), advantages: column(As), mask: column([1, 1, 1, 1]),
-      });
-      return [sum(losses), losses];
-    })(column(lps));
-    const [values, slopes] = [await aux.read(), await grads.read()];
-    const none = { ref: 0, chosen: 0, H: 0, value: 0, oldValue: 0, target: 0, sideLength: 1 };
-    lps.forEach((lp, i) => {
-      const shown = policyFormula("topr", {}).at({ ...none, lp, old: olds[i], A: As[i] });
-      console.log((shown.value - values[i]).toFixed(9), (shown.slope - slopes[i]).toFixed(9), slopes[i].toFixed(3));
-    });`,
+    `import { topr } from "./methods/losses/weighted.ts";
+    import { turnsLeft } from "./methods/turnsLeft.ts";
+    import { formulaLines } from "./site/mathml.ts";
+    import { filledAt, readMath, tracedSteps } from "./tests/support/formulas.ts";
+    const token = { masked: false, lp: -2, old: -1, ref: -1, advantage: -0.5 };
+    const told = {
+      mask: 1, wPolicy: 1, weights: { turns_left: 1 }, predictions: { turns_left: 2 }, more: { "turns_left.left": 3 },
+    };
+    const steps = await tracedSteps({ policyLoss: topr(), terms: [turnsLeft()] }, [[token]], () => told);
+    for (const name of ["policy", "turns_left"]) {
+      for (const { left, steps: all } of formulaLines("ℓ", filledAt(steps, name, 0, 0)))
+        console.log([left, ...all].map(readMath).join(" = "));
+    }
+    console.log(steps.tokens[0][0].map(({ gradient }) => gradient.toFixed(3)).join(" "));`,
   );
   const { stdout, stderr } = copy.run("formula.mts");
   expect(stderr).toBe("");
-  const [missing, ...tokens] = stdout.trim().replaceAll("-0.000000000", "0.000000000").split("\n");
-  expect(missing).toBe("0 without a formula");
-  const slopes = ["-0.500", "-0.500", "0.500", "0.184"]; // the last is 0.5·e⁻¹
-  expect(tokens).toEqual(slopes.map((slope) => `0.000000000 0.000000000 ${slope}`));
+  expect(stdout.trim().split("\n")).toEqual([
+    "ℓ = −sg(w)·A·log p = −sg(0.3679)·(−0.5)·(−2) = −0.3679",
+    "w = {clip(ρ,0,1) if A<0;1 else; = {clip(0.3679,0,1) if −0.5<0;1 else; = 0.3679",
+    "ρ = e^{log p−log p_old} = e^{−2−(−1)} = 0.3679",
+    "ℓ = |v−left| = |2−3| = 1",
+    "0.184 -1.000",
+  ]);
 }, 60_000);
 
 it("estimator, loss and option are listed, checked, and trained with", () => {

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/index.ts";
 import type { Observer } from "../../run/observer.ts";
+import { POLICY_LOSSES } from "../../methods/losses/index.ts";
 import { presetFor } from "../../run/presets.ts";
 import { startOptions } from "../../run/startOptions.ts";
 import { answer } from "../../site/answers.ts";
@@ -47,9 +48,11 @@ test("a step, an episode and a token are one: terms, weights, logits, attention"
     expect(step!.step).toBe(n);
     if (step!.episodes.some(({ advantage }) => Math.abs(advantage) > 0.1)) break;
   }
-  const { episodes, metrics, form } = step!;
+  const { episodes, metrics, terms: views } = step!;
   expect(episodes).toHaveLength(16);
-  expect(form.policy).toEqual({ name: "ppo", options: { epsilon: 0.2, epsilonHigh: 0.28 } });
+  expect(Object.keys(views)).toEqual(["policy", "world", "return_prediction"]);
+  expect(views["policy"]).toMatchObject({ title: "policy", moves: "log p", source: POLICY_LOSSES["ppo"]!.source });
+  expect(structuredClone(views)).toEqual(views); // as it comes to the page
   const at = episodes.findIndex(({ advantage }) => Math.abs(advantage) > 0.1);
   expect(at).toBeGreaterThanOrEqual(0);
 
@@ -60,22 +63,35 @@ test("a step, an episode and a token are one: terms, weights, logits, attention"
   }
   expect(loss).toBeCloseTo(metrics["loss"]!, 5);
 
-  const { tokens, terms, numbers, weights } = await episodeOf(session, at);
+  const { tokens, terms } = await episodeOf(session, at);
+  /** The number that a term's formula has for a symbol. */
+  const numberOf = (t: number, name: string, symbol: string): number => {
+    const at = views[name]!.formula.inputs.findIndex((one) => one.symbol === symbol);
+    return terms[t]!.find((term) => term.name === name)!.inputs[at]!;
+  };
   const acted = tokens.findIndex(({ role }, t) => t > 0 && role === "action");
   expect(terms[acted]!.map(({ name }) => name)).toEqual(["policy", "return_prediction"]);
-  expect(weights[acted]!.map(({ name }) => name)).toEqual(["policy", "return_prediction"]);
-  expect(numbers[acted]!.A).toBe(episodes[at]!.advantage);
+  for (const { weight, ofWeight } of terms[acted]!) expect(ofWeight!.value).toBeCloseTo(weight, 9);
+  expect(numberOf(acted, "policy", "A")).toBe(episodes[at]!.advantage);
+  for (const [symbol, value] of [
+    ["ε_low", 0.2],
+    ["ε_high", 0.28],
+  ] as const)
+    expect(numberOf(acted, "policy", symbol)).toBe(value);
   const told = tokens.findIndex(({ role }) => role === "observation");
   expect(terms[told]!.map(({ name }) => name)).toEqual(["world"]);
   expect(tokens[told]!.expected).toBeTypeOf("string");
   expect(tokens[acted]!.expected).toBeUndefined();
 
-  for (const t of [acted, told]) {
+  for (const [t, name] of [
+    [acted, "policy"],
+    [told, "world"],
+  ] as const) {
     const { logits, temperature, attention, vocabulary } = await tokenOf(session, at, t);
     const own = logits.filter(({ isOwn }) => isOwn);
     expect(own).toHaveLength(1);
-    expect(Math.log(own[0]!.p)).toBeCloseTo(numbers[t]!.lp, 4);
-    expect(own[0]!.gradient).toBeCloseTo((terms[t]![0]!.gradient * (1 - own[0]!.p)) / temperature, 9);
+    expect(Math.log(own[0]!.p)).toBeCloseTo(numberOf(t, name, "log p"), 4);
+    expect(own[0]!.gradient.value).toBeCloseTo((terms[t]![0]!.gradient * (1 - own[0]!.p)) / temperature, 9);
     expect(logits.map(({ p }) => p)).toEqual(logits.map(({ p }) => p).toSorted((a, b) => b - a));
     expect(vocabulary).toBeGreaterThan(logits.length);
     expect(attention).toHaveLength(preset.model.layers);

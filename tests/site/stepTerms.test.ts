@@ -27,11 +27,9 @@ import { lossOf as batchLoss } from "../../rl/train/loss.ts";
 import { pack } from "../../rl/train/pack.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { gradientOf } from "../../rl/train/update.ts";
-import { formOf } from "../../site/answers.ts";
-import { logitGradients, probabilities } from "../../site/formulas/logits.ts";
+import { logitGradient, probabilities, type Sent } from "../../site/formulas/logits.ts";
 import { stepTerms, type TokenTerm } from "../../site/formulas/step.ts";
-import { type TermName, TERMS } from "../../site/formulas/terms.ts";
-import { weightForms, weightFormula } from "../../site/formulas/weights.ts";
+import { weightFormulas } from "../../site/formulas/weights.ts";
 import { randomBatch, toyStep, trainOn } from "../support/rlBatches.ts";
 import { toyModel, toyTemplate } from "../support/rlToy.ts";
 
@@ -68,7 +66,7 @@ async function stepOf(choice: MethodChoice): Promise<StepReport> {
   return trainOn({ ...step, heads }, batch, 2);
 }
 
-const total = (terms: readonly TokenTerm[], ...names: readonly TermName[]): number =>
+const total = (terms: readonly TokenTerm[], ...names: readonly string[]): number =>
   terms.filter(({ name }) => names.includes(name)).reduce((all, { weight, value }) => all + weight * value, 0);
 
 describe("all tokens together", () => {
@@ -76,8 +74,8 @@ describe("all tokens together", () => {
     const objective = objectiveOf({ maxLength: 15, ...choice });
     const report = await stepOf(choice);
     const { metrics, rows, statistics } = report;
-    const found = stepTerms(report, formOf(objective, choice));
-    const terms = found.flat(2);
+    const { formulas, tokens } = await stepTerms(report, objective);
+    const terms = tokens.flat(2);
     near(total(terms, "policy"), metrics["policy_loss"]!);
     const all = terms.reduce((sum, { weight, value }) => sum + weight * value, 0);
     near(all, metrics["loss"]!);
@@ -89,28 +87,15 @@ describe("all tokens together", () => {
       near(total(terms, "world", "paw"), metrics["world_loss_weighted"]);
     expect(new Set(terms.map(({ name }) => name)).size).toBeGreaterThan(0);
     const { options = {} } = choice;
-    const formAt = weightForms({ objective, options, rows, statistics: statistics! });
+    const weightOf = weightFormulas({ objective, options, rows, statistics: statistics!, formulas });
     let explained = 0;
-    found.forEach((row, i) =>
+    tokens.forEach((row, i) =>
       row.forEach((own, t) =>
-        own.forEach(({ name, weight }) => {
-          const form = formAt(name, i, t);
-          if (form === undefined) return;
+        own.forEach((term) => {
+          const found = weightOf(term, i, t);
+          if (found === undefined) return;
           explained++;
-          const none = {
-            lp: 0,
-            old: 0,
-            ref: 0,
-            A: 0,
-            chosen: 0,
-            H: 0,
-            value: 0,
-            oldValue: 0,
-            target: 0,
-            sideLength: 1,
-          };
-          near(weightFormula(form).at(none).value, weight);
-          expect(TERMS[name].weightAt(rows[i]!, t)).toBe(weight);
+          near(found.value, term.weight);
         }),
       ),
     );
@@ -127,14 +112,15 @@ describe("all tokens together", () => {
     };
     const { rows, statistics, ...report } = await stepOf(choice);
     const objective = objectiveOf(choice);
-    const formAt = weightForms({ objective, options: choice.options, rows, statistics: statistics! });
-    const found = new Map<TermName, number>();
-    stepTerms({ ...report, rows }, formOf(objective, choice)).forEach((row, i) =>
+    const { formulas, tokens } = await stepTerms({ ...report, rows }, objective);
+    const weightOf = weightFormulas({ objective, options: choice.options, rows, statistics: statistics!, formulas });
+    const found = new Map<string, number>();
+    tokens.forEach((row, i) =>
       row.forEach((own, t) =>
-        own.forEach(({ name }) => {
-          const form = formAt(name, i, t)!;
-          if (form.kind === "echo") found.set(name, form.lambda);
-          else found.set(name, form.kind === "mean" ? form.value : (form.factor?.[1] ?? NaN));
+        own.forEach((term) => {
+          const { formula, inputs } = weightOf(term, i, t)!;
+          if (term.name !== "policy") expect(["λ", "β", "c_H", "μ", "c_R"]).toContain(formula.inputs[0]!.symbol);
+          found.set(term.name, inputs[0]!);
         }),
       ),
     );
@@ -148,6 +134,11 @@ describe("all tokens together", () => {
       near(found.get(name)!, value);
   });
 });
+
+const logitGradients = (p: Float64Array, own: number, temperature: number, sent: Sent): Float64Array => {
+  const H = -p.reduce((sum, q) => sum + q * Math.log(q), 0);
+  return p.map((q, v) => logitGradient(q, v === own, temperature, H, sent).value);
+};
 
 it("logits: the derivative of log p and entropy is autodiff's", async () => {
   const z = [0.3, -1.2, 2, 0.1, -0.4];
@@ -166,7 +157,7 @@ it("logits: the derivative of log p and entropy is autodiff's", async () => {
       })(floats(z, [1, 5]));
       const p = probabilities(z, temperature);
       const expected = await grads.read();
-      logitGradients(p, 3, temperature, ofLogProb, ofEntropy).forEach((g, v) => near(g, expected[v]!));
+      logitGradients(p, 3, temperature, { ofLogProb, ofEntropy }).forEach((g, v) => near(g, expected[v]!));
     }
   }
 });
@@ -187,7 +178,7 @@ it("Σ over tokens of logit gradient ⊗ hidden state is the gradient of the out
     batchLoss(tree, model, batch, objective, report.ratios),
   );
   const expected = await gradient.policy.head!.read();
-  const terms = stepTerms(report, formOf(objective, choice));
+  const { tokens: terms } = await stepTerms(report, objective);
   const [V, C] = gradient.policy.head!.shape as [number, number];
   const made = new Float64Array(V * C);
   for (const [
@@ -201,16 +192,13 @@ it("Σ over tokens of logit gradient ⊗ hidden state is the gradient of the out
       const { hidden } = readText(model, stream.ids.slice(0, t));
       const z = await logits(model.params, hidden).read();
       const h = await hidden.read();
-      const sumOf = (isOf: (name: TermName) => boolean): number =>
+      const sumOf = (isOf: (name: string) => boolean): number =>
         own.filter(({ name }) => isOf(name)).reduce((all, { gradient: g }) => all + g, 0);
       const T = stream.temperatures[t]!;
-      const g = logitGradients(
-        probabilities(z, T),
-        stream.ids[t]!,
-        T,
-        sumOf((n) => n !== "entropy"),
-        sumOf((n) => n === "entropy"),
-      );
+      const g = logitGradients(probabilities(z, T), stream.ids[t]!, T, {
+        ofLogProb: sumOf((n) => n !== "entropy"),
+        ofEntropy: sumOf((n) => n === "entropy"),
+      });
       for (let v = 0; v < V; v++) for (let c = 0; c < C; c++) made[v * C + c]! += g[v]! * h[c]!;
     }
   }
