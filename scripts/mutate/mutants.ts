@@ -5,8 +5,8 @@
  * `x.clamp(low, high)`).
  *
  * Checks of arguments and the text of messages are not edited, as they compute nothing; nor is what a module computes
- * once, while it is loaded (a constant, a table of options), because no switch is on then. Only a formula given to `fuse`
- * is: it is traced again (instrument.ts).
+ * once, while it is loaded (a constant, a table of options), because no switch is on then. Only a formula given to
+ * `fuse` is: it is traced again (instrument.ts).
  */
 import { bare, childrenOf, type Node, parse } from "./syntax.ts";
 
