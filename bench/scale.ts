@@ -1,66 +1,149 @@
 /**
- * `npx tsx bench/scale.ts`: tokens per second with many workers on other machines, where it saturates, and on which
- * assumptions. Simulated up to 10,000 workers (scale/simulate.ts), from what was measured with 1, 2 and 4 processes on
- * one machine (`--measure`, scale/measure.ts) and from assumptions about larger models; each is a flag, and `--help`
- * lists them. Prints tables in Markdown, for docs/scale.md, and writes a page.
+ * `npx tsx bench/scale.ts`: tokens per second with a real nats-server, a learner in this process and 1, 2 and 4
+ * processes that play (scale/worker.ts), on one machine. It prints a table in Markdown, for docs/scale.md. Nothing else
+ * should run at the same time.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { cpus } from "node:os";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { device as makeDevice } from "../engine/index.ts";
+import { Experiment } from "../run/experiment.ts";
+import type { Preset } from "../run/preset.ts";
+import { presetFor } from "../run/presets.ts";
+import type { StartOptions } from "../run/startOptions.ts";
+import { parseStart } from "../run/node/commandLine.ts";
 import { report } from "../run/node/flags.ts";
-import { bundleScript } from "../run/page/assets.ts";
-import { assumedCase, type Case, measuredCase, resultOf } from "./scale/cases.ts";
-import { readMeasured } from "./scale/measured.ts";
-import { markdown, renderScale } from "./scale/render.ts";
-import { HELP, parseScale, type ScaleOptions } from "./scale/settings.ts";
+import { natsWorkers } from "../distribute/nats/index.ts";
+import { installPolicy } from "../distribute/async/messages.ts";
+import { trainRlAsync } from "../distribute/async/train.ts";
+import { natsServer } from "../tests/support/natsServer.ts";
+import { load, machine } from "./machine.ts";
+import { warmStart } from "./warmStart.ts";
 
-async function measure({ common, measured, files }: ScaleOptions): Promise<void> {
-  // The learner's executor and those of the processes that play have one thread each.
-  process.env["WORLDGRAD_THREADS"] = "1";
-  const { benchPreset, measureAll } = await import("./scale/measure.ts");
-  const result = await measureAll({
-    workers: [1, 2, 4],
-    steps: measured.measuredSteps,
-    fill: 3,
-    staleness: common.staleness,
-    wait: measured.wait,
-    sizes: [1e5, 1e6, 1e7, 4e7],
-    preset: benchPreset(),
-    places: 16,
-    say: (line) => console.error(line),
-  });
-  writeFileSync(files.from, `${JSON.stringify(result)}\n`);
+/** How much is measured. */
+interface How {
+  readonly workers: readonly number[];
+  /** Seconds that each answer of the environment takes; the runs are made for each of them. */
+  readonly waits: readonly number[];
+  /** Steps that count, and steps before them, which fill the queue and compile what a step needs. */
+  readonly steps: number;
+  readonly fill: number;
+  readonly staleness: number;
+  readonly places: number;
+  readonly preset: Preset;
 }
 
-async function main(args: readonly string[]): Promise<number> {
-  const options = parseScale(args);
-  if (options === "help") {
-    console.log(HELP);
-    return 0;
+/** What a run took. */
+interface Run {
+  /** Tokens of episodes that were learnt from, per second of the clock. */
+  readonly tokensPerSecond: number;
+  /** The share of the time in which the learner does not wait. */
+  readonly learner: number;
+  readonly staleness: number;
+  /** Seconds of the processor per second of the clock: the learner's process, and all else on the machine. */
+  readonly processors: { readonly learner: number; readonly others: number };
+}
+
+/** Seconds of the processors that this process has used, and in which the machine did something. */
+function processorSeconds(): { own: number; all: number } {
+  const { user, system } = process.cpuUsage();
+  const all = cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0);
+  return { own: (user + system) / 1e6, all: all / 1000 };
+}
+
+async function measureRun(
+  how: How,
+  { template, policy }: Awaited<ReturnType<typeof warmStart>>,
+  [url, count, wait]: readonly [string, number, number],
+): Promise<Run> {
+  const { steps, fill, staleness, places, preset } = how;
+  const server = `${url}/run${randomBytes(4).toString("hex")}`;
+  const file = fileURLToPath(new URL("scale/worker.ts", import.meta.url));
+  const players = Array.from({ length: count }, (_, i) =>
+    spawn(process.execPath, ["--import", "tsx", file, server, `w${i}`, String(places), String(wait)], {
+      stdio: ["ignore", "pipe", "inherit"],
+    }),
+  );
+  const device = await makeDevice("wasm", { threads: 1 });
+  try {
+    await Promise.all(players.map(({ stdout }) => once(stdout, "data")));
+    const workers = await natsWorkers({ server });
+    const async = { workers: 1, maxStaleness: staleness };
+    const settings = { ...preset, rl: { ...preset.rl, steps: fill + steps }, async };
+    const experiment = await Experiment.of(settings, { startWorkers: () => workers, train: trainRlAsync });
+    const model = experiment.newModel(template.tokenizer, device);
+    installPolicy(model, policy);
+    let [began, last, tokens, idle, stale] = [0, 0, 0, 0, 0];
+    let before = processorSeconds();
+    for await (const { step, metrics } of experiment.rl({
+      model,
+      template,
+      optimizer: experiment.rlOptimizer(model),
+    })) {
+      last = performance.now();
+      if (step === fill - 1) [began, before] = [last, processorSeconds()];
+      if (step < fill) continue;
+      tokens += metrics["step_tokens"]!;
+      idle += metrics["async/learner_idle"]!;
+      stale += metrics["async/staleness_mean"]!;
+    }
+    const seconds = (last - began) / 1000;
+    const after = processorSeconds();
+    const [own, all] = [after.own - before.own, after.all - before.all];
+    return {
+      tokensPerSecond: tokens / seconds,
+      learner: 1 - idle / seconds,
+      staleness: stale / steps,
+      processors: { learner: own / seconds, others: Math.max(0, all - own) / seconds },
+    };
+  } finally {
+    for (const player of players) player.kill("SIGKILL");
+    device.dispose();
   }
-  const { common, assumed, files } = options;
-  if (options.measure) await measure(options);
-  const measured = readMeasured(files.from);
-  const cases: Case[] = [
-    ...measured.settings.map((setting) => measuredCase(measured, setting, common)),
-    assumedCase({ weights: assumed.weights, what: "weights" }, assumed, common),
-    assumedCase({ weights: assumed.adapter, what: "an adapter" }, assumed, common),
-  ];
-  const results = cases.map((one) => {
-    console.error(one.name);
-    return resultOf(one);
-  });
-  const page = { measured, results, config: { common, assumed, measured: options.measured } };
-  mkdirSync(dirname(files.page), { recursive: true });
-  writeFileSync(files.page, renderScale(page, await bundleScript("../../bench/scale/page.ts")));
-  console.log(markdown(page));
-  console.error(`wrote ${files.page}`);
-  return 0;
 }
 
-try {
-  process.exitCode = await main(process.argv.slice(2));
-} catch (error) {
-  process.exitCode = report(error);
+/** Measures everything and writes it line by line. @throws if there is no nats-server */
+export async function measureAll(how: How, write: (line: string) => void): Promise<void> {
+  const server = await natsServer();
+  try {
+    const start = await warmStart(how.preset);
+    write("| answers | processes that play | tokens/s | learner busy | staleness | processors: learner | all else |");
+    write("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for (const wait of how.waits)
+      for (const count of how.workers) {
+        const run = await measureRun(how, start, [server.url, count, wait]);
+        const { tokensPerSecond, learner, staleness, processors } = run;
+        const share = `${(100 * learner).toFixed(1)} %`;
+        const numbers = [staleness, processors.learner, processors.others].map((x) => x.toFixed(2));
+        const cells = [`in ${wait} s`, count, Math.round(tokensPerSecond), share, ...numbers];
+        write(`| ${cells.join(" | ")} |`);
+      }
+  } finally {
+    await server.close();
+  }
 }
-process.exit();
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  try {
+    // The learner's executor and those of the processes that play have one thread each.
+    process.env["WORLDGRAD_THREADS"] = "1";
+    const { cpu, cores } = machine();
+    console.log(`${cpu}, ${cores} processors, load before ${load()}`);
+    const full = presetFor(parseStart(["--env", "terminal"]) as StartOptions);
+    // The terminal with the model of `npm start`, after a short warm start.
+    const preset = {
+      ...full,
+      tokenizer: { ...full.tokenizer, corpusEpisodes: 300 },
+      sft: { ...full.sft, demonstrations: 400, steps: 150 },
+      rl: { ...full.rl, groups: 8, groupSize: 8 },
+    };
+    const how = { workers: [1, 2, 4], waits: [0, 0.25], steps: 16, fill: 3, staleness: 2, places: 16 };
+    await measureAll({ ...how, preset }, console.log);
+  } catch (error) {
+    process.exitCode = report(error);
+  }
+  process.exit();
+}

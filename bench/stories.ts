@@ -1,53 +1,93 @@
 /**
  * `npm run stories`: reinforcement learning on stories260K, a pretrained model of 260 thousand parameters that others
- * made (A. Karpathy's TinyStories models). Two jobs: `tell`, a story about a given word that ends and does not repeat
- * itself (stories/tell.ts), and `cast`, a story that model and world write in turn, with ECHO on the world's sentences
- * (stories/cast.ts). `stories/arms.ts` has the methods and the controls.
+ * made (A. Karpathy's TinyStories models). The task is a story about a given word that ends and does not repeat itself
+ * (stories/tell.ts); stories/arms.ts has the methods and the control.
  *
- * Each finished run is a line of OUT/results.jsonl; what is there is not run again, so a run that was stopped goes on,
- * and two processes with different seeds may share a folder. At the end OUT/report.md has the tables.
+ * OUT/report.md has the tables of the runs that are finished.
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import { device as makeDevice } from "../engine/index.ts";
-import { UsageError, wholeNumber } from "../run/usage.ts";
+import { type Interval, mean, meanOver, pairedDifference } from "../run/figures/statistics.ts";
+import { wholeNumber } from "../run/usage.ts";
 import { parse, report } from "../run/node/flags.ts";
-import { ARMS, type Job, runArm, type RunRecord, type Settings, SETTINGS, START } from "./stories/arms.ts";
-import { heldOutTexts, startModel } from "./stories/model.ts";
-import { reportOf } from "./stories/report.ts";
+import { ARMS, CONTROL, runArm, type RunRecord, type Settings, SETTINGS, START } from "./stories/arms.ts";
+import { heldOutTexts, startModel } from "./stories/tell.ts";
 
 const HELP = `worldgrad: reinforcement learning on a pretrained model of 260 thousand parameters
 
   npm run stories -- [flags]
 
-  --job NAME     tell | cast                                (default: both)
   --seeds LIST   whole numbers, commas between them         (default 0,1,2,3,4)
-  --steps N      optimiser steps of each run, in place of those of the published tables
   --quick        two steps of two groups of two, to see it work
-  --out DIR      where results.jsonl and report.md go       (default runs/stories)
+  --out DIR      where report.md goes                        (default runs/stories)
   --help         this text
 `;
 const FLAGS = {
-  job: { type: "string" },
   seeds: { type: "string" },
-  steps: { type: "string" },
   quick: { type: "boolean" },
   out: { type: "string" },
   help: { type: "boolean" },
 } as const;
 const QUICK: Settings = { steps: 2, groups: 2, groupSize: 2, times: 1 };
+const NAMES = [START, ...Object.keys(ARMS)];
 
-function readRuns(path: string): RunRecord[] {
-  if (!existsSync(path)) return [];
-  const lines = readFileSync(path, "utf8").split("\n").filter(Boolean);
-  return lines.map((line, n) => {
-    try {
-      return JSON.parse(line) as RunRecord;
-    } catch {
-      throw new UsageError(`--out: line ${n + 1} of ${path} is no JSON; was a run killed in mid-line? Delete the line`);
-    }
+const digits = (x: number): string => x.toFixed(Math.abs(x) >= 10 ? 1 : 2).replace(/^-/, "−");
+const signed = (x: number): string => (x > 0 ? "+" : "") + digits(x);
+const cell = ({ value, low, high }: Interval, show: (x: number) => string = digits): string =>
+  Number.isNaN(low) ? show(value) : `${show(value)} [${show(low)}, ${show(high)}]`;
+const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [row(head), row(head.map((_, i) => (i === 0 ? "---" : "--:"))), ...rows.map(row)].join("\n");
+
+/** The whole report. Markdown; intervals are 95 % bootstraps over seeds. */
+export function reportOf(runs: readonly RunRecord[]): string {
+  const { steps, groups, groupSize } = runs[0]!.settings;
+  const seeds = [...new Set(runs.map(({ seed }) => seed))];
+  const arms = NAMES.filter((name) => runs.some(({ arm }) => arm === name));
+  const runOf = (arm: string, seed: number): RunRecord | undefined =>
+    runs.find((run) => run.arm === arm && run.seed === seed);
+  const valuesOf = (arm: string, value: (run: RunRecord) => number): string =>
+    cell(meanOver(runs.filter((run) => run.arm === arm).map(value)));
+  /** `arm` − `other` in the seeds that both have, and in how many it is above 0. */
+  const difference = (arm: string, other: string): string => {
+    const pairs = seeds.flatMap((seed) => {
+      const [a, b] = [runOf(arm, seed), runOf(other, seed)];
+      return a && b ? [a.figures["reward"]! - b.figures["reward"]!] : [];
+    });
+    const found = pairedDifference([pairs]);
+    return found === null || arm === other ? "" : `${cell(found, signed)}, ${found.higher} of ${found.seeds}`;
+  };
+  /** The mean reward of the episodes in training, in five stretches. */
+  const bounds = Array.from({ length: 6 }, (_, i) => Math.round((i * steps) / 5));
+  const stretches = bounds.slice(1).flatMap((to, i) => (to > bounds[i]! ? [[bounds[i]!, to] as const] : []));
+  const trained = arms.filter((arm) => arm !== START);
+  const first = arms.flatMap((arm) => runOf(arm, Math.min(...seeds)) ?? []);
+  const samples = first[0]!.samples.map(({ task }, i) => {
+    const texts = first.map(
+      ({ arm, samples }) => `- ${arm}: ${samples[i]!.text.trim().replaceAll(/\s*\n\s*/g, " / ")}`,
+    );
+    return `*${task}*\n\n${texts.join("\n")}`;
   });
+  const parts = [
+    `${seeds.length} seeds, ${steps} steps of ${groups} × ${groupSize} episodes; mean [95 % bootstrap over seeds].`,
+    table(
+      ["after training", ...arms],
+      Object.keys(runs[0]!.figures).map((name) => [name, ...arms.map((a) => valuesOf(a, (run) => run.figures[name]!))]),
+    ),
+    table(
+      ["held-out reward", "against before", "against the control"],
+      trained.map((arm) => [arm, difference(arm, START), difference(arm, CONTROL)]),
+    ),
+    table(
+      ["reward in training", ...stretches.map(([from, to]) => `steps ${from + 1}–${to}`)],
+      trained.map((arm) => [arm, ...stretches.map(([a, b]) => valuesOf(arm, ({ curve }) => mean(curve.slice(a, b))))]),
+    ),
+    ...samples,
+  ];
+  return `${parts.join("\n\n")}\n`;
 }
 
 async function main(args: readonly string[]): Promise<number> {
@@ -56,56 +96,29 @@ async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const {
-    job,
-    steps,
-    seeds = "0,1,2,3,4",
-    out = values["quick"] ? "runs/stories-quick" : "runs/stories",
-  } = values as Partial<Record<string, string>>;
-  if (job !== undefined && !Object.hasOwn(ARMS, job))
-    throw new UsageError(`--job: expected tell or cast, got "${job}"`);
-  const jobs = job === undefined ? (Object.keys(ARMS) as Job[]) : [job as Job];
-  const chosen = seeds.split(",").map((seed) => wholeNumber("seeds", seed, 0));
-  const path = join(out, "results.jsonl");
-  mkdirSync(out, { recursive: true });
-
-  const settingsOf = (name: Job): Settings => ({
-    ...(values["quick"] ? QUICK : SETTINGS[name]),
-    ...(steps === undefined ? {} : { steps: wholeNumber("steps", steps, 2) }),
-  });
-  /** Read anew before each run, since another process may write, too. */
-  const isDone = (name: Job, arm: string, seed: number): boolean =>
-    readRuns(path).some((run) => {
-      if (run.job !== name) return false;
-      if (JSON.stringify(run.settings) !== JSON.stringify(settingsOf(name))) {
-        throw new UsageError(
-          `--out: ${path} has runs with other settings, ${JSON.stringify(run.settings)}; name another`,
-        );
-      }
-      return run.arm === arm && run.seed === seed;
-    });
+  const settings = values["quick"] ? QUICK : SETTINGS;
+  const { seeds = "0,1,2,3,4", out = "runs/stories" } = values as Partial<Record<string, string>>;
   const device = await makeDevice("wasm");
   const start = startModel(device);
   const common = { device, start, texts: await heldOutTexts(start) };
-  for (const seed of chosen) {
-    for (const name of jobs) {
-      for (const arm of [START, ...Object.keys(ARMS[name])]) {
-        if (isDone(name, arm, seed)) continue;
-        const run = await runArm(common, name, arm, seed, settingsOf(name));
-        appendFileSync(path, `${JSON.stringify(run)}\n`);
-        const shown = Object.entries(run.figures).map(([figure, value]) => `${figure} ${value.toFixed(3)}`);
-        console.log(`${name}, seed ${seed}, ${arm}: ${shown.join(", ")} (${run.seconds.toFixed(0)} s)`);
-      }
+  const runs: RunRecord[] = [];
+  mkdirSync(out, { recursive: true });
+  for (const seed of seeds.split(",").map((text) => wholeNumber("seeds", text, 0)))
+    for (const arm of NAMES) {
+      const run = await runArm(common, arm, seed, settings);
+      runs.push(run);
+      const shown = Object.entries(run.figures).map(([figure, value]) => `${figure} ${value.toFixed(3)}`);
+      console.log(`seed ${seed}, ${arm}: ${shown.join(", ")} (${run.seconds.toFixed(0)} s)`);
+      writeFileSync(join(out, "report.md"), reportOf(runs));
     }
-  }
-  const text = reportOf(readRuns(path));
-  writeFileSync(join(out, "report.md"), text);
-  console.log(`\n${text}\n${path}, ${join(out, "report.md")}`);
+  console.log(`\n${reportOf(runs)}\n${join(out, "report.md")}`);
   return 0;
 }
 
-try {
-  process.exitCode = await main(process.argv.slice(2));
-} catch (error) {
-  process.exitCode = report(error);
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  try {
+    process.exitCode = await main(process.argv.slice(2));
+  } catch (error) {
+    process.exitCode = report(error);
+  }
 }

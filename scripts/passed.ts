@@ -5,7 +5,19 @@
 import { Session } from "node:inspector/promises";
 import { sep } from "node:path";
 import { pathToFileURL } from "node:url";
-import { AdamW, device, echo, grpo, initParams, modelConfig, ppoClip, Rng, Template, trainBpe, trainRl } from "../index.ts";
+import {
+  AdamW,
+  device,
+  echo,
+  grpo,
+  initParams,
+  modelConfig,
+  ppoClip,
+  Rng,
+  Template,
+  trainBpe,
+  trainRl,
+} from "../index.ts";
 import { gridworld, SPECIAL_TOKENS } from "../index.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -44,6 +56,8 @@ for (const { url, functions } of result) {
 }
 for (const [name, { files, functions }] of rooms) console.log(`${name}: ${files} files, ${functions} functions`);
 const total = [...rooms.values()];
-console.log(`in all ${total.reduce((n, x) => n + x.files, 0)} files, ${total.reduce((n, x) => n + x.functions, 0)} functions`);
+console.log(
+  `in all ${total.reduce((n, x) => n + x.files, 0)} files, ${total.reduce((n, x) => n + x.functions, 0)} functions`,
+);
 console.log(`calls: ${calls.join(", ")}`);
 on.dispose();

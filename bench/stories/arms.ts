@@ -4,34 +4,18 @@
  * held-out stories with the same random numbers.
  *
  * GRPO: Shao et al. 2024, arXiv 2402.03300; k3: Schulman 2020, "Approximating KL divergence"; LoRA: Hu et al. 2021,
- * arXiv 2106.09685; ECHO: arXiv 2605.24517.
+ * arXiv 2106.09685.
  */
 import { type Device, Rng } from "../../engine/index.ts";
 import { addLora, disposeLora, isLora } from "../../pretrained/index.ts";
 import { AdamW, type Model, schedule, trainableOf } from "../../nn/index.ts";
-import {
-  type AdvantageEstimator,
-  echo,
-  grpo,
-  type Objective,
-  rollout,
-  trainRl,
-  type RolloutOptions,
-  type Template,
-  type Trajectory,
-  worldModelLoss,
-} from "../../rl/index.ts";
+import { type AdvantageEstimator, grpo, rollout, trainRl, type Template, type Trajectory } from "../../rl/index.ts";
 import { objectiveOf } from "../../methods/index.ts";
 import { groupBy } from "../../rl/episode/groups.ts";
 import { klEstimate } from "../../rl/objective/kl.ts";
 import { tokenStatistics } from "../../rl/train/score.ts";
-import type { EnvironmentSpec } from "../../environments/index.ts";
 import { mean } from "../../run/figures/statistics.ts";
-import { castOf, HELD_OUT_COMPANIES, TURNS } from "./cast.ts";
-import { dialogueTemplate, disposeModel, type HeldOutTexts, perplexity, startModel, storyTemplate } from "./model.ts";
-import { heldOutSeeds, judge, sharedSentences, story, toldIn, usesOf } from "./tell.ts";
-
-export type Job = "tell" | "cast";
+import * as tell from "./tell.ts";
 
 /** How large a run is. */
 export interface Settings {
@@ -39,58 +23,38 @@ export interface Settings {
   /** Tasks per step, and episodes of each. */
   readonly groups: number;
   readonly groupSize: number;
-  /** How often each held-out word is asked for, and each held-out company. */
+  /** How often each held-out word is asked for. */
   readonly times: number;
 }
-export const SETTINGS: Readonly<Record<Job, Settings>> = {
-  tell: { steps: 24, groups: 4, groupSize: 8, times: 4 },
-  cast: { steps: 16, groups: 4, groupSize: 8, times: 1 },
-};
+export const SETTINGS: Settings = { steps: 24, groups: 4, groupSize: 8, times: 4 };
 
 /** An arm; what is not said is as in plain GRPO with all weights. */
-export interface Arm {
+interface Arm {
   /** β of the penalty k3 in the loss. */
   readonly beta?: number;
   readonly lora?: true;
   /** Control: every reward is given to another episode of its group. */
   readonly shuffled?: true;
-  /** λ of ECHO, and whether the world says the truth. */
-  readonly lambda?: number;
-  readonly told?: "meaningless";
 }
-const BETA = 0.1;
-export const ARMS: Readonly<Record<Job, Readonly<Record<string, Arm>>>> = {
-  tell: {
-    "GRPO, all weights": { beta: BETA },
-    "GRPO, all weights, β = 0": { beta: 0 },
-    "GRPO, LoRA": { beta: BETA, lora: true },
-    "control: rewards shuffled, β = 0": { beta: 0, shuffled: true },
-  },
-  cast: {
-    GRPO: {},
-    "GRPO + ECHO": { lambda: 0.5 },
-    "control: ECHO on meaningless sentences": { lambda: 0.5, told: "meaningless" },
-  },
+export const CONTROL = "control: rewards shuffled, β = 0";
+export const ARMS: Readonly<Record<string, Arm>> = {
+  "GRPO, all weights": { beta: 0.1 },
+  "GRPO, all weights, β = 0": {},
+  "GRPO, LoRA": { beta: 0.1, lora: true },
+  [CONTROL]: { shuffled: true },
 };
 /** The name of the model before any training, in results and tables. */
 export const START = "before";
-/** Chosen on seed 100: at 1e-3 `tell` forgot its English within 20 steps. An adapter wants a larger one. */
-const RATES: Readonly<Record<Job, number>> = { tell: 3e-4, cast: 1e-3 };
-const LORA_RATE = 2e-3;
+/** Chosen on seed 100: at 1e-3 the model forgot its English within 20 steps. An adapter wants a larger one. */
+const RATES = { all: 3e-4, lora: 2e-3 };
 const LORA = { r: 8, loraAlpha: 16, targetModules: "all-linear" } as const;
-
-const ROLLOUT: Readonly<Record<Job, RolloutOptions>> = {
-  tell: { maxTurns: 1, maxActionTokens: 64 },
-  cast: { maxTurns: TURNS, maxActionTokens: 24 },
-};
+const ROLLOUT = { maxTurns: 1, maxActionTokens: 64 };
 
 /** One line of the results. */
 export interface RunRecord {
-  readonly job: Job;
   readonly arm: string;
   readonly seed: number;
   readonly settings: Settings;
-  /** By name; which ones there are depends on the job. */
   readonly figures: Readonly<Record<string, number>>;
   /** The mean reward of each step's episodes. */
   readonly curve: readonly number[];
@@ -103,7 +67,7 @@ export interface RunRecord {
 export interface Common {
   readonly device: Device;
   readonly start: Model;
-  readonly texts: HeldOutTexts;
+  readonly texts: tell.HeldOutTexts;
 }
 
 /** GRPO with every reward given to a random episode of its group: the same advantages, and nothing to learn. */
@@ -119,141 +83,86 @@ export function shuffledGrpo(rng: Rng): AdvantageEstimator {
         const left = members.map(({ reward }) => reward);
         for (const member of members) rewards.set(member, left.splice(draw.int(left.length), 1)[0]!);
       }
-      const given = trajectories.map((t) => ({ ...t, reward: rewards.get(t)! }));
-      return plain.estimate(given);
+      return plain.estimate(trajectories.map((t) => ({ ...t, reward: rewards.get(t)! })));
     },
   };
 }
 
-function objectiveFor({ beta = 0, shuffled, lambda = 0 }: Arm, rng: Rng): Objective {
-  const plain = objectiveOf({ method: "grpo", ...(beta > 0 ? { kl: { beta, estimator: "k3" } } : {}) });
-  return {
-    ...plain,
-    ...(shuffled ? { advantage: shuffledGrpo(rng.split("shuffled")) } : {}),
-    ...(lambda > 0 ? { world: echo({ lambda }) } : {}),
-  };
-}
-
-const templateOf = (job: Job): Template => (job === "tell" ? storyTemplate() : dialogueTemplate());
-
-/** The world of a job; facts are dealt out by the seed. */
-const worldOf = (
-  job: Job,
-  seed: number,
-  { told = "truth" }: { told?: "truth" | "meaningless" } = {},
-): EnvironmentSpec => (job === "tell" ? story : castOf({ facts: seed, told }));
-
 /** Trains one arm, and measures it. `START` measures the untouched model. */
-export async function runArm(
-  common: Common,
-  job: Job,
-  name: string,
-  seed: number,
-  settings: Settings = SETTINGS[job],
-): Promise<RunRecord> {
+export async function runArm(common: Common, name: string, seed: number, settings = SETTINGS): Promise<RunRecord> {
   const began = performance.now();
-  const arm = name === START ? {} : ARMS[job][name]!;
-  const rng = new Rng(seed).split(job);
-  const model = arm.lora ? addLora(common.start, LORA, rng.split("lora")) : startModel(common.device);
-  const template = templateOf(job);
+  const { beta = 0, lora, shuffled } = ARMS[name] ?? {};
+  const rng = new Rng(seed).split("tell");
+  const model = lora ? addLora(common.start, LORA, rng.split("lora")) : tell.startModel(common.device);
+  const template = tell.storyTemplate();
   const curve: number[] = [];
   try {
     if (name !== START) {
       const optimizer = new AdamW(trainableOf(model).params, { clipNorm: 1, weightDecay: 0 });
       const { steps, groups, groupSize } = settings;
+      const objective = objectiveOf({ method: "grpo", ...(beta > 0 ? { kl: { beta, estimator: "k3" } } : {}) });
       const reports = trainRl({
         model,
         template,
         optimizer,
         reference: common.start,
-        objective: objectiveFor(arm, rng),
-        env: worldOf(job, seed, arm),
+        objective: shuffled ? { ...objective, advantage: shuffledGrpo(rng.split("shuffled")) } : objective,
+        env: tell.story,
         envOptions: { split: "train" },
-        rollout: ROLLOUT[job],
-        reward: rewardOf(job, template),
+        rollout: ROLLOUT,
+        reward: (t) => tell.judge(tell.toldIn(t, template)),
         steps,
         groups,
         groupSize,
-        lr: schedule({ lr: arm.lora ? LORA_RATE : RATES[job], warmup: Math.min(5, steps - 1) }),
+        lr: schedule({ lr: lora ? RATES.lora : RATES.all, warmup: Math.min(5, steps - 1) }),
         rng: rng.split("training"),
       });
       for await (const { metrics } of reports) curve.push(metrics["reward"]!);
       optimizer.dispose();
     }
-    const { figures, samples } = await measure(common, job, model, seed, settings);
-    return { job, arm: name, seed, settings, figures, curve, samples, seconds: (performance.now() - began) / 1000 };
+    const measured = await measure(common, model, template, rng.split("held out"), settings.times);
+    return { arm: name, seed, settings, ...measured, curve, seconds: (performance.now() - began) / 1000 };
   } finally {
     if (isLora(model)) disposeLora(model);
-    else disposeModel(model);
+    else tell.disposeModel(model);
   }
 }
 
-/** An episode keeps what it earned before a sentence that did not end; `trainRl` would give it 0. */
-const rewardOf = (job: Job, template: Template) =>
-  job === "tell"
-    ? (t: Trajectory) => judge(toldIn(t, template))
-    : ({ stepRewards }: Trajectory) => ({ reward: stepRewards.reduce((a, b) => a + b, 0), parts: {} });
-
 async function measure(
   { start, texts }: Common,
-  job: Job,
   model: Model,
-  seed: number,
-  { times }: Settings,
+  template: Template,
+  rng: Rng,
+  times: number,
 ): Promise<Pick<RunRecord, "figures" | "samples">> {
-  const template = templateOf(job);
-  const rng = new Rng(seed).split(job).split("held out");
-  const seeds = job === "tell" ? heldOutSeeds(times) : Array.from({ length: times * HELD_OUT_COMPANIES }, (_, i) => i);
-  const spec = worldOf(job, seed);
-  const asked = seeds.map((s, i) => ({
-    spec,
-    options: { split: "heldout" as const },
-    seed: s,
+  const options = { split: "heldout" as const };
+  const asked = tell.heldOutSeeds(times).map((seed, i) => ({
+    spec: tell.story,
+    options,
+    seed,
     group: i,
     rng: rng.split(i),
   }));
-  const played = await rollout(model, template, asked, ROLLOUT[job]);
-  const own = job === "tell" ? toldFigures(played, template) : castFigures(played);
-  // What the untouched model met in the true world: the same sentences for every arm of a seed.
-  const met = job === "cast" ? await rollout(start, template, asked, ROLLOUT[job]) : [];
+  const played = await rollout(model, template, asked, ROLLOUT);
+  const told = played.map((t) => tell.toldIn(t, template));
+  const judged = told.map((t) => tell.judge(t));
+  const parts = ["again", "ends", "whole", "fresh"];
   return {
     figures: {
-      ...own,
-      ...(job === "cast" ? { "world loss": await worldModelLoss(model, template, met) } : {}),
+      reward: mean(judged.map(({ reward }) => reward)),
+      "all four": mean(judged.map(({ reward }) => Number(reward === 1))),
+      ...Object.fromEntries(parts.map((part) => [part, mean(judged.map((one) => one.parts[part]!))])),
+      "words a story": mean(told.map(({ text }) => text.split(/\s+/).filter(Boolean).length)),
+      "uses of the word": mean(told.map(tell.usesOf)),
+      "shared sentences": tell.sharedSentences(told),
       "KL to start": await klToStart(model, start, template, played),
-      "ppl, own stories": await perplexity(model, texts.own),
-      "ppl, by hand": await perplexity(model, texts.byHand),
+      "ppl, own stories": await tell.perplexity(model, texts.own),
+      "ppl, by hand": await tell.perplexity(model, texts.byHand),
     },
-    samples: played.slice(0, 4).map(({ stream, task }) => ({
+    samples: played.slice(0, 3).map(({ stream, task }) => ({
       task,
       text: template.tokenizer.decode(stream.ids, { specials: "skip" }).slice(task.length),
     })),
-  };
-}
-
-function toldFigures(played: readonly Trajectory[], template: Template): Record<string, number> {
-  const told = played.map((t) => toldIn(t, template));
-  const judged = told.map((t) => judge(t));
-  const part = (name: string): number => mean(judged.map(({ parts }) => parts[name]!));
-  return {
-    reward: mean(judged.map(({ reward }) => reward)),
-    "all four": mean(judged.map(({ reward }) => Number(reward === 1))),
-    again: part("again"),
-    ends: part("ends"),
-    whole: part("whole"),
-    fresh: part("fresh"),
-    "words a story": mean(told.map(({ text }) => text.split(/\s+/).filter(Boolean).length)),
-    "uses of the word": mean(told.map(usesOf)),
-    "shared sentences": sharedSentences(told),
-  };
-}
-
-function castFigures(played: readonly Trajectory[]): Record<string, number> {
-  const turns = played.map(({ stepRewards }) => stepRewards);
-  const asked = TURNS * played.length;
-  return {
-    right: turns.flat().filter((reward) => reward > 0).length / asked,
-    "sentences ended": turns.flat().length / asked,
   };
 }
 

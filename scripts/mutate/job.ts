@@ -16,12 +16,9 @@ export interface Job {
 }
 
 export interface Outcome {
-  /** The test that failed, by the number of its mutant. */
-  readonly killed: Readonly<Record<number, string>>;
-  /** The mutants that some test executed. */
-  readonly reached: readonly number[];
+  /** The mutants that some test executed without noticing one of them, and those that no test executed. */
+  readonly survived: readonly number[];
+  readonly unreached: readonly number[];
   /** Tests that fail without any mutant, or after one was on. */
   readonly broken: readonly string[];
-  /** Seconds that each file of tests took, with all its repetitions. */
-  readonly seconds: Readonly<Record<string, number>>;
 }

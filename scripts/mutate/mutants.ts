@@ -4,22 +4,25 @@
  * constants, and the same for the methods of tensors and expressions (`a.sub(b)`, `where(mask, x, 0)`,
  * `x.clamp(low, high)`).
  *
- * Checks of arguments and the text of messages are not edited, as they compute nothing.
+ * Checks of arguments and the text of messages are not edited, as they compute nothing; nor is what a module computes
+ * once, while it is loaded (a constant, a table of options), because no switch is on then. Only a formula given to
+ * `fuse` is: it is traced again (instrument.ts).
  */
 import { bare, childrenOf, type Node, parse } from "./syntax.ts";
 
-export const KINDS = {
-  sign: "+ becomes −, a negation is dropped",
-  mask: "a mask, a filter, a guard or one side of a choice is dropped",
-  shift: "an index or a whole number is one more",
-  denominator: "a division or a factor is dropped, or a division multiplies",
-  bound: "min becomes max, a clamp is dropped",
-  comparison: "turned round, or its boundary belongs to the other side",
-  function: "exp, log, abs, square, … is dropped",
-  gradient: "a stopGradient is dropped",
-  constant: "a fraction is twice as large",
-} as const;
-export type Kind = keyof typeof KINDS;
+/** Of a shift an index or a whole number is one more, of a constant a fraction is twice as large. */
+export const KINDS = [
+  "sign",
+  "mask",
+  "shift",
+  "denominator",
+  "bound",
+  "comparison",
+  "function",
+  "gradient",
+  "constant",
+] as const;
+type Kind = (typeof KINDS)[number];
 
 export interface Mutant {
   readonly file: string;
@@ -32,8 +35,6 @@ export interface Mutant {
   /** The text before and after, each on one line. */
   readonly from: string;
   readonly to: string;
-  /** The line in which the expression begins, with « before the expression, and the next line. */
-  readonly context: string;
 }
 
 /** All mutants of a module, in the order of its text. */
@@ -42,32 +43,24 @@ export function mutantsOf(file: string, text: string): Mutant[] {
   const add = (kind: Kind, node: Node, replacement: string): void => {
     const { start, end } = node;
     const line = text.slice(0, start).split("\n").length;
-    const begin = text.lastIndexOf("\n", start) + 1;
-    const [first = "", second = ""] = text.slice(start).split("\n", 2);
-    const context = oneLine(`${text.slice(begin, start)}«${first} ${second}`);
-    found.push({
-      file,
-      line,
-      kind,
-      start,
-      end,
-      replacement,
-      from: oneLine(text.slice(start, end)),
-      to: oneLine(replacement),
-      context,
-    });
+    const [from, to] = [text.slice(start, end), replacement].map((x) => x.replace(/\s+/g, " ").trim()) as [
+      string,
+      string,
+    ];
+    found.push({ file, line, kind, start, end, replacement, from, to });
   };
-  const visit = (node: Node, inIndex: boolean): void => {
+  const visit = (node: Node, inIndex: boolean, isLater: boolean): void => {
     if (isValidation(node)) return;
-    for (const { kind, at = node, replacement } of editsOf(node, text, inIndex)) add(kind, at, replacement);
+    if (isLater)
+      for (const { kind, at = node, replacement } of editsOf(node, text, inIndex)) add(kind, at, replacement);
     const isWrapper = node !== bare(node);
-    for (const child of childrenOf(node)) visit(child, isWrapper ? inIndex : isIndexed(node) && child === node.object);
+    const later = isLater || /Function|PropertyDefinition/.test(node.type) || node.callee?.name === "fuse";
+    for (const child of childrenOf(node))
+      visit(child, isWrapper ? inIndex : isIndexed(node) && child === node.object, later);
   };
-  visit(parse(text), false);
+  visit(parse(text), false, false);
   return found.toSorted((a, b) => a.start - b.start || b.end - a.end);
 }
-
-export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
 interface Edit {
   readonly kind: Kind;
@@ -101,82 +94,91 @@ function isValidation(node: Node): boolean {
   );
 }
 
-const TURNED: Readonly<Record<string, string>> = {
-  "<": ">=",
-  ">": "<=",
-  "<=": ">",
-  ">=": "<",
-  "===": "!==",
-  "!==": "===",
+/** The edits of an operator: `left` and `right` stand for one side alone, anything else for another operator. */
+const OPERATORS: Readonly<Record<string, readonly [kind: Kind, ...to: readonly string[]]>> = {
+  "+": ["sign", "-"],
+  "-": ["sign", "+"],
+  "+=": ["sign", "-="],
+  "-=": ["sign", "+="],
+  "*": ["denominator", "left", "right"],
+  "/": ["denominator", "left", "*"],
+  "*=": ["denominator", "="],
+  "/=": ["denominator", "*="],
+  "**": ["function", "left"],
+  "&&": ["mask", "left", "right"],
+  "||": ["mask", "left", "right"],
+  "??": ["mask", "right"],
+  "<": ["comparison", ">=", "<="],
+  ">": ["comparison", "<=", ">="],
+  "<=": ["comparison", ">", "<"],
+  ">=": ["comparison", "<", ">"],
+  "===": ["comparison", "!=="],
+  "!==": ["comparison", "==="],
 };
-const BOUNDARY: Readonly<Record<string, string>> = { "<": "<=", "<=": "<", ">": ">=", ">=": ">" };
-const TURNED_METHOD: Readonly<Record<string, string>> = { lt: "ge", ge: "lt", gt: "le", le: "gt" };
-const OPPOSITE: Readonly<Record<string, string>> = {
-  min: "max",
-  max: "min",
-  minimum: "maximum",
-  maximum: "minimum",
-  floor: "ceil",
-  ceil: "floor",
-  some: "every",
-  every: "some",
-};
-const FUNCTIONS: ReadonlySet<string> = new Set([
-  "exp",
-  "expm1",
-  "log",
-  "log1p",
-  "abs",
-  "square",
-  "sqrt",
-  "sign",
-  "sigmoid",
-  "cos",
-]);
 
-/**
- * The edits that begin at this node. @param inIndex it is the `x[i]` of `x[i][j]`, where a wrong i throws a TypeError
- */
+/** What is edited of a call: a call of one value, a method, one with arguments, a formula or tensor's, or any call. */
+type Where = "unary" | "method" | "args" | "formula" | "call";
+/** What a call becomes: the value that it was applied to, its arguments of these numbers, or a call of another name. */
+type Becomes = "inner" | 0 | 1 | string;
+type CallEdit = readonly [where: Where, kind: Kind, to: Becomes];
+
+const each = (names: string, edit: CallEdit): Record<string, CallEdit> =>
+  Object.fromEntries(names.split(" ").map((name) => [name, edit]));
+/** Names that stand for each other. */
+const pair = (where: Where, kind: Kind, a: string, b: string): Record<string, CallEdit> => ({
+  [a]: [where, kind, b],
+  [b]: [where, kind, a],
+});
+/** Functions and methods: of `Math`, arrays, tensors (engine/ops) and formulas (kernels/expr.ts). */
+const CALLS: Readonly<Record<string, CallEdit>> = {
+  ...each("exp expm1 log log1p abs square sqrt sign sigmoid cos", ["unary", "function", "inner"]),
+  ...pair("args", "bound", "min", "max"),
+  ...pair("args", "bound", "minimum", "maximum"),
+  ...pair("args", "bound", "floor", "ceil"),
+  ...pair("args", "bound", "some", "every"),
+  ...pair("formula", "sign", "add", "sub"),
+  ...each("mul div", ["formula", "denominator", "inner"]),
+  ...each("filter slice toSorted", ["method", "mask", "inner"]),
+  shuffle: ["method", "mask", 0],
+  where: ["call", "mask", 1],
+  neg: ["unary", "sign", "inner"],
+  stopGradient: ["unary", "gradient", "inner"],
+  clamp: ["call", "bound", "inner"],
+  segmentSum: ["call", "denominator", "inner"],
+  segmentMean: ["call", "denominator", "segmentSum"],
+  // The boundary is not edited: what a formula compares is continuous, and equal with probability 0.
+  ...pair("call", "comparison", "lt", "ge"),
+  ...pair("call", "comparison", "gt", "le"),
+};
+
+/** The edits that begin at this node. @param inIndex it is the `x[i]` of `x[i][j]`, where a wrong i throws an error */
 function editsOf(node: Node, text: string, inIndex: boolean): Edit[] {
   const source = (x: Node): string => text.slice(x.start, x.end);
-  /** The node with its operator (or a name in it) replaced. */
-  const swap = (after: Node, before: Node, from: string, to: string): string =>
-    text.slice(node.start, after.end) +
-    text.slice(after.end, before.start).replace(from, to) +
-    text.slice(before.start, node.end);
   switch (node.type) {
     case "BinaryExpression":
     case "LogicalExpression":
     case "AssignmentExpression":
-      return operatorEdits(node.operator!, source(node.left!), source(node.right!), (to) =>
-        swap(node.left!, node.right!, node.operator!, to),
-      );
+      return operatorEdits(node, text, source);
     case "UnaryExpression":
       if (node.operator === "-") return [{ kind: "sign", replacement: source(node.argument!) }];
       return node.operator === "!" ? [{ kind: "mask", replacement: source(node.argument!) }] : [];
     case "ConditionalExpression":
       return [node.consequent!, node.alternate!].map((side) => ({ kind: "mask", replacement: source(side) }));
-    case "IfStatement":
-      return (node.alternate ? ["true", "false"] : ["false"]).map((replacement) => ({
-        kind: "mask",
-        at: node.test!,
-        replacement,
-      }));
+    case "IfStatement": {
+      const tests = node.alternate ? ["true", "false"] : ["false"];
+      return tests.map((replacement) => ({ kind: "mask", at: node.test!, replacement }));
+    }
     case "Literal":
       if (typeof node.value !== "number" || node.value > MAX_LITERAL) return [];
       if (Number.isInteger(node.value)) return [{ kind: "shift", replacement: String(node.value + 1) }];
       return [{ kind: "constant", replacement: String(2 * node.value) }];
-    case "MemberExpression":
-      if (
-        inIndex ||
-        !isIndexed(node) ||
-        !isPosition(bare(node.property!)) ||
-        /^[A-Z_]{3,}$/.test(node.object!.name ?? "")
-      )
-        return [];
+    case "MemberExpression": {
+      const isTable = /^[A-Z_]{3,}$/.test(node.object!.name ?? "");
+      if (inIndex || isTable || !isIndexed(node) || !isPosition(bare(node.property!))) return [];
       return [{ kind: "shift", at: node.property!, replacement: `${source(node.property!)} + 1` }];
+    }
     case "CallExpression":
-      return callEdits(node, text, source);
+      return callEdit(node, text, source);
     default:
       return [];
   }
@@ -186,93 +188,41 @@ function editsOf(node: Node, text: string, inIndex: boolean): Edit[] {
 const isPosition = ({ type, name = "" }: Node): boolean =>
   type === "BinaryExpression" || (type === "Identifier" && /^(\w|row|turn|segment|side|index|end|start)$/.test(name));
 
-function operatorEdits(operator: string, left: string, right: string, swap: (to: string) => string): Edit[] {
-  const isText = /^["'`]/.test(left) || /^["'`]/.test(right);
-  switch (operator) {
-    case "+":
-      return isText ? [] : [{ kind: "sign", replacement: swap("-") }];
-    case "-":
-      return [{ kind: "sign", replacement: swap("+") }];
-    case "+=":
-      return [{ kind: "sign", replacement: swap("-=") }];
-    case "-=":
-      return [{ kind: "sign", replacement: swap("+=") }];
-    case "*":
-      return [left, right].map((replacement) => ({ kind: "denominator", replacement }));
-    case "/":
-      return [left, swap("*")].map((replacement) => ({ kind: "denominator", replacement }));
-    case "*=":
-      return [{ kind: "denominator", replacement: swap("=") }];
-    case "/=":
-      return [{ kind: "denominator", replacement: swap("*=") }];
-    case "**":
-      return [{ kind: "function", replacement: left }];
-    case "&&":
-    case "||":
-      return [left, right].map((replacement) => ({ kind: "mask", replacement }));
-    case "??":
-      return [{ kind: "mask", replacement: right }];
-    default: {
-      const [turned, boundary] = [TURNED[operator], BOUNDARY[operator]];
-      return [turned, boundary].flatMap((to) =>
-        to === undefined ? [] : [{ kind: "comparison", replacement: swap(to) }],
-      );
-    }
-  }
+function operatorEdits(node: Node, text: string, source: (x: Node) => string): Edit[] {
+  const [operator, left, right] = [node.operator!, node.left!, node.right!];
+  if (!Object.hasOwn(OPERATORS, operator)) return [];
+  const sides: Readonly<Record<string, string>> = { left: source(left), right: source(right) };
+  if (operator === "+" && Object.values(sides).some((side) => /^["'`]/.test(side))) return [];
+  const between = text.slice(left.end, right.start); // with parentheses
+  const swapped = (to: string): string =>
+    text.slice(node.start, left.end) + between.replace(operator, to) + text.slice(right.start, node.end);
+  const [kind, ...to] = OPERATORS[operator]!;
+  return to.map((other) => ({ kind, replacement: sides[other] ?? swapped(other) }));
 }
 
-/**
- * The names of functions and methods to edit: of `Math`, arrays, tensors (engine/ops) and formulas (kernels/expr.ts).
- */
-function callEdits(node: Node, text: string, source: (x: Node) => string): Edit[] {
+function callEdit(node: Node, text: string, source: (x: Node) => string): Edit[] {
   const callee = bare(node.callee!);
   const args = node.arguments!;
   const isMethod = callee.type === "MemberExpression" && callee.computed !== true;
   const isMath = isMethod && callee.object!.name === "Math";
   const nameNode = isMethod ? callee.property! : callee;
   const name = nameNode.name ?? "";
+  if (!Object.hasOwn(CALLS, name)) return [];
+  const [where, kind, to] = CALLS[name]!;
+  const isThere: Readonly<Record<Where, boolean>> = {
+    unary: args.length === (isMethod && !isMath ? 0 : 1),
+    method: isMethod,
+    args: args.length > 0,
+    formula: isMethod ? text.includes("kernels/expr.ts") : args.length === 2,
+    call: true,
+  };
+  if (!isThere[where]) return [];
   /** What remains without the call: the value that it was applied to. */
   const inner = isMethod && !isMath ? callee.object! : args[0]!;
-  const renamed = (to: string): string =>
-    text.slice(node.start, nameNode.start) + to + text.slice(nameNode.end, node.end);
-  const isUnary = isMethod && !isMath ? args.length === 0 : args.length === 1;
-  if (OPPOSITE[name] !== undefined && args.length > 0) return [{ kind: "bound", replacement: renamed(OPPOSITE[name]) }];
-  if (FUNCTIONS.has(name) && isUnary) return [{ kind: "function", replacement: source(inner) }];
-  const isFormula = isMethod ? text.includes("kernels/expr.ts") : args.length === 2;
-  switch (name) {
-    case "neg":
-      return isUnary ? [{ kind: "sign", replacement: source(inner) }] : [];
-    case "stopGradient":
-      return isUnary ? [{ kind: "gradient", replacement: source(inner) }] : [];
-    case "where":
-      return [{ kind: "mask", replacement: source(args[1]!) }];
-    case "filter":
-    case "slice":
-    case "toSorted":
-    case "shuffle":
-      return isMethod ? [{ kind: "mask", replacement: source(name === "shuffle" ? args[0]! : inner) }] : [];
-    case "clamp":
-      return [{ kind: "bound", replacement: source(inner) }];
-    case "segmentSum":
-      return [{ kind: "denominator", replacement: source(inner) }];
-    case "segmentMean":
-      return [{ kind: "denominator", replacement: `segmentSum(${source(args[0]!)}, ${source(args[2]!)})` }];
-    case "add":
-      return isFormula ? [{ kind: "sign", replacement: renamed("sub") }] : [];
-    case "sub":
-      return isFormula ? [{ kind: "sign", replacement: renamed("add") }] : [];
-    case "mul":
-    case "div":
-      return isFormula ? [{ kind: "denominator", replacement: source(inner) }] : [];
-    case "lt":
-    case "le":
-    case "gt":
-    case "ge":
-      // The boundary is not edited: what a formula compares is continuous, and equal with probability 0.
-      return [{ kind: "comparison", replacement: renamed(TURNED_METHOD[name]!) }];
-    default:
-      return [];
-  }
+  if (to === "inner") return [{ kind, replacement: source(inner) }];
+  if (typeof to === "number") return [{ kind, replacement: source(args[to]!) }];
+  if (name === "segmentMean") return [{ kind, replacement: `${to}(${source(args[0]!)}, ${source(args[2]!)})` }];
+  return [{ kind, replacement: text.slice(node.start, nameNode.start) + to + text.slice(nameNode.end, node.end) }];
 }
 
 /** As the list prints it: `before → after`. */

@@ -19,9 +19,7 @@ interface Session {
   readonly mutation: Mutation;
   readonly alive: Set<number>;
   readonly reached: Set<number>;
-  readonly killed: Map<number, string>;
   readonly broken: string[];
-  readonly seconds: Record<string, number>;
 }
 const shared = globalThis as { mutation?: Mutation; mutationSession?: Session };
 
@@ -30,15 +28,7 @@ function session(): Session {
   const job = JSON.parse(readFileSync(process.env[JOB_VARIABLE]!, "utf8")) as Job;
   const mutation = (shared.mutation = new Mutation());
   fc.configureGlobal({ endOnFailure: true }); // looks for no smaller example
-  return (shared.mutationSession = {
-    job,
-    mutation,
-    alive: new Set(job.mutants),
-    reached: new Set(),
-    killed: new Map(),
-    broken: [],
-    seconds: {},
-  });
+  return (shared.mutationSession = { job, mutation, alive: new Set(job.mutants), reached: new Set(), broken: [] });
 }
 
 /** Fails if the process does nothing for so long that what it waits for will not come. */
@@ -59,23 +49,11 @@ async function unlessIdle(work: unknown): Promise<void> {
   }
 }
 
-/** The mutants that this test has to try, of those that it came by. */
-const toTry = ({ mutation, alive }: Session): number[] => [...mutation.asked].filter((id) => alive.has(id));
-
-const nameOf = (test: RunnerTestCase): string => `${test.file.name} > ${test.fullTestName}`;
-
 class MutationRunner extends TestRunner {
   readonly session: Session = session();
 
   async runTask(test: RunnerTestCase): Promise<void> {
-    const { seconds } = this.session;
-    const begun = performance.now();
-    await this.#tryAll(test);
-    seconds[test.file.name] = (seconds[test.file.name] ?? 0) + (performance.now() - begun) / 1000;
-  }
-
-  async #tryAll(test: RunnerTestCase): Promise<void> {
-    const { mutation, alive, reached, killed, broken } = this.session;
+    const { mutation, alive, reached, broken } = this.session;
     const run = TestRunner.getTestFn(test);
     let why = "";
     const passes = async (id?: number): Promise<boolean> => {
@@ -89,27 +67,26 @@ class MutationRunner extends TestRunner {
         return id !== undefined && why.includes("Test timed out");
       }
     };
-    const isBroken = (): void => void broken.push(`${nameOf(test)}: ${why}`);
+    const isBroken = (): void => void broken.push(`${test.file.name} > ${test.fullTestName}: ${why}`);
     if (!(await passes())) return isBroken();
-    const covered = toTry(this.session);
     const failing: number[] = [];
-    for (const id of covered) {
+    for (const id of [...mutation.asked].filter((id) => alive.has(id))) {
       reached.add(id);
       if (!(await passes(id))) failing.push(id);
     }
     if (failing.length > 0 && !(await passes())) return isBroken();
     mutation.on();
-    for (const id of failing) {
-      alive.delete(id);
-      killed.set(id, nameOf(test));
-    }
+    for (const id of failing) alive.delete(id);
   }
 
   override onAfterRunFiles(): void {
     super.onAfterRunFiles();
-    const { job, killed, reached, broken, seconds } = this.session;
-    const outcome: Outcome = { killed: Object.fromEntries(killed), reached: [...reached], broken, seconds };
-    writeFileSync(job.outcome, JSON.stringify(outcome));
+    const { job, alive, reached, broken } = this.session;
+    const [survived, unreached] = [true, false].map((is) => [...alive].filter((id) => reached.has(id) === is));
+    writeFileSync(
+      job.outcome,
+      JSON.stringify({ survived: survived!, unreached: unreached!, broken } satisfies Outcome),
+    );
   }
 }
 

@@ -1,31 +1,21 @@
 /** The parts of a TypeScript module's syntax tree that mutants.ts looks at, from the parser that vitest uses. */
 import { parseAst } from "vitest/node";
 
+type Child = "left" | "right" | "argument" | "callee" | "object" | "property" | "expression" | "test" | "consequent";
+
 /** A node of the ESTree with the fields of all kinds that are used here. Places are offsets into the text. */
-export interface Node {
+export interface Node extends Readonly<Partial<Record<Child | "id" | "key", Node>>> {
   readonly type: string;
   readonly start: number;
   readonly end: number;
   readonly operator?: string;
-  readonly prefix?: boolean;
-  readonly left?: Node;
-  readonly right?: Node;
-  readonly argument?: Node;
-  readonly callee?: Node;
   readonly arguments?: readonly Node[];
-  readonly object?: Node;
-  readonly property?: Node;
   readonly computed?: boolean;
-  readonly expression?: Node;
-  readonly test?: Node;
-  readonly consequent?: Node;
+  readonly shorthand?: boolean;
   readonly alternate?: Node | null;
   readonly body?: Node | readonly Node[];
-  readonly id?: Node;
   readonly name?: string;
   readonly value?: unknown;
-  readonly key?: Node;
-  readonly shorthand?: boolean;
   readonly declaration?: Node | null;
   readonly declarations?: readonly Node[];
   readonly init?: Node | null;

@@ -1,10 +1,17 @@
-/** The parts of `npm run stories`: its judge, its worlds, its control, its report, and runs of two steps. */
+/** The parts of `npm run stories`: its judge, its world, its control, its report, and runs of two steps. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Common, runArm, type RunRecord, shuffledGrpo, START } from "../../bench/stories/arms.ts";
-import { castOf, deedIn, DEEDS, deedsOf, HELD_OUT_COMPANIES } from "../../bench/stories/cast.ts";
-import { dialogueTemplate, disposeModel, perplexity, startModel, storyTemplate } from "../../bench/stories/model.ts";
-import { reportOf } from "../../bench/stories/report.ts";
-import { judge, sharedSentences, story, toldIn } from "../../bench/stories/tell.ts";
+import { reportOf } from "../../bench/stories.ts";
+import {
+  disposeModel,
+  judge,
+  perplexity,
+  sharedSentences,
+  startModel,
+  story,
+  storyTemplate,
+  toldIn,
+} from "../../bench/stories/tell.ts";
 import { type Device, device, Rng } from "../../engine/index.ts";
 import { demonstrate } from "../../data/index.ts";
 import { rolloutsOf, type Trajectory } from "../../rl/index.ts";
@@ -61,58 +68,6 @@ describe("a story about a word", () => {
   });
 });
 
-describe("a story that two write", () => {
-  const play = async (told: "truth" | "meaningless", seed: number): Promise<Trajectory> =>
-    demonstrate(castOf({ facts: 3, told }), {}, seed, dialogueTemplate());
-
-  it("is one text, in the tokens that it has as a whole but for the space of each sentence", async () => {
-    const { stream, reward } = await play("truth", 5);
-    const text = tokenizer.decode(stream.ids, { specials: "skip" });
-    const facts = deedsOf(3);
-    const pattern = /there was a (\w+), a (\w+) and a \w+\. The \1 wanted to +(\w+)\. Then the \1 was happy\. The \2/;
-    const [, animal, , deed] = pattern.exec(text)!;
-    expect(facts.get(animal!)).toBe(deed);
-    expect(reward).toBeCloseTo(1, 12);
-    expect(stream.ids[0]).toBe(BOS);
-    expect(stream.ids.filter((id) => id === BOS)).toHaveLength(1);
-  });
-
-  it("answers by the rule, and without meaning if so asked", async () => {
-    expect(new Set(deedsOf(3).values())).toEqual(new Set(DEEDS));
-    expect([...deedsOf(3).values()]).not.toEqual([...deedsOf(4).values()]);
-    expect(deedIn(" play with a ball")).toBe("play");
-    expect([deedIn(" play and swim"), deedIn(" replay it"), deedIn("")]).toEqual([undefined, undefined, undefined]);
-    const said = async (told: "truth" | "meaningless", seed: number): Promise<[string, string]> => {
-      const env = castOf({ facts: 3, told }).make({ split: "train" });
-      const animal = /there was a (\w+)/.exec(await env.reset(seed))![1]!;
-      const { observation, reward } = await env.step(" sing");
-      expect(reward).toBe(0);
-      return [animal, /"I like to (\w+)\."/.exec(observation)![1]!];
-    };
-    const [truths, others] = [new Map<string, Set<string>>(), new Map<string, Set<string>>()];
-    for (let seed = 0; seed < 252; seed += 3) {
-      for (const [told, into] of [["truth", truths] as const, ["meaningless", others] as const]) {
-        const [animal, deed] = await said(told, seed);
-        into.set(animal, (into.get(animal) ?? new Set()).add(deed));
-      }
-    }
-    expect([...truths].map(([animal, deeds]) => [animal, [...deeds]])).toEqual(
-      [...truths.keys()].map((animal) => [animal, [deedsOf(3).get(animal)]]),
-    );
-    for (const deeds of others.values()) expect(deeds.size).toBeGreaterThan(3);
-  });
-
-  it("holds out a quarter of the companies", async () => {
-    const firsts = async (split: "train" | "heldout", count: number): Promise<Set<string>> => {
-      const spec = castOf({ facts: 0, told: "truth" });
-      return new Set(await Promise.all(Array.from({ length: count }, (_, seed) => spec.make({ split }).reset(seed))));
-    };
-    const [train, heldout] = [await firsts("train", 252), await firsts("heldout", HELD_OUT_COMPANIES)];
-    expect([train.size, heldout.size]).toEqual([252, 84]);
-    expect([...train].filter((task) => heldout.has(task))).toEqual([]);
-  });
-});
-
 it("the control gives every reward of a group away, within the group", async () => {
   const one = await demonstrate(story, {}, 0, storyTemplate());
   const episodes = Array.from({ length: 12 }, (_, i): Trajectory => ({ ...one, group: i % 2, reward: i }));
@@ -148,9 +103,9 @@ describe("runs", () => {
   it("of two steps: what they move, what they leave, and a report of it", async () => {
     const known = await perplexity(common.start, common.texts.own);
     expect(known).toBeLessThan(5);
-    const runs: RunRecord[] = [await runArm(common, "tell", START, 0, tiny)];
+    const runs: RunRecord[] = [await runArm(common, START, 0, tiny)];
     const before = on.backend.stats().liveBytes; // tables of positions are made once and kept
-    for (const arm of ["GRPO, all weights", "GRPO, LoRA"]) runs.push(await runArm(common, "tell", arm, 0, tiny));
+    for (const arm of ["GRPO, all weights", "GRPO, LoRA"]) runs.push(await runArm(common, arm, 0, tiny));
     const [start, full, lora] = runs.map(({ figures }) => figures);
     expect(start).toMatchObject({ "KL to start": 0, "ppl, own stories": known });
     for (const figures of [full!, lora!]) {

@@ -16,6 +16,5 @@ describe("code", () => {
     // Its words, or its tests where it has no words.
     identity: (task) => [/^Write p\(x\): (.*?)(?:\. p\(|$)/.exec(task)![1]!],
     nearly: ["run ", "submit ", "submit", "run x", "x", ".sum", ".take(3)", "s=", ";", "*12", "-", "/0", "(", ")", " "],
-    shownInFull: code.families.map(({ name }) => name),
   });
 });

@@ -1,9 +1,7 @@
 /**
  * What `gridworld`, `sokoban` and `calculator` have to show alike: what the expert and the random baseline reach,
- * determinism, disjoint splits, safety against any action, clones, options, sizes in tokens, and a comment that shows
- * what happens.
+ * determinism, disjoint splits, safety against any action, clones, options, and sizes in tokens.
  */
-import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -29,40 +27,18 @@ export interface Expectation {
   readonly tokens: number;
 }
 
-/**
- * The expert's episode for seed 0 as lines; if not in `full`, all of its actions in one line and the last observation.
- */
-export async function transcript<Options extends EnvironmentOptions>(
-  spec: EnvironmentSpec<Options>,
-  family: string,
-  full: boolean,
-): Promise<string[]> {
-  const { env, task } = await start(spec, 0, { families: [family] } as unknown as Options);
-  const actions: string[] = [];
-  const policy = (): string => {
-    actions.push(spec.expert(env));
-    return actions.at(-1)!;
-  };
-  const { lines, last } = await play(env, policy);
-  const short = [`$ ${actions.join(", ")}`, last!.observation];
-  return [...task.split("\n"), ...(full ? lines : short)];
-}
-
 export function testContract<Options extends EnvironmentOptions>(
   spec: EnvironmentSpec<Options>,
   {
     expected,
     identity,
     nearly,
-    shownInFull,
   }: {
     readonly expected: Readonly<Record<string, Expectation>>;
     /** What makes a task, of which nothing may be in both splits, from its first observation. */
     readonly identity: (task: string) => readonly string[];
     /** Parts of actions, of which near misses are made. */
     readonly nearly: readonly string[];
-    /** Families whose episode the comment shows with all observations. */
-    readonly shownInFull: readonly string[];
   },
 ): void {
   const options = (some: EnvironmentOptions): Options => ({ ...some }) as Options;
@@ -216,15 +192,5 @@ export function testContract<Options extends EnvironmentOptions>(
       const { env } = await start(spec, seed, options({ levels: [2, 3] }));
       expect([2, 3]).toContain((await env.step("x")).info["level"]);
     }
-  });
-
-  it("is documented by the episodes that happen", async () => {
-    const source = readFileSync(new URL(`../../environments/${spec.name}/index.ts`, import.meta.url), "utf8");
-    const samples: string[] = [];
-    for (const { name, level, description } of spec.families) {
-      const lines = await transcript(spec, name, shownInFull.includes(name));
-      samples.push(` * ${name} (level ${level}): ${description}`, ...lines.map((line) => ` *     ${line}`), " *");
-    }
-    expect(source, `the comment should contain:\n${samples.join("\n")}`).toContain(samples.join("\n"));
   });
 }

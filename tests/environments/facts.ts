@@ -1,10 +1,8 @@
 /**
  * What every world of unknown facts (`home`, `castle`) has to show: solved by its expert in as few turns as can be, by
  * chance exactly as often as its sizes say, the same for the same seed, safe against any action, cloned without a
- * trace, paid where it says so, and documented by what happens. Not here: what the facts are, and what answers say of
- * them; that is each world's own.
+ * trace, and paid where it says so. Not here: what the facts are, and what answers say of them, each world's own.
  */
-import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -262,17 +260,5 @@ export function testFacts<Options extends FactOptions>(
     expect(() => make({ levels: [8, 9] })).toThrow("has a level in 8 to 9");
     expect(() => spec.expert(terminal.make())).toThrow(`expected a ${name} episode, got "terminal"`);
     expect(() => spec.expert(spec.make())).toThrow(`${name}: the episode has no task yet; call reset first`);
-  });
-
-  it("is documented by the episodes that happen", async () => {
-    const source = readFileSync(new URL(`../../environments/${spec.name}/index.ts`, import.meta.url), "utf8");
-    const samples: string[] = [];
-    for (const { name, level, description } of spec.families) {
-      const { env, task } = await start(spec, 0, { families: [name] } as unknown as Options);
-      const { lines } = await play(env, () => spec.expert(env));
-      samples.push(` * ${name} (level ${level}): ${description}`, ` *     ${task}`);
-      samples.push(...lines.map((line) => ` *     ${line}`), " *");
-    }
-    expect(source, `the comment should contain:\n${samples.join("\n")}`).toContain(samples.join("\n"));
   });
 }

@@ -42,7 +42,6 @@ describe("gridworld", () => {
       return [canonicalGrid(map, Math.sqrt(map.length))];
     },
     nearly: [...DIRECTIONS, "Up", "LEFT", " ", ",", "\n", "u", "G"],
-    shownInFull: ["field"],
   });
 });
 

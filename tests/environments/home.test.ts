@@ -1,5 +1,4 @@
 /** `home`: what all worlds of unknown facts have to show, its facts, held-out pairs, messages, lies, and its shell. */
-import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -226,16 +225,6 @@ describe("error messages", () => {
   it.each(HINTS)("%s: says of each kind of fact what it should", async (hints) => {
     const { env, tries } = await inHome({ hints });
     for (const kind of KINDS) expect((await answerTo(env, tries[kind])).observation).toBe(GOLDEN[hints][kind]);
-  });
-
-  it("are as the comment of the environment shows them", async () => {
-    const source = readFileSync(new URL("../../environments/home/index.ts", import.meta.url), "utf8");
-    const [, task, action] = /`(What does .* say\?)` once more: what `(read .*)` is answered/.exec(source)!;
-    for (const hints of HINTS) {
-      const { env, task: asked } = await start(home, 0, { families: ["read"], hints });
-      expect(asked).toBe(task);
-      expect(source).toContain(` *     ${hints}: ${(await env.step(action!)).observation}\n`);
-    }
   });
 
   it("list three things at most, nothing where there is nothing, and of a long word its beginning", async () => {

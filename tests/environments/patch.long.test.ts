@@ -14,6 +14,5 @@ describe("patch", () => {
     },
     identity: (task) => [task],
     nearly: ["read ", "edit ", "undo ", "ls", "test", "submit", "f", "g", " ", "->", "x", "max", "2", ".", "", "("],
-    shownInFull: patch.families.map(({ name }) => name),
   });
 });

@@ -32,6 +32,5 @@ describe("screen", () => {
       "-",
       "lomika",
     ],
-    shownInFull: screen.families.map(({ name }) => name),
   });
 });

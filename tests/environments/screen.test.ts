@@ -25,7 +25,7 @@ const USE = "use click X Y, type TEXT, scroll up, scroll down, key delete or key
 const KEYBOARD = "no field has the keyboard";
 
 describe("what is said", () => {
-  // The screens are in the comment of environments/screen/index.ts.
+  // The screens are those of the experts' episodes for seed 0 (docs/worlds.md).
   it.each<[family: string, actions: string[], observation: string, toolErrors: number]>([
     ["type", ["click 0 2"], "2role<......>", 0],
     ["type", ["click 11 2"], "2role<......>", 0],

@@ -1,7 +1,6 @@
 /**
  * The tasks of `terminal`: solvable, not guessable, verified, seeded, and with a held-out split that shares no name.
  */
-import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -291,23 +290,5 @@ describe("the episode", () => {
     const { env } = await start(0, { maxOutput: 100 });
     const { observation } = await env.step(`echo ${"word ".repeat(80)}; false`);
     expect(observation).toMatch(/^word .*\n\[\.\.\. \d+ characters \.\.\.\]\n.*word\n\[exit 1\]$/s);
-  });
-});
-
-describe("documentation", () => {
-  it("the episodes in the comment at the top of index.ts are what happens", async () => {
-    const source = readFileSync(new URL("../../environments/terminal/index.ts", import.meta.url), "utf8");
-    const samples: string[] = [];
-    for (const { name, level, description } of terminal.families) {
-      const { env, task } = await start(0, { families: [name] });
-      const { lines } = await play(env, () => terminal.expert(env));
-      samples.push(
-        ` * ${name} (level ${level}): ${description}`,
-        ` *     ${task}`,
-        ...lines.map((line) => ` *     ${line}`),
-        " *",
-      );
-    }
-    expect(source, `the comment should contain:\n${samples.join("\n")}`).toContain(samples.join("\n"));
   });
 });

@@ -34,6 +34,5 @@ describe("web", () => {
       ">",
       "lomika",
     ],
-    shownInFull: web.families.map(({ name }) => name),
   });
 });
