@@ -16,7 +16,7 @@ import {
 } from "../nn/index.ts";
 import type { RolloutWorkers } from "../distribute/async/workers.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
-import { echo } from "../rl/objective/echo.ts";
+import { probesOf } from "./probes.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import {
   evaluate,
@@ -36,7 +36,6 @@ import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../papers/selfplay/options.ts";
 import { type RlOptions, trainRl } from "../rl/train/loop.ts";
-import { gradientProbe } from "../methods/gradients.ts";
 import { type SftOptions, trainSft } from "../methods/sft.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import type { dataFor } from "./dataOptions.ts";
@@ -213,7 +212,7 @@ export class Experiment {
       readonly reader?: Reader | undefined;
     },
   ): AsyncGenerator<StepReport> {
-    const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery, gradShares } = this.preset.rl;
+    const { method, steps, groups, groupSize, lr, warmup, iterations = 1 } = this.preset.rl;
     const { truncatedReward, mixedGroups = false } = this.preset.rl;
     const { signal, reader, ...rest } = options;
     if (isYardstick(method)) {
@@ -229,15 +228,7 @@ export class Experiment {
       iterations,
       mixedGroups,
       truncatedReward,
-      probes: [
-        gradientProbe({
-          every: gradEvery,
-          shares: gradShares,
-          // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and
-          // without ECHO have the same metrics.
-          world: learnsWorld(this.preset.rl, this.#objective) ? undefined : echo({ lambda: 1 }),
-        }),
-      ],
+      probes: probesOf(this.preset, learnsWorld(this.preset.rl, this.#objective)),
       objective: this.objective(),
       env: this.env,
       envOptions: this.#train,

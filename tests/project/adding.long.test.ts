@@ -19,6 +19,10 @@ it("each changes a file, or makes one and adds a line; a loss has a line in the 
     "methods/turnsLeft.ts",
     "methods/presets.ts",
     "methods/tokenWeights.ts",
+    "data/bestEpisodes.ts",
+    "run/plugins.ts",
+    "methods/zeroAdvantages.ts",
+    "run/probes.ts",
     "tests/support/rlMethods.ts",
     "site/lossWords.ts",
   ]);
@@ -91,13 +95,23 @@ it("estimator, loss and option are listed, checked, and trained with", () => {
   expect(copy.read("runs/added/metrics.jsonl")).toContain('"policy_loss"');
 }, 120_000);
 
-it("the term is trained with its head, which is saved with the run", () => {
+it("the term is trained with its head, which is saved with the run; the plug-in imitates, the probe measures", () => {
   const method = ["--method", "grpo+turns_left", "--set", "turns_left.coefficient=0.1"];
   const flags = ["--quick", "--env", "gridworld", "--device", "wasm", "--steps", "1", "--name", "term"];
-  const { status, stdout, stderr } = copy.run("run/cli/main.ts", ...flags, ...method);
+  const plugin = ["--best-episodes", "2", "--set", "best.weight=0.25"];
+  const { status, stdout, stderr } = copy.run("run/cli/main.ts", ...flags, ...method, ...plugin);
   expect(status, stdout + stderr).toBe(0);
   expect(copy.read("runs/term/config.json")).toContain('"coefficient": 0.1');
   expect(copy.read("runs/term/metrics.jsonl")).toMatch(/"turns_left_loss":0\.\d/);
   const checkpoint = copy.list("runs/term/checkpoints").at(-1)!;
-  expect(copy.list(`runs/term/checkpoints/${checkpoint}`)).toContain("head-turns_left.safetensors");
+  const files = copy.list(`runs/term/checkpoints/${checkpoint}`);
+  expect(files).toContain("head-turns_left.safetensors");
+  // The plug-in and the probe, too.
+  expect(
+    files.some((file) => file.includes("best")),
+    files.join(),
+  ).toBe(true);
+  expect(copy.read("runs/term/config.json")).toContain('"weight": 0.25');
+  expect(copy.read("runs/term/metrics.jsonl")).toMatch(/"zero_advantages":[01]/);
+  expect(copy.read("runs/term/metrics.jsonl")).toContain('"best/return"');
 }, 120_000);
