@@ -1,6 +1,6 @@
 /** The text of a few kernels, so that a change of a generator is read in a diff. */
 import { expect, test } from "vitest";
-import { input } from "../../kernels/expr.ts";
+import { constant, differentiate, type Expr, input, named } from "../../kernels/expr.ts";
 import { copy, gather, pointwise, reduce } from "../../kernels/wgsl/index.ts";
 import { f32Literal, gridFor } from "../../kernels/wgsl/shader.ts";
 
@@ -85,6 +85,25 @@ test("pointwise: silu(x + bias)", () => {
     }
     "
   `);
+});
+
+test("a name changes neither the kernel, nor its key, nor the derivative", () => {
+  const written = (call: (symbol: string, x: Expr) => Expr): Expr => {
+    const x = call("x", input(0).sub(call("b", input(1))));
+    return x
+      .exp()
+      .mul(x.clamp(call("low", input(1)), 1))
+      .add(input(0).sub(input(1)));
+  };
+  const [plain, other] = [written((_, x) => x), written(named)];
+  expect(other.id).toBe(plain.id);
+  const idsOf = (e: Expr): number[] => differentiate([e], [constant(1)], [0, 1]).map(({ id }) => id);
+  expect(idsOf(other)).toEqual(idsOf(plain));
+  const [kernel, same] = [plain, other].map((output) => {
+    const inputs = [1, 2].map(() => ({ kind: "tensor", strides: [1] }) as const);
+    return pointwise({ name: "f", outputs: [output], inputs, dims: [3], inPlace: [-1] }, software).steps[0]!.kernel;
+  });
+  expect([same!.key, same!.code()]).toEqual([kernel!.key, kernel!.code()]);
 });
 
 test("pointwise: two outputs, one in place, four elements per thread", () => {

@@ -4,14 +4,14 @@
  */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { device as makeDevice, type Device } from "../../engine/index.ts";
+import { cumsum, device as makeDevice, type Device } from "../../engine/index.ts";
 import type { Option } from "../../engine/optionTable.ts";
 import { KL_ESTIMATORS, klEstimate } from "../../rl/objective/kl.ts";
 import { NO_POLICY, type PolicyLoss } from "../../rl/objective/policyLoss.ts";
 import { POLICY_LOSSES } from "../../methods/losses/index.ts";
 import { paw } from "../../methods/paw.ts";
 import { returnPrediction } from "../../methods/returnPrediction.ts";
-import { OWN_TERMS } from "../../rl/objective/terms.ts";
+import { type LossTerm, OWN_TERMS } from "../../rl/objective/terms.ts";
 import { KL_ABOUT, POLICY_ABOUT, termWords } from "../../site/lossWords.ts";
 import { tracedSteps } from "../support/formulas.ts";
 import { type Drawn, preparedColumn, run, sequences } from "../support/rlTokens.ts";
@@ -139,4 +139,16 @@ it("the other terms have the values that plain numbers give", async () => {
     ),
     { seed: 2, numRuns: 60 },
   );
+});
+
+it("a term that an op without a formula computes is named in the error", async () => {
+  const term: LossTerm = {
+    name: "running",
+    weigh: () => ({ weight: [] }),
+    tokenLoss: ({ logProbs }) => cumsum(logProbs),
+  };
+  const row = [{ masked: false, lp: -1, old: -1, ref: -1, advantage: 0 }];
+  await expect(
+    tracedSteps({ policyLoss: NO_POLICY, terms: [term] }, [row], () => ({ weights: { running: 1 } })),
+  ).rejects.toThrow('the term "running" is computed by an op that has no formula');
 });
