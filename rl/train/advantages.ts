@@ -23,7 +23,7 @@ export const judged = (objective: Objective, played: readonly Trajectory[]): rea
 /**
  * The advantages of the objective's estimator, from rewards from which a KL penalty may have been subtracted.
  * @throws one clear line if the parts of the objective do not fit together
- * @param step the number of the step, from 0: before the objective's `rewardFrom` all advantages are 0, and there are no returns
+ * @param step from 0: before the objective's `rewardFrom` all advantages are 0, and there are no returns
  */
 export function advantagesOf(
   objective: Objective,
