@@ -51,9 +51,9 @@ function ownResults(vjp: () => (Tensor | null)[]): (Tensor | null)[] {
   const taken = new Set<Tensor>();
   return result.map((d) => {
     if (d === null) return null;
-    const result = made.has(d) && !taken.has(d) ? d : handle(d);
-    taken.add(result);
-    result.node = undefined;
-    return result;
+    const distinct = made.has(d) && !taken.has(d) ? d : handle(d);
+    taken.add(distinct);
+    distinct.node = undefined;
+    return distinct;
   });
 }
