@@ -5,7 +5,7 @@
  * outputs into gradients of its inputs; here they are summed down where an input had been broadcast, and added up where
  * a tensor was used twice. A vjp is written in public ops, so a sweep inside another recording is itself recorded: any
  * order works. The form follows micrograd's topological sweep and autograd's vjps in wrapped ops; it is iterative, so a
- * chain of 10,000 ops does not overflow the stack. Which tensors are freed on the way is in sweepMemory.ts.
+ * chain of 10,000 ops does not overflow the stack. sweepMemory.ts decides which tensors are freed on the way.
  */
 import { check } from "./errors.ts";
 import { zerosLike } from "./ops/create.ts";
@@ -27,7 +27,7 @@ export function backward(
   const leafNodes = new Set(leaves.map((x) => x.node!));
   const order = topologicalOrder(outputs.flatMap((y) => y.node ?? []));
   const isNeeded = dependents(order, leafNodes);
-  /** Of each node: the gradients of its outputs, as far as they are known. */
+  /** The gradients of each node's outputs, as far as they are known. */
   const gradients = new Map<GraphNode, (Tensor | null)[]>();
   const accumulate = (y: Tensor, g: Tensor): void => {
     const node = y.node!;

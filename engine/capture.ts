@@ -1,16 +1,17 @@
 /**
- * Work that is done many times with other numbers, such as a step of decoding. `capture` runs it and notes what it asks
- * of the executor: memory taken, arrays of the host written, programs run, memory given back. `replay` asks for the
- * same again, in the same order, and so gets the same bits. What it leaves out is everything between the work and the
- * executor: type rules, tensors, scopes, the making of programs. On a small model that takes longer than the kernels.
+ * Captured work: work that is done many times with other numbers, such as a step of decoding. `capture` runs it and
+ * records its calls of the executor: memory taken, arrays of the host written, programs run, memory given back.
+ * `replay` makes the same calls again, in the same order, and so gets the same bits. It leaves out everything between
+ * the work and the executor: type rules, tensors, scopes, the making of programs. On a small model that takes longer
+ * than the kernels.
  *
- * It is what CUDA graphs are for (`torch.cuda.graph`), with one difference: memory is taken and given back anew in each
- * replay, so that captured work holds no memory of the device; of the host about a kilobyte per call.
+ * CUDA graphs (`torch.cuda.graph`) do the same, with one difference: memory is taken and given back anew in each
+ * replay, so that captured work holds no memory of the device, and about a kilobyte per call of the host's.
  *
- * What may differ from one replay to the next: the elements of the inputs, the tensors themselves (of the same types),
+ * These may differ from one replay to the next: the elements of the inputs, the tensors themselves (of the same types),
  * and the elements of the typed arrays that the work makes tensors of, which are read again if they have the tensor's
- * own type (others are converted once). All else is as it was captured: shapes, parameters of ops, whatever the work
- * decided on the host. Checks of values are not made again, and nothing is recorded for a gradient.
+ * own type (others are converted once). All else is as it was captured: shapes, parameters of ops, decisions of the
+ * work on the host. Checks of values are not made again, and nothing is recorded for a gradient.
  */
 import type { Backend, Buffer, TypedArray } from "./backends/backend.ts";
 import { check } from "./errors.ts";
@@ -22,7 +23,7 @@ import { type DType, type Shape, showType } from "./types.ts";
 type Step =
   | { readonly call: "alloc"; readonly place: number; readonly bytes: number }
   | { readonly call: "write"; readonly place: number; readonly data: TypedArray }
-  // The program is one of this executor's, which is all that it is given to again.
+  // The program is one of this executor's, and only this executor runs it again.
   | { readonly call: "run"; readonly program: never; readonly places: readonly number[]; readonly label: () => string }
   | { readonly call: "readOnly"; readonly place: number; readonly is: boolean }
   | { readonly call: "free"; readonly place: number };
@@ -32,7 +33,7 @@ export class Captured {
   readonly #steps: readonly Step[];
   /** The buffers that are neither inputs nor taken by the work, at their places. */
   readonly #constants: readonly (Buffer | undefined)[];
-  /** Of each input. */
+  /** The bytes of each input. */
   readonly #bytes: readonly number[];
   readonly #result: { readonly place: number; readonly shape: Shape; readonly dtype: DType };
 
@@ -43,15 +44,15 @@ export class Captured {
     this.#result = { place: notes.placeOf(result.storage.buffer), shape: result.shape, dtype: result.dtype };
   }
 
-  /** How many calls it makes. */
+  /** The number of its calls of the executor. */
   get calls(): number {
     return this.#steps.length;
   }
 
   /**
-   * Does the work again. @param inputs of the types of those that it was captured with
-   * @returns what the work returned, in the current scope
-   * @throws if inputs are not as many or as large as then, or if a gradient is being recorded
+   * Does the work again. @param inputs of the types of the captured ones
+   * @returns the result of the work, in the current scope
+   * @throws if the inputs differ in number or size from the captured ones, or if a gradient is being recorded
    */
   replay(inputs: readonly Tensor[]): Tensor {
     check(!recordingOutside(), () => "replay: what is done again is not recorded, and a gradient is being recorded");
@@ -106,19 +107,19 @@ function freeWhatIsLeft(done: readonly Step[], backend: Backend, buffers: readon
   for (const place of left) backend.free(buffers[place]!);
 }
 
-/** What no replay could do: cut up memory that outlives it, wait for a result. */
+/** Calls that no replay could make: cut up memory that outlives it, wait for a result. */
 const ONLY_ONCE: ReadonlySet<string | symbol> = new Set(["part", "read", "readSync", "synchronize"]);
 
-/** What is noted of some work while it runs. */
+/** The record of some work's calls while it runs. */
 class Notes {
   readonly steps: Step[] = [];
   readonly constants: (Buffer | undefined)[];
   readonly bytes: readonly number[];
-  /** False once it has asked for what cannot be asked for again: a result on the host, the end of memory of others. */
+  /** False once it has made a call that cannot be repeated: read a result, or freed memory that it had not made. */
   canRepeat = true;
   readonly #places = new Map<Buffer, number>();
-  /** What it has taken and not given back. */
-  readonly #own = new Set<Buffer>();
+  /** The buffers that it has taken and not given back. */
+  readonly #taken = new Set<Buffer>();
 
   constructor(inputs: readonly Buffer[]) {
     inputs.forEach((buffer, place) => this.#places.set(buffer, place));
@@ -130,17 +131,17 @@ class Notes {
     return this.#places.get(buffer) ?? this.#newPlace(buffer, buffer);
   }
 
-  /** Whether nothing but `result` is left of it, so that a replay leaves nothing either. */
+  /** Whether only `result` is left of its buffers, so that a replay leaves no other either. */
   leavesOnly(result: Buffer): boolean {
-    return this.#own.size === 1 && this.#own.has(result);
+    return this.#taken.size === 1 && this.#taken.has(result);
   }
 
-  /** The executor, which notes what it is asked. */
+  /** The executor, which records the calls. */
   of(backend: Backend): Backend {
     const noted: Partial<Record<keyof Backend, unknown>> = {
       alloc: (bytes: number): Buffer => {
         const buffer = backend.alloc(bytes);
-        this.#own.add(buffer);
+        this.#taken.add(buffer);
         this.steps.push({ call: "alloc", place: this.#newPlace(buffer, undefined), bytes });
         return buffer;
       },
@@ -162,7 +163,7 @@ class Notes {
       }),
       free: (buffer: Buffer): void => {
         backend.free(buffer);
-        if (!this.#own.delete(buffer)) this.canRepeat = false;
+        if (!this.#taken.delete(buffer)) this.canRepeat = false;
         this.steps.push({ call: "free", place: this.placeOf(buffer) });
       },
     };
@@ -185,11 +186,12 @@ class Notes {
 }
 
 /**
- * Runs `body` and notes what it asks of the executor.
- * @param inputs what it reads or overwrites that may be another tensor in a replay, at least one. Whatever else it
- *   reads that was made before must stay. All is on one device
- * @returns its result, and the captured work; that is absent if it cannot be replayed, because `body` read a result,
- *   freed what it had not made, or made something that outlives it
+ * Runs `body` and records its calls of the executor.
+ * @param inputs the tensors that it reads or overwrites and that may be others in a replay, at least one. Other tensors
+ *   that it
+ *   reads and did not make must stay alive. All are on one device
+ * @returns its result, and the captured work, which is absent if it cannot be replayed, because `body` read a result,
+ *   freed a tensor that it had not made, or made one that outlives it
  */
 export function capture(
   inputs: readonly Tensor[],

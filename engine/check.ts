@@ -1,7 +1,7 @@
 /**
- * `checkGradient`: is this the derivative of that function? The backward sweep against central differences, for every
- * op, loss or model that is a function of tensors. What the differences are and how exact they are is in
- * differences.ts, what to do with them in docs/gradient-checks.md.
+ * `checkGradient`: the gradient of the backward sweep against central differences, for every op, loss or model that is
+ * a function of tensors. differences.ts defines the differences and bounds their errors; docs/gradient-checks.md shows
+ * how to use the check.
  */
 import { type Comparison, findWrong, GradientComparison, signed } from "./compareGradients.ts";
 import {
@@ -25,9 +25,9 @@ import { isFloat, type Shape } from "./types.ts";
 
 /** Options of `checkGradient`. */
 export interface CheckGradientOptions {
-  /** 2: also the derivative of the gradient, by the inputs and by what flows back. Default 1. */
+  /** The order. 2: also the derivative of the gradient, by the inputs and by the cotangent. Default 1. */
   readonly order?: 1 | 2;
-  /** A difference may be `absolute + relative · max(|analytic|, |numeric|)`. */
+  /** The largest allowed difference is `absolute + relative · max(|analytic|, |numeric|)`. */
   readonly tolerance?: {
     /** Default: a bound of the rounding error of the differences, 48 u max(1, |f|) / epsilon; see differences.ts. */
     readonly absolute?: number;
@@ -38,25 +38,29 @@ export interface CheckGradientOptions {
    * The step of the differences; f is evaluated up to two steps away. Default 2⁻¹³ where everything is f64, else 2⁻⁶.
    */
   readonly epsilon?: number;
-  /** Of the directions in which outputs and large inputs are looked at, and of the samples. Default 0. */
+  /** The seed of the samples, and of the random directions of outputs and large inputs. Default 0. */
   readonly seed?: number;
   /**
-   * So many derivatives are compared one by one, default 64. If there are more, these are drawn at random; the others
-   * are compared together, as the slope along one random direction, which is halved until the wrong ones are found.
+   * The number of derivatives that are compared one by one, default 64. If there are more, these are drawn at random;
+   * the others are compared together, as the slope along one random direction, which is halved until the wrong ones are
+   * found.
    */
   readonly samples?: number;
-  /** What a derivative means that does not exist or not within the step's reach: an error (default), or nothing. */
+  /** The treatment of a derivative that does not exist within the step's reach: an error (default), or none. */
   readonly kinks?: "throw" | "skip";
 }
 
 /** One derivative, compared. */
 export interface GradientDifference {
-  /** Of which order. In the second, the function is the gradient. */
+  /** The order of the derivative. In the second, the function is the gradient. */
   readonly order: 1 | 2;
-  /** `input` or `input "layers.0.w"`; in the second order also `cotangent`, what flows back into the function. */
+  /**
+   * `input` or `input "layers.0.w"`; in the second order also `cotangent`, the gradient that flows back into the
+   * function.
+   */
   readonly name: string;
   readonly index: readonly number[];
-  /** Of the element, where the derivative is taken. */
+  /** The value of the element at which the derivative is taken. */
   readonly value: number;
   readonly analytic: number;
   readonly numeric: number;
@@ -64,28 +68,26 @@ export interface GradientDifference {
   readonly allowed: number;
 }
 
-/** What `checkGradient` found, where all agreed. */
+/** The report of `checkGradient`, if all agreed. */
 export interface GradientReport {
-  /** Derivatives of all orders that were asked for. */
+  /** The number of derivatives of all orders that were requested. */
   readonly elements: number;
-  /** How many of them were compared one by one. */
+  /** The number of them that were compared one by one. */
   readonly compared: number;
-  /**
-   * How many of these were larger than what they were allowed to differ by, so that the check could tell them from 0.
-   */
+  /** The number of these that were larger than their allowed difference, so that the check could tell them from 0. */
   readonly resolved: number;
-  /** How many of these do not exist within the step's reach and were skipped. */
+  /** The number of these that do not exist within the step's reach and were skipped. */
   readonly kinks: number;
-  /** How many of these are wrong. */
+  /** The number of these that are wrong. */
   readonly wrong: number;
-  /** Largest difference as a part of what was allowed, also along directions; kinks do not count. */
+  /** The largest ratio of a difference to the allowed one, also along directions; kinks do not count. */
   readonly margin: number;
-  /** Of those compared one by one: where this part is largest. */
+  /** The derivative with the largest ratio among those compared one by one. */
   readonly worst: GradientDifference | undefined;
 }
 
 /**
- * What `checkGradient` throws when the gradient is wrong or does not exist. Bad input is a `WorldgradError`, as
+ * The error of `checkGradient` if the gradient is wrong or does not exist. Bad input is a `WorldgradError`, as
  * elsewhere.
  */
 export class GradientCheckError extends Error {
@@ -104,11 +106,13 @@ const KEYS = ["order", "tolerance", "epsilon", "seed", "samples", "kinks"] as co
  * Compares the gradient of a function of tensors with central differences, on the device of its inputs. Most exact on
  * the f64 reference executor; on the f32 executors it sees errors of about 0.1 %.
  *
- * @param f a pure function of a tree of tensors. It returns a tensor of any shape or a tree of tensors: what is not a
+ * @param f a pure function of a tree of tensors. It returns a tensor of any shape or a tree of tensors: an output that
+ *   is no
  *   scalar is weighted with fixed random numbers and summed. Integer outputs are ignored.
- * @param inputs where to differentiate: a tensor, or arrays and objects of tensors. Each float is a variable, integers
+ * @param inputs the point of the derivative: a tensor, or arrays and objects of tensors. Each float is a variable,
+ *   integers
  *   are constants. They are copied at the call, never changed.
- * @returns what was compared. Nothing is left of the tensors that were made.
+ * @returns the report. All tensors that were made are freed.
  * @throws GradientCheckError naming the worst element if a derivative is wrong or does not exist there (a kink)
  * @throws WorldgradError if f returns no float tensor, is not deterministic, overwrites its input or is not finite, and
  *   for inputs that are freed, not finite or not there
@@ -132,7 +136,7 @@ export async function checkGradient<const T extends Tree>(
   return compare(second, await pointOf(second, rng.split(2)), 2, options, report);
 }
 
-/** The gradient as a function of the point and of what flows back, so that it is differentiated by both. */
+/** The gradient as a function of the point and of the cotangent, so that it is differentiated by both. */
 function gradientOf({ variables, run }: Problem, weights: readonly Values[]): Problem {
   const n = variables.length;
   const path = (k: number): string => (weights.length === 1 ? "" : String(k));
@@ -166,7 +170,7 @@ function checkOptions(options: CheckGradientOptions): void {
 
 const nameOf = (what: string, path: string): string => (path === "" ? what : `${what} "${path}"`);
 
-/** Copies the inputs, and makes of f a function of the floats among them. */
+/** The problem: copies of the inputs, and f as a function of the floats among them. */
 async function problemOf<T extends Tree>(f: (inputs: T) => Tree, inputs: T): Promise<Problem> {
   const entries = treeEntries(inputs);
   for (const [path, x] of entries)
@@ -196,12 +200,12 @@ async function problemOf<T extends Tree>(f: (inputs: T) => Tree, inputs: T): Pro
   return { variables, run };
 }
 
-/** The float tensors in what f returned. */
+/** The float tensors in the result of f. */
 function outputsOf(result: unknown): Tensor[] {
   const wanted = "checkGradient: the function must return a tensor or a tree of tensors";
   check(result !== undefined, () => `${wanted}, and returned nothing (is a \`return\` missing?)`);
   if (result instanceof Promise) {
-    void result.catch(() => undefined); // it may fail later, on tensors that are gone by then; the error below says why
+    void result.catch(() => undefined); // it may fail later, on freed tensors; the error below gives the reason
     fail(`${wanted}, and returned a promise; it must be synchronous`);
   }
   check(typeof result === "object" && result !== null, () => `${wanted}, and returned ${showValue(result)}`);
@@ -211,7 +215,7 @@ function outputsOf(result: unknown): Tensor[] {
   return floats;
 }
 
-/** f at the point, twice, and weights for its outputs. */
+/** f at the point, evaluated twice and compared, and weights for its outputs. */
 async function pointOf(problem: Problem, rng: Rng): Promise<Point> {
   const data = problem.variables.map((v) => v.data);
   const [base, again] = [await evaluate(problem, data), await evaluate(problem, data)];
@@ -228,8 +232,8 @@ async function pointOf(problem: Problem, rng: Rng): Promise<Point> {
     );
     const bad = data.findIndex((y) => !Number.isFinite(y));
     check(bad < 0, () => `checkGradient: output${showIndex(indexOf(shape, bad))} of the function is ${data[bad]}`);
-    const own = rng.split(k);
-    return { ...output, data: data.map(() => (scalar ? 1 : signed(own))) };
+    const ofOutput = rng.split(k);
+    return { ...output, data: data.map(() => (scalar ? 1 : signed(ofOutput))) };
   });
   return { base, weights };
 }
@@ -244,7 +248,7 @@ const NOTHING: GradientReport = {
   worst: undefined,
 };
 
-/** Compares one order, and adds what was found to `before`. */
+/** Compares one order, and adds the result to `before`. */
 async function compare(
   problem: Problem,
   point: Point,

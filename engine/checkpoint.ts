@@ -1,4 +1,6 @@
-/** Running a function again in the backward pass: for memory, and for derivatives that are simplest that way. */
+/**
+ * Functions that run again in the backward pass: to save memory, or because their derivatives are simplest that way.
+ */
 import { backward } from "./backward.ts";
 import { leaf } from "./leaf.ts";
 import { scope } from "./scope.ts";
@@ -31,7 +33,7 @@ export function vjpOf(
 }
 
 /**
- * Trades time for memory: runs `f` without keeping its activations and runs it again in the backward pass (Chen et al.
+ * Runs `f` without keeping its activations and runs it again in the backward pass: less memory, more time (Chen et al.
  * 2016, arXiv 1604.06174). `f` must be a pure function of its tensors; it may return several.
  */
 export function checkpoint(f: (xs: readonly Tensor[]) => readonly Tensor[], xs: readonly Tensor[]): readonly Tensor[] {

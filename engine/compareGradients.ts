@@ -1,6 +1,6 @@
 /**
- * Which derivatives are wrong: gradients of the backward sweep against slopes by differences, one by one or many at
- * once.
+ * The search for wrong derivatives: gradients of the backward sweep against slopes by differences, one by one or many
+ * at once.
  */
 import { type Point, type Problem, type Slope, slopeAlong, unitOf } from "./differences.ts";
 import type { Rng } from "./random.ts";
@@ -23,11 +23,11 @@ export interface Comparison {
   readonly slope: Slope;
   readonly difference: number;
   readonly allowed: number;
-  /** The difference as a part of what is allowed; Infinity if it is no number. */
+  /** The ratio of the difference to the allowed one; Infinity if it is no number. */
   readonly margin: number;
 }
 
-/** ± 0.5 to 1.5 in sixteenths: so few digits that f32 holds them and their products with steps exactly. */
+/** A random number, ± 0.5 to 1.5 in sixteenths: so few digits that f32 holds it and its products with steps exactly. */
 export const signed = (rng: Rng): number => (rng.int(2) === 0 ? 1 : -1) * (0.5 + rng.int(17) / 16);
 
 /** The gradient of a problem, and the rule by which slopes are compared with it. */
@@ -39,9 +39,9 @@ export class GradientComparison {
   readonly #gradients: readonly Float64Array[];
   readonly #accuracy: Accuracy;
   readonly #rng: Rng;
-  /** Where each variable begins in the flat order of all elements, and where the last one ends. */
+  /** The offset of each variable in the flat order of all elements, and the end of the last. */
   readonly #starts: readonly number[];
-  /** The unit roundoff of what is coarsest. */
+  /** The unit roundoff of the coarsest element type. */
   readonly #unit: number;
   readonly #epsilon: number;
 
@@ -104,7 +104,8 @@ export class GradientComparison {
   /** Steps from the point, an array per variable, and the length by which a slope along them is divided. */
   #steps(from: number, to: number): { steps: (Float64Array | undefined)[]; unit: number } {
     const alone = to - from === 1;
-    // n elements that stay apart can take full steps, n that are added up only 1 / √n of them: halfway between.
+    // n elements that do not mix can take full steps, n that are added up only 1 / √n of a step: this is halfway
+    // between.
     const scale = alone ? 1 : 2 ** -Math.round(Math.log2(to - from) / 4);
     const direction = this.#rng.split(from).split(to);
     let unit = this.#epsilon;
@@ -129,12 +130,12 @@ export class GradientComparison {
   }
 }
 
-/** So many elements are under way together: on a GPU, waiting for a result takes longer than computing it. */
+/** The number of elements that are computed together: on a GPU, waiting for a result takes longer than computing it. */
 const AT_ONCE = 16;
 
 /**
- * Compares up to `samples` elements one by one and, if there are more, all together along a direction; where that is
- * not right, its halves, the worse one first, down to single elements.
+ * Compares up to `samples` elements one by one and, if there are more, all together along a direction; if that is not
+ * right, its halves, the worse one first, down to single elements.
  * @param enough whether to stop after this element, which is not right
  * @returns the comparisons of single elements, and the largest margin of directions that were right
  */

@@ -1,10 +1,9 @@
 /**
- * `WORLDGRAD_DEBUG=1`: every executor prints, when it is disposed of or the process ends, where its time went, kernel
- * by kernel, and what its caches did. On a page: `globalThis.WORLDGRAD_DEBUG = "1"` before the device is made.
+ * `WORLDGRAD_DEBUG=1`: every executor prints, when it is disposed of or the process ends, the time of each kernel and
+ * the hit rates of its caches. On a page: `globalThis.WORLDGRAD_DEBUG = "1"` before the device is made.
  *
  * Measuring costs time itself (a clock around every kernel; on WebGPU a pass of its own for every dispatch), so that
- * the sum is larger than an undisturbed run. What this is not: a tracer; it knows kernels, not ops, and keeps totals
- * only.
+ * the sum is larger than an undisturbed run. This is no tracer: it knows kernels, not ops, and keeps totals only.
  */
 import { environmentVariable } from "./environmentVariable.ts";
 
@@ -22,7 +21,7 @@ export function debugging(): boolean {
   return (environmentVariable("WORLDGRAD_DEBUG") ?? surroundings.WORLDGRAD_DEBUG) === "1";
 }
 
-/** Kernels that make up less than this share of the time are summed up in one line. */
+/** The share of the time below which kernels are summed up in one line. */
 const SMALL = 0.002;
 
 /** Totals per kernel. */
@@ -33,7 +32,7 @@ export class KernelLog {
   readonly #atExit = (): void => this.print();
   #printed = false;
 
-  /** @param notes lines below the table, asked for when it is printed: hit rates of caches and the like */
+  /** @param notes gives the lines below the table when it is printed: hit rates of caches and the like */
   constructor(title: string, notes: () => readonly string[]) {
     this.#title = title;
     this.#notes = notes;
@@ -72,7 +71,7 @@ export class KernelLog {
     ].join("\n");
   }
 
-  /** To standard error, once. */
+  /** Prints the table to standard error, once. */
   print(): void {
     if (this.#printed) return;
     this.#printed = true;

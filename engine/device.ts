@@ -22,7 +22,7 @@ interface Operand extends TensorType {
 /** An executor with its memory: what `device(…)` makes. Tensors of one device cannot meet those of another. */
 export class Device {
   #backend: Backend;
-  /** Element type of float tensors made without saying one. */
+  /** The default element type of float tensors. */
   readonly float: FloatType;
 
   constructor(backend: Backend, float: FloatType = "f32") {
@@ -73,12 +73,12 @@ export class Device {
 
   /** Runs `body`, which is synchronous, with `backend` in the place of the executor (capture.ts). */
   withBackend<R>(backend: Backend, body: () => R): R {
-    const own = this.#backend;
+    const before = this.#backend;
     this.#backend = backend;
     try {
       return body();
     } finally {
-      this.#backend = own;
+      this.#backend = before;
     }
   }
 
@@ -120,9 +120,9 @@ export interface DeviceOptions {
   readonly fused?: boolean;
   /** Largest memory of the WebAssembly executor, in bytes: see `WasmOptions`. */
   readonly maxBytes?: number;
-  /** WebGPU only. */
+  /** Options of the WebGPU executor. */
   readonly webgpu?: WebgpuOptions;
-  /** Where `auto` says which executor it took and why; `console.info` unless given. */
+  /** The receiver of the line in which `auto` names its executor and the reason; `console.info` unless given. */
   readonly log?: (line: string) => void;
 }
 
@@ -175,7 +175,7 @@ async function create(kind: "auto" | BackendKind, options: DeviceOptions): Promi
   }
 }
 
-/** A device, or the error that says why there is none. */
+/** A device, or the error that gives the reason why there is none. */
 function attempt(kind: BackendKind, options: DeviceOptions): Promise<Device | Error> {
   return create(kind, options).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
 }

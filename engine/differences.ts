@@ -1,6 +1,6 @@
 /**
- * Central differences: the slope of a function of tensors along a direction, and how far it can be trusted. This is the
- * numeric half of `checkGradient` (check.ts), which compares it with what the backward sweep says.
+ * Central differences: the slope of a function of tensors along a direction, and a bound of its error. This is the
+ * numeric half of `checkGradient` (check.ts), which compares it with the backward sweep.
  *
  * Let T(s) = ⟨w, f(x + s δ) − f(x)⟩ for a step δ, and let u be the unit roundoff (2⁻⁵³ in f64, 2⁻²⁴ in f32). Two
  * widths,
@@ -14,10 +14,10 @@
  *
  * where c u |f| bounds the error of one evaluation: c roundings inside f. For |f| and |f⁽⁵⁾| near 1 the sum of both is
  * smallest at h = (11 c u)^(1/5), which is 2e-3 in f64 and 0.1 in f32 for c = 32. The default steps are smaller, 2⁻¹³ =
- * 1.2e-4 and 2⁻⁶ = 1.6e-2. Rounding then still lies far below what a wrong derivative shows, kinks and the ends of a
- * function's domain are out of reach, and functions that change within 0.01 (f64) or 0.1 (f32) are followed.
+ * 1.2e-4 and 2⁻⁶ = 1.6e-2. Rounding then still lies far below the error of a wrong derivative, kinks and the ends of a
+ * function's domain are out of reach, and functions that change within 0.01 (f64) or 0.1 (f32) are resolved.
  *
- * The rounding is computed from what was evaluated: |f| is the length of w·f over those elements of the output that the
+ * The rounding is computed from the evaluations: |f| is the length of w·f over those elements of the output that the
  * step changed. An executor gives the others the same bits, so they add no error. |f| counts as 1 if it is smaller,
  * since a small f can be the difference of larger numbers.
  */
@@ -37,27 +37,27 @@ export interface Values {
   readonly data: Float64Array;
 }
 
-/** What to differentiate by. Each evaluation gets tensors of its own, made of these values. */
+/** A variable of the derivative. Each evaluation makes new tensors of these values. */
 export interface Variable extends Values {
-  /** For messages: `input "w"`. */
+  /** The name in messages: `input "w"`. */
   readonly name: string;
 }
 
-/** A function of float tensors to float tensors, and where to differentiate it. */
+/** A function of float tensors to float tensors, and its variables. */
 export interface Problem {
   readonly variables: readonly Variable[];
   readonly run: (xs: readonly Tensor[]) => readonly Tensor[];
 }
 
-/** Where to differentiate, and what. */
+/** The point of the derivative, and the weights that make f a scalar. */
 export interface Point {
-  /** f there, an entry per output. */
+  /** f at the point, an entry per output. */
   readonly base: readonly Values[];
-  /** What the elements of f are multiplied by, in its shapes: 1 for a scalar, else random numbers. */
+  /** The factors of the elements of f, in its shapes: 1 for a scalar, else random numbers. */
   readonly weights: readonly Values[];
 }
 
-/** Roundings in one evaluation of f that the bound allows for: c above. */
+/** The number of roundings in one evaluation of f that the bound allows for: c above. */
 const ROUNDINGS = 32;
 const UNIT = { f64: 2 ** -53, f32: 2 ** -24 } as const;
 
@@ -67,7 +67,7 @@ export const unitOf = (types: readonly { readonly dtype: FloatType }[]): number 
 
 export const toTensor = ({ device, shape, dtype, data }: Values): Tensor => tensor(data, { device, shape, dtype });
 
-/** Host copies of float tensors, all asked for at once: the tensors may be freed right after the call. */
+/** Host copies of float tensors, all requested at once: the tensors may be freed right after the call. */
 export function reading(xs: readonly Tensor[]): Promise<Values>[] {
   return xs.map(async ({ device, shape, dtype }, k) => {
     const data = xs[k]!.read();
@@ -78,7 +78,7 @@ export function reading(xs: readonly Tensor[]): Promise<Values>[] {
 
 /**
  * f at `data`. All tensors die before the call returns.
- * @throws if f overwrites what it was given
+ * @throws if f overwrites an input
  */
 export function evaluate({ variables, run }: Problem, data: readonly Float64Array[]): Promise<Values[]> {
   const pending = outsideScopes(() =>
@@ -115,9 +115,9 @@ export interface Slope {
   readonly left: number;
   readonly right: number;
   /**
-   * By how much the differences contradict each other. Where f is smooth this is of order h² (h³ for the second part):
-   * far below what is being compared. At a kink within reach it is at least half the error that the kink makes in
-   * `numeric`. Infinity if f is not finite at one of the four points.
+   * The amount by which the differences contradict each other. Where f is smooth this is of order h² (h³ for the second
+   * part): far below the slopes that are compared. At a kink within reach it is at least half the error that the kink
+   * makes in `numeric`. Infinity if f is not finite at one of the four points.
    */
   readonly roughness: number;
   /** A bound of the rounding error in `numeric`. */
@@ -127,7 +127,7 @@ export interface Slope {
 /**
  * The slope of ⟨weights, f⟩ at the point along a step.
  * @param steps δ, an array per variable; undefined where the variable stays as it is
- * @param unit by what slopes are divided: the length of the step
+ * @param unit the divisor of slopes: the length of the step
  */
 export async function slopeAlong(
   problem: Problem,

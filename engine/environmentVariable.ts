@@ -1,7 +1,4 @@
-/**
- * A variable of the process that runs this. Whether one may be read must not decide what runs: Deno without
- * `--allow-env` refuses, and a page has none.
- */
+/** An environment variable; undefined where it cannot be read, as in Deno without `--allow-env` and on a page. */
 export function environmentVariable(name: string): string | undefined {
   const { process } = globalThis as { process?: { readonly env?: Readonly<Record<string, string | undefined>> } };
   try {

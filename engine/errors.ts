@@ -1,6 +1,6 @@
 /**
- * Errors of the library. Every message says what was expected, what came, and where:
- * `matmul: inner dimensions differ: [4, 3] · [5, 2]`.
+ * Errors of the library. Every message names the place, what was expected and what came: `matmul: inner dimensions
+ * differ: [4, 3] · [5, 2]`.
  */
 
 /**
@@ -23,7 +23,7 @@ export function check(condition: boolean, message: () => string): asserts condit
 }
 
 /**
- * What `make` returns, which takes memory of the JavaScript engine's: it says no by a RangeError that names nobody.
+ * The result of `make`, which takes memory of the JavaScript engine: its RangeError would not name the caller.
  * @throws OutOfMemoryError, `what` in front, where the engine has no memory for it
  */
 export function onHost<T>(what: () => string, make: () => T): T {
@@ -35,10 +35,10 @@ export function onHost<T>(what: () => string, make: () => T): T {
   }
 }
 
-/** Longer messages of others are cut: they go into logs and onto terminals. */
+/** The length at which messages of foreign code are cut: they go into logs and onto terminals. */
 const MOST_LETTERS = 2_000;
 
-/** What was thrown, in words; never an empty text. Never throws, whatever code of others has thrown. */
+/** The thrown value in words; never an empty text. Never throws, whatever foreign code has thrown. */
 export function reasonOf(thrown: unknown): string {
   let text: string;
   try {

@@ -1,4 +1,4 @@
-/** What an executor needs of an op to run it: no tensors, no derivatives. `OpDef` (op.ts) extends this. */
+/** The part of an op that an executor needs to run it: no tensors, no derivatives. `OpDef` (op.ts) extends it. */
 import type { Problem } from "../kernels/specs.ts";
 import type { TensorType } from "./types.ts";
 
@@ -15,13 +15,13 @@ export interface Call<P> {
 export interface Executable<P> {
   readonly name: string;
   /**
-   * The definition of right: sequential, obvious, in plain `Math`, written independently of the kernels. Runs in f64
-   * and in f32; accumulates in double. Outputs are not initialised.
+   * The definition of the right result: sequential, obvious, in plain `Math`, written independently of the kernels.
+   * Runs in f64 and in f32; accumulates in double. Outputs are not initialised.
    */
   reference(inputs: readonly Elements[], outputs: readonly Elements[], call: Call<P>): void;
   /**
-   * The op as problems that there are kernels for (`kernels/specs.ts`): one, or several that are solved in order.
-   * Each executor makes its own kernels from them.
+   * The op as problems for which there are kernels (`kernels/specs.ts`): one, or several that are solved in order. Each
+   * executor makes its own kernels from them.
    */
   kernel(call: Call<P>): Problem | readonly Problem[];
 }

@@ -22,13 +22,13 @@ function checkFunction(where: string, f: unknown): void {
   check(typeof f === "function", () => `${where}: expected a function of a tree of tensors, got ${showValue(f)}`);
 }
 
-/** What `valueAndGrad` gives. */
+/** The result of `valueAndGrad`. */
 export interface ValueAndGrad<T extends Tree, A> {
   /** The scalar that was differentiated. */
   readonly value: Tensor;
   /** d value / d parameters, in the structure of the parameters. */
   readonly grads: T;
-  /** What else the function returned. */
+  /** The further results of the function. */
   readonly aux: A;
 }
 
@@ -50,7 +50,7 @@ export function valueAndGrad<T extends Tree, A = undefined>(
 ): (tree: T) => ValueAndGrad<T, A> {
   checkFunction("valueAndGrad", f);
   return (tree) => {
-    // A recording around this one differentiates what happens here once more: then the graph has to survive.
+    // An outer recording differentiates this gradient once more: then the graph has to survive.
     const outer = recordingOutside();
     return outer ? differentiate(f, tree, true) : scope(() => differentiate(f, tree, false), "valueAndGrad");
   };

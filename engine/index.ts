@@ -30,7 +30,7 @@ export { noGrad } from "./tape.ts";
 export { graphToString, printGraph } from "./print.ts";
 export { wgslOf } from "./showKernels.ts";
 
-// Your own ops: formulas, and whole definitions
+// New ops: formulas, and whole definitions
 export { fuse, fuseInPlace, type Pointwise, type PointwiseOptions, type TensorLike } from "./fuse.ts";
 export { constant, Expr, expr, type ExprLike, where as select } from "../kernels/expr.ts";
 export type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../kernels/kernel.ts";

@@ -8,8 +8,8 @@ export function handle(x: Tensor): Tensor {
 }
 
 /**
- * A variable to differentiate by, with the values of `x`. Inside an outer recording `x`, if it has a history, is its
- * history; otherwise nobody will walk further back than here.
+ * A variable to differentiate by, with the values of `x`. Inside an outer recording, `x` is the history of the variable
+ * if it has one itself; otherwise the history begins here.
  */
 export function leaf(x: Tensor, path = ""): Tensor {
   const alias = handle(x);

@@ -1,7 +1,6 @@
 /**
  * A matrix of weights that is not one tensor: packed into 16 or 8 bits, or the sum of a frozen matrix and an adapter
- * (LoRA). Whoever multiplies by weights takes a `Weight`, and a tensor costs nothing for it: there is no wrapper around
- * one.
+ * (LoRA). Code that multiplies by weights takes a `Weight`. A tensor costs nothing for it: it has no wrapper.
  */
 import type { Device } from "./device.ts";
 import type { Tensor } from "./tensor.ts";
@@ -9,17 +8,17 @@ import type { TreeNode } from "./tree.ts";
 import type { FloatType, Shape } from "./types.ts";
 
 /**
- * A matrix in another form than one tensor. As a node of a tree it hands its tensors to whatever walks trees: what
- * frees, saves, counts or differentiates. Those that may be trained are floats.
+ * A matrix in another form than one tensor. As a node of a tree it gives its tensors to the code that walks trees: to
+ * free, save, count or differentiate. Tensors that may be trained are floats.
  */
 export interface MatrixForm extends TreeNode {
-  /** Of the matrix that it stands for, in the layout of the checkpoint: [out, in], in GPT-2 [in, out]. */
+  /** The shape of the matrix that it stands for, in the layout of the checkpoint: [out, in], in GPT-2 [in, out]. */
   readonly shape: Shape;
   readonly device: Device;
-  /** The element type of what `times` and `rows` give. */
+  /** The element type of the results of `times` and `rows`. */
   readonly dtype: FloatType;
   /**
-   * The linear layer: x·Wᵀ + bias with W [out, in], whichever layout `shape` says. Differentiable by x.
+   * The linear layer: x·Wᵀ + bias with W [out, in], for either layout of `shape`. Differentiable by x.
    * @param x [..., in]
    * @param bias [out]
    * @returns [..., out]
@@ -36,5 +35,5 @@ export interface MatrixForm extends TreeNode {
   readonly unpack?: () => Tensor;
 }
 
-/** What may stand where a model has a matrix. */
+/** A matrix of a model: a tensor or another form. */
 export type Weight = Tensor | MatrixForm;

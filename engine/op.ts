@@ -36,7 +36,7 @@ export type { Call, Elements } from "./executable.ts";
 /** An op without parameters. */
 export type NoParams = Readonly<Record<never, never>>;
 
-/** What the derivative of an op y = f(x) may use, where L is the scalar that is differentiated. */
+/** The values that the derivative of an op y = f(x) may use, where L is the scalar that is differentiated. */
 export interface VjpContext<P> {
   /** ∂L/∂y of each output; `null` where no gradient flows back. */
   readonly g: readonly (Tensor | null)[];
@@ -45,7 +45,7 @@ export interface VjpContext<P> {
   /** The outputs. */
   readonly y: readonly Tensor[];
   readonly params: P;
-  /** Which inputs' gradients are wanted; the others may be `null` in the answer. */
+  /** Whether the gradient of each input is wanted; the others may be `null` in the result. */
   readonly needs: readonly boolean[];
 }
 
@@ -76,11 +76,14 @@ export interface OpDef<P = NoParams> extends Executable<P> {
   vjp(context: VjpContext<P>): readonly (Tensor | null)[];
   /** Small inputs, among them an axis of size 1, a size that is no multiple of a SIMD vector, both sides of a kink. */
   samples(rng: Rng): Sample<P>[];
-  /** Linear in all its float inputs jointly: tested by ⟨g, A x⟩ = ⟨Aᵀ g, x⟩ instead of finite differences. */
+  /**
+   * Whether it is linear in all its float inputs jointly: then it is tested by ⟨g, A x⟩ = ⟨Aᵀ g, x⟩ instead of finite
+   * differences.
+   */
   readonly linear?: boolean;
-  /** The single output is input 0 under another shape: memory is shared and no kernel runs. */
+  /** Whether the single output is input 0 under another shape: then memory is shared and no kernel runs. */
   readonly view?: boolean;
-  /** Which inputs are overwritten. An op that overwrites an input has no outputs, so its `vjp` is never called. */
+  /** The inputs that are overwritten. An op that overwrites an input has no outputs, so its `vjp` is never called. */
   overwrites?(params: P): readonly number[];
   /**
    * Relative tolerance of the f32 executors against the f64 reference on `samples`; 1e-5 unless said otherwise, with

@@ -1,6 +1,6 @@
 /**
- * What every public op asks of its arguments before it looks at them, for callers whose language does not check types:
- * a tensor is a tensor, options are an object with known keys, an axis exists.
+ * Checks of the arguments of every public op, for callers whose language does not check types: a tensor is a tensor,
+ * options are an object with known keys, an axis exists.
  */
 import { check } from "./errors.ts";
 import { checkKeys, showValue } from "./options.ts";
@@ -9,7 +9,7 @@ import { normalizeAxis } from "./types.ts";
 
 /** Options of ops that work along one axis. */
 export interface AxisOptions {
-  /** Negative ones count from the end. */
+  /** The axis; negative ones count from the end. */
   readonly axis?: number;
 }
 
@@ -18,7 +18,7 @@ export function checkTensor(where: string, x: unknown): asserts x is Tensor {
   check(x instanceof Tensor, () => `${where}: expected a tensor, got ${showValue(x)}; tensor(…) makes one`);
 }
 
-/** A tensor, and lists of numbers beside it: what ops take that move elements. */
+/** Checks a tensor and the lists of numbers beside it: the arguments of ops that move elements. */
 export function checkMove(where: string, x: Tensor, ...lists: readonly (readonly number[])[]): void {
   checkTensor(where, x);
   for (const list of lists) {
@@ -28,8 +28,8 @@ export function checkMove(where: string, x: Tensor, ...lists: readonly (readonly
 
 /**
  * The axis of `x` that an op works along, as a number in [0, rank).
- * @param otherwise where the options name none
- * @param rank where the result has more axes than `x`
+ * @param otherwise the axis if the options name none
+ * @param rank the number of axes, if the result has more than `x`
  */
 export function axisOf(where: string, x: Tensor, options: AxisOptions, otherwise: number, rank?: number): number {
   checkTensor(where, x);

@@ -1,8 +1,8 @@
 /**
  * Options as data. A part of the library (a loss, an estimator, a loop) declares each of its options once, in a table:
- * the default, the values that are allowed, and what the option does. Four things are made from that declaration and
- * are written nowhere else: the type of the options object, the check of what a caller passes, the options of the
- * command line (`--set PART.OPTION=VALUE` and `--list`), and the tables in docs/methods.md.
+ * its default, its allowed values and a description. Four things are made from that declaration and are written nowhere
+ * else: the type of the options object, the check of what a caller passes, the options of the command line (`--set
+ * PART.OPTION=VALUE` and `--list`), and the tables in docs/methods.md.
  *
  *     export const SAPO = options("sapo", {
  *       temperature: number(1, "τ where A > 0", { above: 0 }),
@@ -11,26 +11,24 @@
  *     export type SapoOptions = OptionsOf<typeof SAPO>;   // { readonly temperature?: number; readonly level?: … }
  *     const { temperature, level } = SAPO.read(given);    // every value checked, defaults filled in
  *
- * What concerns two options at once (a minimum below a maximum) is checked where the options are used.
+ * Conditions on two options at once (a minimum below a maximum) are checked where the options are used.
  */
 import { check } from "./errors.ts";
 import { checkKeys, showValue } from "./options.ts";
 
-/** In the place of a default: the caller has to give a value. */
+/** The mark, in the place of a default, of an option that the caller has to give. */
 export const REQUIRED: unique symbol = Symbol("required");
 
-/**
- * How a value is written on the command line: one of some words, or by its kind. `code`: it can only be given in code.
- */
+/** The form of a value on the command line: one of some words, or its kind. `code`: it can only be given in code. */
 export type OptionKind =
   "number" | "text" | "switch" | "schedule" | "bounds" | "number or word" | "code" | readonly string[];
 
-/** One option without a default: where it is not given, the part does without it or derives a value. */
+/** An option without a default: if it is not given, the part does without it or derives a value. */
 export interface Option<T> {
-  /** What the option does, in one line. */
+  /** The description of the option, in one line. */
   readonly about: string;
   readonly kind: OptionKind;
-  /** What a value must be; completes "must be …". */
+  /** The allowed values; completes "must be …". */
   readonly expected: string;
   readonly required: boolean;
   /** The value of an option that is not given. */
@@ -60,7 +58,7 @@ type Shown<T> = { [K in keyof T]: T[K] };
 
 /** The options of one part. */
 export interface OptionTable<F extends Fields = Fields> {
-  /** Whose options these are; error messages begin with it. */
+  /** The part that has these options; error messages begin with it. */
   readonly where: string;
   readonly fields: F;
   /**
@@ -77,15 +75,15 @@ type Needed<F extends Fields> = Pick<F, RequiredKey<F>>;
 type Others<F extends Fields> = Pick<F, Exclude<keyof F, RequiredKey<F>>>;
 
 /**
- * What a caller gives: the options that have to be given, and those of the others that it wants to set. The texts of
- * the table's fields come along, for editors; a mapped type that renames keys (`as`) would drop them.
+ * The options that a caller gives: those that have to be given, and any of the others. The texts of the table's fields
+ * come along, for editors; a mapped type that renames keys (`as`) would drop them.
  */
 export type Given<F extends Fields> = Shown<
   { readonly [K in keyof Others<F>]?: ValueOf<Others<F>[K]> } & {
     readonly [K in keyof Needed<F>]: ValueOf<Needed<F>[K]>;
   }
 >;
-/** What `read` returns: every option, with its default where none was given. */
+/** The result of `read`: every option, with its default if none was given. */
 export type Settled<F extends Fields> = {
   readonly [K in keyof F]: F[K] extends DefaultedOption<unknown>
     ? ValueOf<F[K]>
@@ -97,7 +95,7 @@ export type Settled<F extends Fields> = {
 type DefaultedKey<F extends Fields> = {
   [K in keyof F]: F[K] extends DefaultedOption<unknown> ? K : never;
 }[keyof F];
-/** Options in which the defaults have been filled in, and the others stand where they were given. */
+/** Options with their defaults filled in; options without a default are there only if they were given. */
 export type Kept<F extends Fields> = Shown<
   { readonly [K in DefaultedKey<F>]: ValueOf<F[K]> } & Given<Omit<F, DefaultedKey<F>>>
 >;
@@ -105,7 +103,7 @@ export type Kept<F extends Fields> = Shown<
 /** The type of an options object, from its table. */
 export type OptionsOf<T extends OptionTable> = T extends OptionTable<infer F> ? Given<F> : never;
 
-/** @param where whose options these are; error messages begin with it */
+/** @param where the part that has these options; error messages begin with it */
 export function options<F extends Fields>(where: string, fields: F): OptionTable<F> {
   const names = Object.keys(fields);
   return {
@@ -129,7 +127,7 @@ export function options<F extends Fields>(where: string, fields: F): OptionTable
 /** A part without options: `read` refuses every name. */
 export const noOptions = (where: string): OptionTable<Record<never, never>> => options(where, {});
 
-/** Which numbers are allowed; without bounds every finite one. */
+/** The range of allowed numbers; without bounds every finite one. */
 export interface NumberRange {
   readonly min?: number;
   readonly max?: number;
@@ -190,7 +188,7 @@ export function wordOrNumber<const W extends readonly string[], D extends W[numb
 /** A number, or a function from the optimiser step (from 0) to one. */
 export type Schedule = number | ((step: number) => number);
 
-/** A number that may change with the steps; what a function returns is checked where it is called. */
+/** A number that may change with the steps; the result of a function is checked where it is called. */
 export function schedule<D extends Schedule | undefined | typeof REQUIRED>(
   fallback: D,
   about: string,

@@ -1,14 +1,14 @@
 /**
  * Checks of option objects, and values in error messages. A misspelt option that is silently ignored is a wrong
- * experiment, so every function of ours that takes options names its keys here first. TypeScript catches literals; this
- * catches JSON, JavaScript and spreads.
+ * experiment, so every function with options checks its keys here first. TypeScript catches literals; this catches
+ * JSON, JavaScript and spreads.
  *
  * Plain options with defaults and ranges are declared in a table, which calls this (optionTable.ts). Where options are
  * tensors, models or functions, an interface declares them, and the compiler compares the list of keys with it.
  */
 import { check, fail } from "./errors.ts";
 
-/** Nothing more to ask of the list `K` if it names every key of T; else a property that says which are missing. */
+/** The type `{}` if the list `K` names every key of T; else a required property that names the missing ones. */
 type Complete<T, K extends readonly unknown[]> = [Exclude<keyof T, K[number]>] extends [never]
   ? unknown
   : { readonly missing: Exclude<keyof T, K[number]> };
@@ -17,7 +17,7 @@ type Complete<T, K extends readonly unknown[]> = [Exclude<keyof T, K[number]>] e
  * Throws if `object` is no object of options, or has a key that is not in `allowed`; names the nearest allowed key if
  * one is near.
  *
- * @param where whose options these are; the message begins with it
+ * @param where the part that has these options; the message begins with it
  * @param allowed all keys of the type of `object`: a key that is missing here, or that the type does not have, is a
  *   type error. A list in a constant needs `as const`.
  * @throws WorldgradError `echo: unknown option 'lamda'; did you mean 'lambda'?`, `sum: expected options { axis,
@@ -45,9 +45,9 @@ export function checkKeys<T extends object, const K extends readonly (string & k
 }
 
 /**
- * Throws if an option that is an object with code has not the methods that are called on it.
+ * Throws if an option that is an object with code lacks the methods that are called on it.
  *
- * @param expected completes "must be …"; says how one is made
+ * @param expected completes "must be …"; shows how one is made
  * @throws WorldgradError `objective: advantage must be an estimator such as grpo(), got "grpo"`
  */
 export function checkMethods(
@@ -71,7 +71,7 @@ export function showValue(value: unknown): string {
   try {
     text = JSON.stringify(value) ?? typeof value;
   } catch {
-    // A tensor, which says what it is; or cyclic, or nested beyond the stack.
+    // A tensor, whose error describes it; or a value that is cyclic, or nested beyond the stack.
     text = ownWords(value) ?? Object.prototype.toString.call(value);
   }
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
@@ -86,15 +86,18 @@ const ownWords = (value: unknown): string | undefined =>
 export const LONGEST_TIMER = 2 ** 31 - 1;
 
 /**
- * Whether plain data has more than so many levels. What others sent may have more than the stack: `JSON.parse` reads
- * it, `JSON.stringify` and most who walk it do not.
+ * Whether plain data has more than so many levels. Received data may be deeper than the stack allows: `JSON.parse`
+ * reads it, but `JSON.stringify` and most recursive code fail.
  */
 export function nestsBeyond(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => nestsBeyond(inner, levels - 1));
 }
 
-/** Longer words have no near ones: the time goes with the product of two lengths, and others may write them. */
+/**
+ * The length above which a word has no near ones: the time grows with the product of two lengths, and foreign input may
+ * be long.
+ */
 const LONGEST_WORD = 64;
 
 /**

@@ -1,7 +1,4 @@
-/**
- * The recorded graph as text: one line per op, inputs before users. For learning and for looking at what a loss really
- * does.
- */
+/** The recorded graph as text: one line per op, inputs before users. It shows what a loss really computes. */
 import { leaf } from "./leaf.ts";
 import { topologicalOrder } from "./backward.ts";
 import { checkTensor } from "./operands.ts";
@@ -48,7 +45,7 @@ export function graphToString(root: Tensor): string {
 
 function showParams({ params }: GraphNode): string {
   const entries = Object.entries(params as object).filter(([, value]) => value !== undefined);
-  // A pointwise op's arguments: only numbers are news, tensors are listed as inputs.
+  // Of a pointwise op's arguments only numbers are shown: its tensors are listed as inputs.
   const shown = entries.filter(([name, value]) => !(name === "args" && (value as unknown[]).every((v) => v === null)));
   return shown.length === 0 ? "" : ` {${shown.map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ")}}`;
 }

@@ -35,7 +35,7 @@ function hashLabel(label: string): number {
   return hash >>> 0;
 }
 
-/** What is needed to continue a stream where it stopped; JSON-safe. */
+/** The state from which a stream continues where it stopped; JSON-safe. */
 export interface RngState {
   readonly key: readonly [number, number];
   readonly counter: number;
@@ -86,7 +86,7 @@ export class Rng {
     }
   }
 
-  /** The state to save; `new Rng(state)` continues with the same numbers. To read it changes nothing that is drawn. */
+  /** The state to save; `new Rng(state)` continues with the same numbers. Reading it draws nothing. */
   get state(): RngState {
     return { key: this.key, counter: this.#counter, ...(this.#spareWord === undefined ? {} : { half: true as const }) };
   }

@@ -7,7 +7,7 @@ export function filled(shape: Shape, next: (index: number) => number): SampleInp
   return { shape, dtype: "f32", data: Array.from({ length: sizeOf(shape) }, (_, i) => next(i)) };
 }
 
-/** These values in a row. */
+/** A vector of these values. */
 export const listed = (values: readonly number[]): SampleInput => filled([values.length], (i) => values[i]!);
 
 /** Standard normal values. */
@@ -35,7 +35,9 @@ export const integers = (rng: Rng, shape: Shape, n: number): SampleInput => ({
 /** Zeros and ones, about half of each. */
 export const mask = (rng: Rng, shape: Shape): SampleInput => filled(shape, () => rng.int(2));
 
-/** [4, 4]: rows of equal values, one of two ties, and one in which one has nearly all. */
+/**
+ * [4, 4]: rows of equal values, a row with two ties, and one in which one element has nearly all of the probability.
+ */
 export const tiedOrFar = (): SampleInput => ({
   ...listed([0, 0, 0, 0, 8, 8, 8, 8, 1, -0, 1, 0, 0, 20, -20, -0]),
   shape: [4, 4],

@@ -1,10 +1,11 @@
 /**
- * Memory is scopes: everything made inside `scope(() => …)` is freed when it ends, except what it returns. Nobody
- * counts references. A training step is a scope, so is a decode step; parameters, moments and caches are made outside.
+ * Memory scopes: all tensors made inside `scope(() => …)` are freed when it ends, except those that it returns.
+ * References are not counted. A training step is a scope, so is a decode step; parameters, moments and caches are made
+ * outside.
  */
 import { fail } from "./errors.ts";
 
-/** What a scope owns: a tensor. */
+/** A tensor, as its scope sees it. */
 export interface Owned {
   readonly disposed: boolean;
   dispose(): void;
@@ -15,12 +16,12 @@ interface Scope {
 }
 const stack: Scope[] = [];
 
-/** Called by the constructor of every tensor. */
+/** Adds a tensor to the current scope; called by the constructor of every tensor. */
 export function register(tensor: Owned): void {
   stack[stack.length - 1]?.tensors.add(tensor);
 }
 
-/** The open scopes, outermost first, and what each owns so far: for the message of a failed allocation. */
+/** The open scopes, outermost first, with the tensors of each so far: for the message of a failed allocation. */
 export function openScopes(): readonly { readonly label: string; readonly tensors: ReadonlySet<Owned> }[] {
   return stack;
 }
@@ -42,7 +43,7 @@ export function scope<R>(body: () => R, label = "scope"): R {
   try {
     const result = body();
     if (result instanceof Promise) {
-      // It may fail later, on tensors that are gone by then; the error below says why.
+      // It may fail later, on tensors that are freed by then; the error below gives the reason.
       void result.catch(() => undefined);
       fail(`scope: the callback must be synchronous, it returned a promise (read tensors after the scope has ended)`);
     }
@@ -59,7 +60,7 @@ export function scope<R>(body: () => R, label = "scope"): R {
 }
 
 /**
- * As `scope`, but hands over everything that is still alive; for the engine itself, when an outer gradient needs the
+ * A scope whose living tensors all go to the enclosing one; for the engine itself, when an outer gradient needs the
  * graph.
  */
 export function adopt<R>(body: () => R): { result: R; made: ReadonlySet<object> } {
@@ -74,7 +75,7 @@ export function adopt<R>(body: () => R): { result: R; made: ReadonlySet<object> 
 }
 
 /**
- * Runs `body` as if no scope were open: what it makes belongs to nobody and lives until it is disposed. For state and
+ * Runs `body` as if no scope were open: its tensors belong to no scope and live until they are disposed. For state and
  * caches.
  */
 export function outsideScopes<R>(body: () => R): R {

@@ -1,11 +1,14 @@
-/** The elements of a tensor as text, for people: nested lists, each row on a line of its own. */
+/** The elements of a tensor as text for readers: nested lists, one row a line. */
 import { type Shape, sizeOf } from "./types.ts";
 
-/** Of a longer axis the first and the last elements are shown, half of this many each. */
+/**
+ * The largest number of elements that are shown of an axis; of a longer one the first half and the last half of these.
+ */
 const SHOWN = 8;
 
 /**
- * @param elements row-major; six digits of each are shown @param at where this part begins @param depth lists around it
+ * @param elements row-major; six digits of each are shown @param at the offset of this part @param depth of the lists
+ *   around it
  */
 export function showElements([n, ...rest]: Shape, elements: ArrayLike<number>, at = 0, depth = 1): string {
   if (n === undefined) return String(Number(elements[at]!.toPrecision(6)));

@@ -1,4 +1,4 @@
-/** The kernels of an op as text, for people. */
+/** The kernels of an op as text, for readers. */
 import { programOf } from "../kernels/program.ts";
 import { generatorsFor } from "../kernels/wgsl/generators.ts";
 import type { Call, Executable } from "./executable.ts";

@@ -42,9 +42,9 @@ export const assignOp: OpDef = {
 
 /**
  * Overwrites `variable` with the elements of `value`. The value is copied, not shared; nothing of its history is kept.
- * What shares memory with the variable changes, too: results that are its elements as they stand, of `reshape` and
- * `stopGradient`, of `broadcastTo` and `sumTo` to its shape, of `cast` to its type, of `dropout` with p = 0, of `sum`,
- * `mean`, `max` and `min` over no axis. All other results are copies: `mul(variable, 1)` keeps the old numbers.
+ * Tensors that share memory with the variable change, too: results of `reshape` and `stopGradient`, of `broadcastTo`
+ * and `sumTo` to its shape, of `cast` to its type, of `dropout` with p = 0, of `sum`, `mean`, `max` and `min` over no
+ * axis. All other results are copies: `mul(variable, 1)` keeps the old numbers.
  * @throws if shapes, element types or devices differ, or if a gradient that depends on `variable` is being recorded
  */
 export function assign(variable: Tensor, value: Tensor): void {

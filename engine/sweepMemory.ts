@@ -1,6 +1,6 @@
 /**
- * Who owns the tensors of a backward sweep. If the sweep is itself being differentiated, everything stays: the next
- * order needs it. If it is the last sweep over its graph, gradients are freed once they are used, and so are the
+ * The ownership of the tensors of a backward sweep. If the sweep is itself being differentiated, all stay: the next
+ * order needs them. If it is the last sweep over its graph, gradients are freed once they are used, and so are the
  * activations of the forward pass.
  */
 import { handle } from "./leaf.ts";
@@ -13,9 +13,9 @@ export interface SweepMemory {
   start(g: Tensor): Tensor;
   /** Runs a vjp; its results belong to the sweep. */
   run(vjp: () => (Tensor | null)[]): (Tensor | null)[];
-  /** The sum of two gradients, in the place of both. */
+  /** The sum of two gradients, which replaces both. */
   sum(a: Tensor, b: Tensor): Tensor;
-  /** The node is done: nobody will ask for the gradients of its outputs again. */
+  /** Called when a node is done: the gradients of its outputs are not needed again. */
   done(node: GraphNode, gradients: readonly (Tensor | null)[]): void;
 }
 
@@ -26,7 +26,7 @@ export const keepGraph: SweepMemory = {
   done: () => undefined,
 };
 
-/** @param keep what the caller still needs of the forward pass */
+/** @param keep the tensors of the forward pass that the caller still needs */
 export function freeGraph(keep: ReadonlySet<Tensor>): SweepMemory {
   return {
     start: handle, // a handle of the sweep's own, so that freeing it leaves the caller's tensor
@@ -39,23 +39,21 @@ export function freeGraph(keep: ReadonlySet<Tensor>): SweepMemory {
     },
     done(node, gradients) {
       for (const g of gradients) g?.dispose();
-      // Whatever uses these activations came earlier in the sweep, and is done.
+      // The users of these activations came earlier in the sweep, and are done.
       for (const y of node.outputs) if (!keep.has(y)) y.dispose();
     },
   };
 }
 
-/**
- * The results of a vjp, each a tensor of its own even where the vjp hands on `g` itself or gives the same tensor twice.
- */
+/** The results of a vjp as distinct tensors, even if the vjp returns `g` itself or the same tensor twice. */
 function ownResults(vjp: () => (Tensor | null)[]): (Tensor | null)[] {
   const { result, made } = adopt(vjp);
   const taken = new Set<Tensor>();
   return result.map((d) => {
     if (d === null) return null;
-    const own = made.has(d) && !taken.has(d) ? d : handle(d);
-    taken.add(own);
-    own.node = undefined;
-    return own;
+    const distinct = made.has(d) && !taken.has(d) ? d : handle(d);
+    taken.add(distinct);
+    distinct.node = undefined;
+    return distinct;
   });
 }

@@ -6,9 +6,9 @@ import { check } from "./errors.ts";
 import type { GraphNode, Tensor } from "./tensor.ts";
 import { isFloat } from "./types.ts";
 
-/** The number of forward passes that are being recorded, one inside the other. */
+/** The number of nested forward passes that are being recorded. */
 let recording = 0;
-/** > 0 inside `noGrad`. */
+/** The number of nested `noGrad` calls. */
 let paused = 0;
 
 /** Whether an op on `inputs` has to be recorded. */
@@ -21,7 +21,7 @@ export function recordingOutside(): boolean {
   return recording > 0 && paused === 0;
 }
 
-/** Leaves the note on `outputs` that says how they were computed. */
+/** Records on `outputs` how they were computed. */
 export function recordNode(
   name: string,
   params: unknown,
@@ -46,7 +46,7 @@ export function whileRecording<R>(body: () => R): R {
   }
 }
 
-/** Runs `body` without recording: what it makes are constants to every gradient. */
+/** Runs `body` without recording: its results are constants to every gradient. */
 export function noGrad<R>(body: () => R): R {
   paused++;
   try {

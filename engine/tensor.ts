@@ -11,7 +11,7 @@ import { bytesPerElement, showType, sizeOf, type DType, type Shape } from "./typ
 import { openScopes, register } from "./scope.ts";
 import { showElements } from "./showElements.ts";
 
-/** How a tensor came to be, while a gradient is being recorded (tape.ts). */
+/** The origin of a tensor, while a gradient is being recorded (tape.ts). */
 export interface GraphNode {
   readonly name: string;
   readonly params: unknown;
@@ -26,16 +26,16 @@ export interface GraphNode {
 /** Device memory shared by a tensor and its reshapes. */
 export class Storage {
   readonly device: Device;
-  /** Changed by `moveTo` only. */
+  /** The memory; only `moveTo` changes it. */
   buffer: Buffer;
-  /** Handles on this memory; it is freed with the last one. */
+  /** The number of handles on this memory; it is freed with the last one. */
   handles = 0;
-  /** How often it was written in place. */
+  /** The number of times that it was written in place. */
   version = 0;
   /** The elements as they came from the host, where they are i32: index ops check their range without a read-back. */
   hostInts: Int32Array | undefined;
 
-  /** @param memory how many bytes to take, or memory that is to be freed with this */
+  /** @param memory the number of bytes to take, or memory that is to be freed with this */
   constructor(device: Device, memory: number | Buffer) {
     this.device = device;
     try {
@@ -47,7 +47,7 @@ export class Storage {
 
   /**
    * Declares it read-only, so that the executor may move it out of a memory that is too small (backends/heap.ts). An op
-   * that overwrites it all the same undoes this first (`thaw`).
+   * that overwrites it nevertheless undoes this first (`thaw`).
    */
   freeze(): void {
     this.device.backend.readOnly?.(this.buffer, true);
@@ -58,7 +58,7 @@ export class Storage {
     this.device.backend.readOnly?.(this.buffer, false);
   }
 
-  /** Goes on in `buffer`, which holds the same values. */
+  /** Replaces the memory by `buffer`, which holds the same values. */
   moveTo(buffer: Buffer): void {
     this.device.backend.free(this.buffer);
     this.buffer = buffer;
@@ -70,20 +70,21 @@ export class Storage {
 }
 
 /**
- * Memory usually runs out because a scope holds too much, or because there is none: that error, saying what each holds.
+ * The error, with the bytes that each open scope holds: memory usually runs out because a scope holds too much, or
+ * because there is none.
  */
 export function namingScopes(error: unknown): unknown {
   if (!(error instanceof OutOfMemoryError)) return error;
   const scopes = openScopes().map(({ label, tensors }) => {
-    const own = [...tensors].filter((x): x is Tensor => x instanceof Tensor && !x.disposed);
-    const storages = new Set(own.map((x) => x.storage));
+    const alive = [...tensors].filter((x): x is Tensor => x instanceof Tensor && !x.disposed);
+    const storages = new Set(alive.map((x) => x.storage));
     const bytes = [...storages].reduce((sum, { buffer }) => sum + buffer.bytes, 0);
     return `${label} holds ${bytes} bytes in ${storages.size} tensors`;
   });
   return new OutOfMemoryError(`${error.message} (open scopes: ${scopes.join(" > ") || "none"})`, { cause: error });
 }
 
-/** What typed arrays of all kinds have in common and TypeScript does not see in a union of them. */
+/** The methods that typed arrays of all kinds have in common, which TypeScript does not see in a union of them. */
 export interface Reducible {
   reduce(step: (total: number, value: number, index: number) => number, initial?: number): number;
   reduce<T>(step: (total: T, value: number, index: number) => T, initial: T): T;
@@ -98,7 +99,7 @@ export type ElementsOf<D extends DType> = { f32: Float32Array; f64: Float64Array
 export class Tensor<D extends DType = DType> {
   readonly shape: Shape;
   readonly dtype: D;
-  /** What made this tensor, while a gradient is being recorded. */
+  /** The op that made this tensor, while a gradient is being recorded. */
   node: GraphNode | undefined;
   readonly #storage: Storage;
   #disposed = false;
@@ -159,7 +160,7 @@ export class Tensor<D extends DType = DType> {
     return (await this.read())[0]!;
   }
 
-  /** @throws always: what `JSON.stringify` would write of a tensor has no values in it */
+  /** @throws always: `JSON.stringify` would write a tensor without its values */
   toJSON(): never {
     fail(`${String(this)} has its values on a device: write what await x.read() gives`);
   }
@@ -168,24 +169,23 @@ export class Tensor<D extends DType = DType> {
     return `Tensor(${showType(this)} on ${this.device.backend.kind})`;
   }
 
-  /** `x + y` and `x > y` would otherwise be a text and a comparison of texts. */
+  /** @throws always: `x + y` and `x > y` would be a text and a comparison of texts */
   valueOf(): never {
     fail(`${String(this)} is no number: write add(x, y) for x + y, gt(x, y) for x > y`);
   }
 
-  /** For `using x = …`. */
+  /** The call at the end of the block of `using x = …`. */
   [Symbol.dispose](): void {
     this.dispose();
   }
 
   static {
-    // What Node's `console.log` asks an object for; by its key and not as a method, so that no type of Node's is
-    // needed.
+    // The method that Node's `console.log` calls; defined by its key, so that no type of Node's is needed.
     Object.defineProperty(this.prototype, Symbol.for("nodejs.util.inspect.custom"), { value: inspected });
   }
 }
 
-/** The type, and the values where they can be read without waiting. */
+/** The type, and the values if they can be read without waiting. */
 function inspected(this: Tensor): string {
   const canRead = this.device.backend.readSync !== undefined;
   const rest = this.disposed

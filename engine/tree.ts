@@ -7,8 +7,8 @@ import { Tensor } from "./tensor.ts";
 import { fail } from "./errors.ts";
 
 /**
- * An object that holds tensors and can be made again around others, so that it may stand in a tree: what a pytree node
- * is in JAX. A matrix in parts (`MatrixForm`) is one.
+ * An object that holds tensors and can be made again around others, so that it may stand in a tree, like a pytree node
+ * in JAX. A matrix in parts (`MatrixForm`) is one.
  */
 export interface TreeNode {
   /** Its tensors; not another `TreeNode` itself, but it may contain some. */
@@ -35,8 +35,8 @@ export function mapTree<T extends Tree>(tree: T, visit: Visit<Tensor>, path = ""
   if (typeof tree !== "object" || tree === null)
     fail(`tree: expected tensors, arrays and objects, got ${String(tree)} at ${path}`);
   if (isTreeNode(tree)) return tree.withTensors(mapTree(tree.tensors, visit, path)) as Tree as T;
-  const present = Object.entries(tree).filter((entry): entry is [string, Tree] => entry[1] !== undefined);
-  return Object.fromEntries(present.map(([key, child]) => [key, mapTree(child, visit, join(path, key))])) as Tree as T;
+  const defined = Object.entries(tree).filter((entry): entry is [string, Tree] => entry[1] !== undefined);
+  return Object.fromEntries(defined.map(([key, child]) => [key, mapTree(child, visit, join(path, key))])) as Tree as T;
 }
 
 /** All tensors of a tree in order, with their paths. */
@@ -49,9 +49,7 @@ export function treeEntries(tree: Tree): [path: string, leaf: Tensor][] {
   return entries;
 }
 
-/**
- * All tensors of a tree in order. Several times in every training step, so without paths and without building anything.
- */
+/** All tensors of a tree in order. It runs several times in every training step, so it makes no paths and no copies. */
 export function treeLeaves(tree: Tree): Tensor[] {
   const leaves: Tensor[] = [];
   addLeaves(leaves, tree);
@@ -67,9 +65,9 @@ function addLeaves(leaves: Tensor[], node: Tree | undefined): void {
 }
 
 /**
- * The leaves of `tree` in the order of `like`, paired by path: `{ b, a }` beside `{ a, b }` gives `[a, b]`. Several
- * times in every training step, so paths are made for errors only.
- * @param where begins the message of an error
+ * The leaves of `tree` in the order of `like`, paired by path: `{ b, a }` beside `{ a, b }` gives `[a, b]`. It runs
+ * several times in every training step, so it makes paths for errors only.
+ * @param where the beginning of an error's message
  * @throws if the paths differ: names the leaves that are missing and those that `like` has not
  */
 export function treeLeavesLike(tree: Tree, like: Tree, where: string): Tensor[] {
@@ -78,7 +76,7 @@ export function treeLeavesLike(tree: Tree, like: Tree, where: string): Tensor[] 
   return leaves;
 }
 
-/** A node's children by key; undefined for a leaf and for what is no tree. */
+/** A node's children by key; undefined for a leaf and for a value that is no tree. */
 function childrenOf(node: Tree | undefined): Readonly<Record<string, Tree | undefined>> | undefined {
   if (node instanceof Tensor || typeof node !== "object" || node === null) return undefined;
   return isTreeNode(node) ? childrenOf(node.tensors) : (node as Readonly<Record<string, Tree | undefined>>);
@@ -90,17 +88,18 @@ const keysOf = (children: Readonly<Record<string, Tree | undefined>>): string[] 
 /** @returns whether the two have the same paths so far */
 function addLeavesLike(leaves: Tensor[], node: Tree | undefined, like: Tree | undefined): boolean {
   if (like instanceof Tensor) return node instanceof Tensor && leaves.push(node) > 0;
-  const [own, others] = [childrenOf(node), childrenOf(like)];
-  if (own === undefined || others === undefined) return false;
+  const [children, others] = [childrenOf(node), childrenOf(like)];
+  if (children === undefined || others === undefined) return false;
   const keys = keysOf(others);
-  const isLike = (key: string): boolean => Object.hasOwn(own, key) && addLeavesLike(leaves, own[key], others[key]);
-  return keysOf(own).length === keys.length && keys.every(isLike);
+  const isLike = (key: string): boolean =>
+    Object.hasOwn(children, key) && addLeavesLike(leaves, children[key], others[key]);
+  return keysOf(children).length === keys.length && keys.every(isLike);
 }
 
 function failApart(tree: Tree, like: Tree, where: string): never {
-  const [own, others] = [tree, like].map((x) => treeEntries(x).map(([path]) => path)) as [string[], string[]];
+  const [found, others] = [tree, like].map((x) => treeEntries(x).map(([path]) => path)) as [string[], string[]];
   const names = (paths: readonly string[]): string => paths.map((path) => `"${path}"`).join(", ");
-  const [missing, unknown] = [others.filter((path) => !own.includes(path)), own.filter((p) => !others.includes(p))];
+  const [missing, unknown] = [others.filter((path) => !found.includes(path)), found.filter((p) => !others.includes(p))];
   const parts = [
     ...(missing.length > 0 ? [`missing ${names(missing)}`] : []),
     ...(unknown.length > 0 ? [`unknown ${names(unknown)}`] : []),

@@ -13,7 +13,7 @@ export type DType = "f32" | "f64" | "i32";
 /** Element types that have gradients. */
 export type FloatType = "f32" | "f64";
 
-/** What is known of a tensor without looking at its elements. */
+/** The shape and element type of a tensor: all that is known without its elements. */
 export interface TensorType {
   readonly shape: Shape;
   readonly dtype: DType;
@@ -35,10 +35,13 @@ export function sameShape(a: Shape, b: Shape): boolean {
   return a.length === b.length && a.every((n, i) => n === b[i]);
 }
 
-/** Sizes stay exact integers, also times the bytes of an element: executors add and subtract them. */
+/**
+ * The largest number of elements: sizes stay exact integers, also times the bytes of an element, as executors add and
+ * subtract them.
+ */
 const MAX_ELEMENTS = 2 ** 48;
 
-/** A list of positive integers, whose product is one that memory can have; else an error that starts with `where`. */
+/** Checks that a shape is a list of positive integers whose product fits into memory; an error starts with `where`. */
 export function checkShape(where: string, shape: Shape): void {
   check(
     Array.isArray(shape) && shape.every((n) => Number.isInteger(n) && n > 0),
@@ -50,7 +53,7 @@ export function checkShape(where: string, shape: Shape): void {
   );
 }
 
-/** NumPy broadcasting: aligned at the right, sizes equal or 1. */
+/** The shape of NumPy broadcasting: aligned at the right, sizes equal or 1. */
 export function broadcastShapes(where: string, shapes: readonly Shape[]): Shape {
   const rank = Math.max(...shapes.map((s) => s.length));
   const out = new Array<number>(rank).fill(1);

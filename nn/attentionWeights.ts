@@ -1,6 +1,6 @@
 /**
- * What each head looks at: the weights of causal attention, which the fused op never holds in memory. They are for
- * looking at a few tokens; training uses the fused op (engine/ops/attention.ts).
+ * The weights of causal attention, which show the tokens that each head attends to. They are for studying a few tokens;
+ * training uses the fused op (engine/ops/attention.ts), which never holds them in memory.
  *
  * Axes: B rows, T queries, S keys, H heads, K key/value heads, D head size.
  */
@@ -20,7 +20,7 @@ import { forward, type Model } from "./transformer.ts";
  * positions, so that query t sees the keys up to S − T + t.
  * @param q [B, T, H, D]
  * @param k [B, S, K, D], H a multiple of K
- * @param window keys that a query sees at most, in layers with a sliding window
+ * @param window the largest number of keys that a query sees, in layers with a sliding window
  * @returns [B, H, T, S]; each query's weights sum to 1
  */
 export function attentionWeights(q: Tensor, k: Tensor, window: number = k.shape[1] ?? 1): Tensor {
@@ -36,7 +36,7 @@ export function attentionWeights(q: Tensor, k: Tensor, window: number = k.shape[
   const keys_BHSD = permute(reshape(repeated, [B, S, H, D]), [0, 2, 1, 3]);
   const scores = matmul(permute(q, [0, 2, 1, 3]), keys_BHSD, { transB: true, scale: 1 / Math.sqrt(D) });
   const causal = causalMask(S, { device: q.device, dtype: q.dtype });
-  // 1 where the key is so far behind that it is out of the window: row t has it for keys up to t − window.
+  // 1 where the key lies before the window: in row t for keys up to t − window.
   const far = window < S ? tensor(farKeys(S, window), { device: q.device, dtype: q.dtype, shape: [S, S] }) : undefined;
   const mask = slice(far ? sub(causal, far) : causal, [S - T], [S]);
   return softmax(scores, { mask });
@@ -46,9 +46,9 @@ function farKeys(S: number, window: number): Float32Array {
   return Float32Array.from({ length: S * S }, (_, i) => (i % S <= Math.floor(i / S) - window ? 1 : 0));
 }
 
-/** What the model has at the end of a text that it has read. */
+/** The state of the model at the end of a text that it has read. */
 export interface Reading {
-  /** Of each layer [H, S]: the weights with which the last position looks at all S positions. */
+  /** The attention weights of each layer, [H, S], from the last position to all S positions. */
   readonly attention: readonly Tensor[];
   /** The final hidden state of the last position, [1, C]. */
   readonly hidden: Tensor;

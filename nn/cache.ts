@@ -1,7 +1,7 @@
 /**
- * The key/value cache of a decoder: one row per text being written, each with a length of its own. Keys and values live
- * outside all scopes and are written in place; what lies behind a row's length is never seen, because attention is
- * causal. Rows are independent: one may grow by a prompt while another grows by a token, and a third rests.
+ * The key/value cache of a decoder: one row per text being written, each with its own length. Keys and values live
+ * outside all scopes and are written in place; entries behind a row's length are never read, because attention is
+ * causal. Rows are independent: one may grow by a prompt while another grows by a token, and a third does not change.
  */
 import { check } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
@@ -25,15 +25,15 @@ export interface CachePart {
   readonly count: number;
 }
 
-/** For each of N tokens its row and its position there; −1 and 0 for padding. */
+/** The row of each of N tokens and its position there; −1 and 0 for padding. */
 export interface Places {
   readonly rows: Int32Array;
   readonly positions: Int32Array;
-  /** [N · Hkv]: where the keys and values of its heads go, among the R · Hkv · S places of a layer; −1 for padding. */
+  /** [N · Hkv]: the places of its heads' keys and values, among the R · Hkv · S places of a layer; −1 for padding. */
   readonly slots: Int32Array;
 }
 
-/** The first `length` tokens of a row, for another. */
+/** A copy of the first `length` tokens of a row to another. */
 export interface CacheCopy {
   readonly from: number;
   readonly to: number;
@@ -45,7 +45,7 @@ const checkLength = (what: string, n: number): void =>
 
 /** Keys and values of the texts being written, one row each; lives outside all scopes, until it is disposed. */
 export class KvCache {
-  /** S, the most positions that a row can have. */
+  /** S, the largest number of positions of a row. */
   readonly capacity: number;
   readonly #heads: number;
   #layers: readonly CacheLayer[];
@@ -62,7 +62,7 @@ export class KvCache {
     const make = (): Tensor => zeros([rows, config.kvHeads, capacity, config.headDim], { device });
     this.capacity = capacity;
     this.#heads = config.kvHeads;
-    // The scope frees the first layers if there is no memory for the others.
+    // The scope frees the first layers if memory runs out at a later one.
     this.#layers = outsideScopes(() =>
       scope(() => Array.from({ length: config.layers }, () => ({ k: make(), v: make() })), "KvCache"),
     );
@@ -72,7 +72,7 @@ export class KvCache {
   get layers(): readonly CacheLayer[] {
     return this.#layers;
   }
-  /** Tokens in each row. */
+  /** The number of tokens in each row. */
   get lengths(): Int32Array {
     return this.#lengths;
   }
@@ -81,7 +81,7 @@ export class KvCache {
   }
 
   /**
-   * Where the next tokens of each part's row go, in the order of the parts; the rows' lengths grow by them.
+   * The places of the next tokens of each part's row, in the order of the parts; the rows' lengths grow by them.
    * @throws if a row has no room for them
    */
   append(parts: readonly CachePart[]): Places {
@@ -101,8 +101,8 @@ export class KvCache {
   }
 
   /**
-   * Places for one token in each row, which grow by it, `width` in all; a row that is full, or −1, gets no place: what
-   * is read there is lost.
+   * Places for one token in each row, which grow by it, `width` in all; a row that is full, or −1, gets no place: its
+   * token is lost.
    */
   appendWhereRoom(rows: readonly number[], width: number): Places {
     const places = this.noPlaces(width);
@@ -113,7 +113,7 @@ export class KvCache {
     return places;
   }
 
-  /** For `width` tokens, all of them padding. */
+  /** Places for `width` tokens, all of them padding. */
   noPlaces(width: number): Places {
     return {
       rows: new Int32Array(width).fill(-1),
@@ -161,7 +161,7 @@ export class KvCache {
       const [from, to] = [slotsOf("from"), slotsOf("to")];
       for (const { k, v } of this.#layers) {
         for (const x of [k, v]) {
-          // The ops and not the functions, which would look at every slot: these are right.
+          // The ops and not the functions, which would check every slot: these slots are right.
           const flat = reshape(x, [-1, x.shape[3]!]);
           const copied = apply1(gatherOp, [flat, from], { axis: 0 });
           apply(writeRowsOp, [copied, to, flat], { axis: 0 });

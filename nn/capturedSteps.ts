@@ -1,8 +1,8 @@
 /**
- * Which steps of decoding a model's decoders have captured, to do them again (engine/capture.ts).
+ * The steps of decoding that a model's decoders have captured, to replay them (engine/capture.ts).
  *
  * A captured step takes about a kilobyte of the JavaScript heap per call of the executor, so their number is limited:
- * those that were used longest ago are forgotten, and a step is captured only when one of its sizes comes again.
+ * the least recently used are forgotten, and a step is captured only when its sizes come a second time.
  */
 import { type Captured, capture } from "../engine/capture.ts";
 import type { Tensor } from "../engine/tensor.ts";
@@ -15,30 +15,33 @@ interface CapturedStep {
   readonly captured: Captured;
 }
 
-/** Calls of all captured steps of a model together: 30 MB of heap, or some 600 steps of a model of one layer. */
+/**
+ * The largest number of calls in all captured steps of a model: 30 MB of heap, or some 600 steps of a model of one
+ * layer.
+ */
 const MOST_CALLS = 32_768;
-/** Calls of one step. */
+/** The largest number of calls in one step. */
 const MOST_OF_ONE = MOST_CALLS / 4;
-/** Sizes that are remembered, captured or not. */
+/** The largest number of sizes that are remembered, captured or not. */
 const MOST_SIZES = 1024;
 
 const ofModels = new WeakMap<Model, CapturedSteps>();
 
-/** The captured steps of a model; a decoder goes on with those of earlier ones. */
+/** The captured steps of a model, which its decoders share. */
 export class CapturedSteps {
-  /** By their sizes, in the order of their last use; "once" for sizes that came once. */
+  /** The steps by their sizes, in the order of their last use; "once" for sizes that came once. */
   readonly #known = new Map<string, CapturedStep | "once" | "never">();
   #calls = 0;
 
   static of(model: Model): CapturedSteps {
-    const own = ofModels.get(model) ?? new CapturedSteps();
-    ofModels.set(model, own);
-    return own;
+    const ofModel = ofModels.get(model) ?? new CapturedSteps();
+    ofModels.set(model, ofModel);
+    return ofModel;
   }
 
   /**
    * Does the work of a step.
-   * @param sizes all that steps may differ in beside the numbers in their inputs and in the plan's arrays
+   * @param sizes everything in which steps may differ beside the numbers in their inputs and in the plan's arrays
    */
   run(sizes: string, plan: Plan, inputs: readonly Tensor[], work: (plan: Plan) => Tensor): Tensor {
     const known = this.#known.get(sizes);
@@ -60,7 +63,7 @@ export class CapturedSteps {
     return result;
   }
 
-  /** Forgets what was used longest ago, until the rest is within the limits. */
+  /** Forgets the least recently used steps, until the rest is within the limits. */
   #forget(): void {
     for (const [sizes, known] of this.#known) {
       if (this.#calls <= MOST_CALLS && this.#known.size <= MOST_SIZES) return;

@@ -1,18 +1,18 @@
 /**
- * The configuration of our one transformer, and its defaults per family. Reading and writing Hugging Face's
+ * The configuration of the one transformer, and its defaults per family. Reading and writing Hugging Face's
  * `config.json` is in `huggingface.ts`. The families (Llama: Touvron et al. 2023; Qwen2: Yang et al. 2024; Qwen3: Yang
  * et al. 2025; Mistral: Jiang et al. 2023; SmolLM3: Bakouch et al. 2025; GPT-2: Radford et al. 2019) are points in one
- * space of switches; `family` decides the names in checkpoints and which combinations of switches exist there. Not
- * here: training options, and anything about a device.
+ * space of switches; `family` decides the names in checkpoints and the combinations of switches that exist there.
+ * Training options and devices are not part of it.
  */
 import { check, fail } from "../engine/errors.ts";
 import { checkKeys, showValue } from "../engine/options.ts";
 import { type RopeScaling, validateRopeScaling } from "./ropeScaling.ts";
 
-/** Whose checkpoints and conventions a model follows. */
+/** The family whose checkpoints and conventions a model follows. */
 export type Family = "llama" | "mistral" | "qwen2" | "qwen3" | "smollm3" | "gpt2";
 
-/** The sizes and choices that make a transformer, all of them; `modelConfig` fills in what is not said. */
+/** All sizes and switches of a transformer; `modelConfig` fills in those that are not given. */
 export interface ModelConfig {
   readonly family: Family;
   /** V, number of token ids */
@@ -30,7 +30,7 @@ export interface ModelConfig {
   /** D; heads · headDim need not be hiddenSize */
   readonly headDim: number;
   /**
-   * T at most: the size of the table of learned positions; for rotary positions a promise of what it was trained for
+   * the largest T: the size of the table of learned positions; for rotary positions the length that it was trained for
    */
   readonly maxPositions: number;
   readonly norm: "rms" | "layer";
@@ -38,11 +38,11 @@ export interface ModelConfig {
   readonly positions: "rotary" | "learned";
   /** base of the rotary frequencies θ^(−2i/D); without meaning for learned positions */
   readonly ropeTheta: number;
-  /** how these frequencies are changed for longer texts; not at all unless given */
+  /** the scaling of these frequencies for longer texts; none unless given */
   readonly ropeScaling?: RopeScaling;
   /** for each layer whether q and k are turned by their positions; everywhere unless given (SmolLM3: NoPE layers) */
   readonly rotaryLayers?: readonly boolean[];
-  /** keys that a token sees at most in the sliding layers, its own included; no limit unless given */
+  /** the largest number of keys that a token sees in the sliding layers, its own included; no limit unless given */
   readonly slidingWindow?: number;
   /** for each layer whether `slidingWindow` holds there; everywhere unless given */
   readonly slidingLayers?: readonly boolean[];
@@ -64,7 +64,7 @@ export interface ModelConfig {
   readonly padId?: number;
 }
 
-/** What a family leaves open; everything else follows from `family` unless given. */
+/** The options that a family leaves open; all others follow from `family` unless given. */
 export type ModelOptions = Pick<ModelConfig, "vocabSize" | "hiddenSize" | "layers" | "heads"> & Partial<ModelConfig>;
 
 type Switches = Pick<
@@ -143,10 +143,9 @@ const KEYS = [
 ] as const;
 
 /**
- * A complete, valid configuration from the options that matter; the family's habits fill in the rest.
- * Defaults: family "llama"; intermediateSize 8/3 · hiddenSize rounded up to a multiple of 8 (GPT-2: 4 · hiddenSize);
- * kvHeads = heads; headDim = hiddenSize / heads; maxPositions 1024; tied embeddings; initializerRange 0.02. SmolLM3
- * does not turn every fourth layer.
+ * A complete, valid configuration from the given options and the family's defaults: family "llama"; intermediateSize
+ * 8/3 · hiddenSize rounded up to a multiple of 8 (GPT-2: 4 · hiddenSize); kvHeads = heads; headDim = hiddenSize /
+ * heads; maxPositions 1024; tied embeddings; initializerRange 0.02. SmolLM3 has no rotation in every fourth layer.
  *
  * @throws WorldgradError for unknown options and for values that no model can have, by name
  *
@@ -178,13 +177,16 @@ export function modelConfig(options: ModelOptions): ModelConfig {
   return config;
 }
 
-/** Each `interval`-th layer without a rotation. */
+/** The `rotaryLayers` in which each `interval`-th layer has no rotation. */
 export function nopeEvery(interval: number, layers: number): boolean[] {
   const count = Number.isSafeInteger(layers) && layers > 0 ? Math.min(layers, MOST.layers) : 0;
   return Array.from({ length: count }, (_, n) => (n + 1) % interval !== 0);
 }
 
-/** What no model of these families comes near: a larger number is a damaged file, and would be asked of the memory. */
+/**
+ * Limits that no model of these families comes near: a larger number means a damaged file, and would exhaust the
+ * memory.
+ */
 const MOST = {
   vocabSize: 2 ** 26,
   hiddenSize: 2 ** 20,
@@ -198,7 +200,7 @@ const MOST = {
 
 /**
  * Checks a configuration: values that every model needs, and combinations that its family has (others could be
- * computed, but no checkpoint and no other program could say them).
+ * computed, but no checkpoint and no other program could express them).
  *
  * @throws WorldgradError naming the first option that is wrong
  */
@@ -245,7 +247,7 @@ export function validateConfig(config: ModelConfig): void {
     check(headDim % 2 === 0, () => `config: headDim is ${headDim}, rotary positions need an even one`);
   }
   validatePositions(config);
-  // Transformers' LlamaConfig insists, although its attention would not need it.
+  // Transformers' LlamaConfig requires this, although its attention would not need it.
   if (family === "llama") {
     check(
       hiddenSize % heads === 0,
@@ -268,7 +270,7 @@ export function validateConfig(config: ModelConfig): void {
   }
 }
 
-/** Checks what positions do: scaling, layers without a rotation, sliding windows. */
+/** Checks the options of positions: scaling, layers without a rotation, sliding windows. */
 function validatePositions(config: ModelConfig): void {
   const { family, layers, positions, ropeScaling, rotaryLayers, slidingWindow, slidingLayers } = config;
   const has = (families: readonly Family[]): boolean => families.includes(family);
@@ -308,8 +310,8 @@ export const windowOf = ({ slidingWindow, slidingLayers }: ModelConfig, n: numbe
   (slidingLayers?.[n] ?? true) ? slidingWindow : undefined;
 
 /**
- * Positions that a text can have: `maxPositions`, with a rotary scaling as many times more as it is made for (for
- * llama3 and yarn counted from the original length).
+ * The largest number of positions of a text: `maxPositions`, with a rotary scaling times its factor (for llama3 and
+ * yarn from the original length).
  */
 export function longestText({ maxPositions, ropeScaling }: ModelConfig): number {
   if (ropeScaling === undefined) return maxPositions;
@@ -322,7 +324,7 @@ function allowedSwitches(config: ModelConfig): Record<string, readonly unknown[]
   const { norm, positions, attentionBias, attentionOutputBias, mlpBias, qkNorm } = SWITCHES[config.family];
   const fixed = { norm: [norm], positions: [positions], qkNorm: [qkNorm] };
   switch (config.family) {
-    // One switch of theirs, attention_bias, stands for two of ours.
+    // Their one switch attention_bias stands for two here.
     case "llama":
     case "smollm3":
       return { ...fixed, mlp: ["swiglu"], attentionOutputBias: [config.attentionBias] };
@@ -365,7 +367,7 @@ export function estimateParameters(config: ModelConfig): number {
   return embeddings + positions + config.layers * (2 * norm + attention + mlp) + norm;
 }
 
-/** So that `{ kvHeads: undefined }` means the default and not undefined. */
+/** The options without those that are undefined, so that `{ kvHeads: undefined }` means the default. */
 function withoutUndefined(options: ModelOptions): ModelOptions {
   return Object.fromEntries(
     Object.entries(options).filter(([, value]) => value !== undefined),

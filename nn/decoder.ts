@@ -1,11 +1,11 @@
 /**
- * Writing many texts at once with one cache. A call names the rows that have something to read; the others rest. All
- * tokens of a call lie side by side without padding, whatever their rows and positions, so a prompt, an answer of an
- * environment and single sampled tokens of different texts share one forward pass.
+ * A decoder, which writes many texts at once with one cache. A call names the rows that have tokens to read; the others
+ * do not change. All tokens of a call lie side by side without padding, whatever their rows and positions, so a prompt,
+ * an answer of an environment and single sampled tokens of different texts share one forward pass.
  *
- * What a row reads and draws depends on that row only: every kernel here works token by token, and the random number of
- * a token is a function of the row's stream and the token's position. On WebGPU the matrix product is chosen by its
- * shape, so that there the last bits depend on what else is read, unless a `width` keeps the shape the same.
+ * The results of a row depend only on that row: every kernel here works token by token, and the random number of a
+ * token is a function of the row's stream and the token's position. WebGPU chooses the matrix product by its shape, so
+ * that the last bits depend on the other rows there, unless a `width` keeps the shape the same.
  */
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
@@ -31,9 +31,9 @@ export type { Part } from "./decodingPlan.ts";
 /** Options of a `Decoder`. */
 export interface DecoderOptions {
   /**
-   * Tokens in every forward pass, filled up with padding; at least as many as rows. Unless given: as many as there are,
-   * on WebGPU rounded up to a power of two and no fewer than rows, so that few shapes occur. There a row has the same
-   * bits whatever other rows read only if it is given.
+   * The number of tokens in every forward pass, filled up with padding; at least as many as rows. Unless given: as many
+   * as there are, on WebGPU rounded up to a power of two and no fewer than rows, so that few shapes occur. Only with a
+   * given width the bits of a row on WebGPU do not depend on the other rows.
    */
   readonly width?: number;
 }
@@ -49,10 +49,10 @@ const DRAW = options("Decoder.draw", {
 /** Options of `Decoder.draw`. */
 export type DrawOptions = OptionsOf<typeof DRAW>;
 
-/** Tokens of one forward pass at most: more gain nothing, and cost memory. */
+/** The largest number of tokens in one forward pass: more gain nothing, and cost memory. */
 const MOST_TOKENS = 1024;
 
-/** The widths that a decoder chooses by itself. */
+/** The widths that a decoder chooses if none is given. */
 function widthsOn({ kind }: Device, rows: number): Widths {
   if (kind !== "webgpu") return { most: MOST_TOKENS, ofPass: (tokens) => tokens, ofDraw: (drawing) => drawing };
   const rounded = (n: number): number => 2 ** Math.ceil(Math.log2(n));
@@ -65,8 +65,8 @@ function widthsOn({ kind }: Device, rows: number): Widths {
 }
 
 /**
- * Writes many texts at once with one cache: `draw` reads what is new to each row and samples what follows. To be
- * disposed.
+ * A writer of many texts at once with one cache: `draw` reads the new tokens of each row and samples the next ones. To
+ * be disposed.
  */
 export class Decoder {
   readonly #model: Model;
@@ -74,7 +74,7 @@ export class Decoder {
   readonly #widths: Widths;
   readonly #params: readonly Tensor[];
 
-  /** @param rows texts at once @param capacity tokens of a text at most */
+  /** @param rows the number of texts @param capacity the largest number of tokens of a text */
   constructor(model: Model, rows: number, capacity: number, { width }: DecoderOptions = {}) {
     const { device } = model.params.embedding;
     check(
@@ -88,7 +88,7 @@ export class Decoder {
       width === undefined ? widthsOn(device, rows) : { most: width, ofPass: () => width, ofDraw: () => width };
   }
 
-  /** Tokens in each row. */
+  /** The number of tokens in each row. */
   get lengths(): Int32Array {
     return this.#cache.lengths;
   }
@@ -113,9 +113,9 @@ export class Decoder {
   }
 
   /**
-   * Reads the parts' tokens; rows with a stream then draw. Of a burst of n tokens the cache holds the first n − 1
-   * afterwards: the last one drawn is yet to be read, as with n = 1.
-   * @returns for each part what it drew, nothing if it has no stream
+   * Reads the parts' tokens; rows with a stream then draw. After a burst of n tokens the cache holds the first n − 1:
+   * the last one is yet to be read, as with n = 1.
+   * @returns the drawn tokens of each part, none if it has no stream
    * @throws if a row has no room, a part is empty, or a logit is not finite
    */
   async draw(parts: readonly Part[], given?: DrawOptions): Promise<SampledToken[][]> {
@@ -123,9 +123,9 @@ export class Decoder {
   }
 
   /**
-   * As `draw`, in two halves: the work is given to the executor at once, and the function that is returned waits for
-   * what was drawn. What the host does in between costs no time where others compute (threads, a GPU). To be called
-   * once, before the next draw.
+   * As `draw`, in two halves: the executor gets the work at once, and the returned function waits for the drawn tokens.
+   * The host's work in between costs no time where others compute (threads, a GPU). The function is to be called once,
+   * before the next draw.
    */
   start(parts: readonly Part[], given?: DrawOptions): () => Promise<SampledToken[][]> {
     const { burst, ...sampling } = DRAW.read(given);
@@ -143,9 +143,9 @@ export class Decoder {
       const stream = new Rng({ key: drawing[i]!.rng!.key, counter: counters[i]! });
       return [sampleToken(values.subarray(i * V, (i + 1) * V), sampling, stream)];
     };
-    // A read that does not hold up the host is begun at once: it sends what was recorded.
+    // A read that does not block the host is begun at once: it sends the recorded commands.
     const early = result.device.backend.readSync === undefined ? result.read() : undefined;
-    early?.catch(() => undefined); // whoever waits hears of it
+    early?.catch(() => undefined); // the caller that awaits it gets the error
     return async () => {
       const values = (await (early ?? result.read())) as Float32Array | Float64Array;
       result.dispose();
@@ -155,8 +155,8 @@ export class Decoder {
   }
 
   /**
-   * Reads what the parts have to read.
-   * @returns what is drawn behind it (`#draw`), with no draws the logits [W, V]; undefined if nobody draws
+   * Reads the tokens of the parts.
+   * @returns the draws behind them (`#draw`), with no draws the logits [W, V]; undefined if no part draws
    */
   #step(parts: readonly Part[], drawing: readonly Part[], draws: number, invTemperature = 0): Tensor | undefined {
     return this.#keepingLengths(() => {
@@ -178,11 +178,11 @@ export class Decoder {
   }
 
   /**
-   * What the work of a step depends on beside the model, its inputs and the plan's numbers: the width of the pass,
-   * which is that of the draw, how often it draws, the shape of the cache, and which tables of angles it reads.
-   * Undefined for steps that are not worth capturing, as hardly another one will have their sizes: those that read more
-   * than a token for each drawing row, unless padding makes them as wide as others, and those with a table of their
-   * own.
+   * The key of a captured step: everything its work depends on beside the model, its inputs and the plan's numbers.
+   * These are the width of the pass, which is that of the draw, the number of draws, the shape of the cache, and the
+   * tables of angles. Undefined for steps that are not worth capturing, as hardly another one will have their sizes:
+   * those that read more than a token for each drawing row, unless padding makes them as wide as others, and those with
+   * a table of their own.
    */
   #sizesOf({ passes: [first, ...others], last, counters, drawn }: Plan): string | undefined {
     if (others.length > 0 || first!.ids.length !== last.length) return undefined;
@@ -194,7 +194,7 @@ export class Decoder {
     return [last.length, counters.length, this.#cache.rows, this.#cache.capacity, ...tables].join();
   }
 
-  /** Draws for each row of logits. @returns ids, log-probabilities, plain ones for each draw, [3 · draws, W] */
+  /** Draws for each row of logits. @returns ids, log-probabilities and plain ones of each draw, [3 · draws, W] */
   #draw({ last, scale, keys, counters, drawn }: Plan, logits_WV: Tensor): Tensor {
     const { config, params } = this.#model;
     const { device } = params.embedding;
@@ -226,7 +226,7 @@ export class Decoder {
     return hidden!;
   }
 
-  /** Runs `body`; if it throws, the rows are as long as they were. */
+  /** Runs `body`; if it throws, the rows get back their lengths. */
   #keepingLengths<R>(body: () => R): R {
     const before = this.lengths.slice();
     try {
@@ -258,8 +258,8 @@ export class Decoder {
 }
 
 /**
- * Column `i` of [3 · burst, width].
- * @throws if a logit that it was drawn from was not finite
+ * The drawn tokens in column `i` of [3 · burst, width].
+ * @throws if a logit of the distribution was not finite
  */
 function tokensOf(values: ArrayLike<number>, i: number, burst: number, greedy: boolean): SampledToken[] {
   const width = values.length / (3 * burst);

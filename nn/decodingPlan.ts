@@ -1,7 +1,7 @@
 /**
- * What the host decides of a step of decoding before the executor sees anything of it: which tokens are read where, in
- * how many forward passes, and which random numbers rows draw with. All of it is arrays, so that a step that was
- * captured is done again with the numbers of another (`refill`; engine/capture.ts).
+ * The plan of a step of decoding, which the host makes before the executor does anything: which tokens are read where,
+ * in how many forward passes, and with which random numbers rows draw. The plan consists of arrays, so that a captured
+ * step can be replayed with the numbers of another (`refill`; engine/capture.ts).
  */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/random.ts";
@@ -9,17 +9,17 @@ import type { FloatType } from "../engine/types.ts";
 import type { KvCache, Places } from "./cache.ts";
 
 /**
- * What a row reads next, and, if it is to draw, from which stream: the token at position p takes the stream's p-th
+ * The tokens that a row reads next, and its stream if it is to draw: the token at position p takes the stream's p-th
  * number.
  */
 export interface Part {
   readonly row: number;
-  /** At least one. */
+  /** The tokens, at least one. */
   readonly tokens: readonly number[];
   readonly rng?: Rng;
 }
 
-/** Of one forward pass: what is read, [N], and where it goes. */
+/** One forward pass: the tokens, [N], and their places. */
 interface Pass {
   readonly ids: Int32Array;
   readonly places: Places;
@@ -27,42 +27,42 @@ interface Pass {
 
 /** A step of decoding. */
 export interface Plan {
-  /** In order; each has the tokens that it reads, padding included. */
+  /** The forward passes in order; each has the tokens that it reads, padding included. */
   readonly passes: readonly Pass[];
-  /** [W] for W drawing rows, padding included: behind which token of the last pass each draws. */
+  /** [W] for W drawing rows, padding included: the token of the last pass behind which each draws. */
   readonly last: Int32Array;
-  /** [W], 1/temperature; 0 is greedy. Of the device's float type, so that it is uploaded as it is. */
+  /** [W], 1/temperature; 0 is greedy. It has the device's float type, so that it is uploaded as it is. */
   readonly scale: Float32Array | Float64Array;
   /** [2 · W], the keys of their streams. */
   readonly keys: Int32Array;
-  /** For each draw, [W]: which number of its stream each row takes. */
+  /** For each draw, [W]: the position in its stream of each row's random number. */
   readonly counters: readonly Int32Array[];
-  /** For each draw but the last: where the drawn tokens go, which are read at once. */
+  /** The places of the drawn tokens, which are read at once, for each draw but the last. */
   readonly drawn: readonly Places[];
 }
 
-/** How many tokens a pass has and how many rows a draw, for as many as there are: what is more is padding. */
+/** The number of tokens of a pass and of rows of a draw, given the number that there are; the rest is padding. */
 export interface Widths {
-  /** Tokens of a pass at most, unless more rows draw. */
+  /** The largest number of tokens of a pass, unless more rows draw. */
   readonly most: number;
   readonly ofPass: (tokens: number) => number;
   readonly ofDraw: (rows: number) => number;
 }
 
-/** How a step is planned. */
+/** Options of a step's plan. */
 export interface Planning {
   readonly vocabSize: number;
   readonly float: FloatType;
   readonly widths: Widths;
-  /** How often each drawing row draws; 0: its logits are wanted. */
+  /** The number of draws of each drawing row; 0: its logits are wanted. */
   readonly draws: number;
   /** 1/temperature; 0 is greedy. */
   readonly invTemperature: number;
 }
 
 /**
- * Plans a step and makes room for it: the rows of the cache grow by what is read.
- * @param drawing those of the parts that draw, or are asked for logits
+ * Plans a step and makes room for it: the rows of the cache grow by the tokens that are read.
+ * @param drawing the parts that draw, or whose logits are wanted
  * @throws if a row has no room, a part is empty, a token is none of the vocabulary, or more rows draw than there are in
  *   the width
  */
@@ -81,9 +81,9 @@ export function planStep(cache: KvCache, parts: readonly Part[], drawing: readon
   const drawn: Places[] = [];
   for (let n = 0; n < draws; n++) {
     if (n > 0) drawn.push(cache.appendWhereRoom(rows, width));
-    const own = new Int32Array(width);
-    rows.forEach((row, i) => (own[i] = cache.lengths[row]!));
-    counters.push(own);
+    const next = new Int32Array(width);
+    rows.forEach((row, i) => (next[i] = cache.lengths[row]!));
+    counters.push(next);
   }
   return { passes, last, scale: scale.fill(invTemperature), keys, counters, drawn };
 }
@@ -106,8 +106,8 @@ function passesOf(
       return { row, count: tokens.length };
     }),
   );
-  // What is read in which order: first all but the last tokens of drawing parts, then those, so that one pass has them
-  // all. Any order will do in which a row's tokens are not read before those in front of them.
+  // The order of reading: first all tokens but the last ones of drawing parts, then those, so that one pass has them
+  // all. Any order is right in which the tokens of a row keep theirs.
   const total = parts.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const [ids, rows, positions] = [new Int32Array(total), new Int32Array(total), new Int32Array(total)];
   const isDrawing = new Set(drawing);
@@ -129,10 +129,10 @@ function passesOf(
     const end = total - most * (count - 1 - pass);
     const begin = Math.max(0, end - most);
     const padded = widths.ofPass(end - begin);
-    const own: Pass = { ids: new Int32Array(padded), places: cache.noPlaces(padded) };
-    own.ids.set(ids.subarray(begin, end));
-    for (let n = begin; n < end; n++) cache.setPlace(own.places, n - begin, rows[n]!, positions[n]!);
-    return own;
+    const made: Pass = { ids: new Int32Array(padded), places: cache.noPlaces(padded) };
+    made.ids.set(ids.subarray(begin, end));
+    for (let n = begin; n < end; n++) cache.setPlace(made.places, n - begin, rows[n]!, positions[n]!);
+    return made;
   });
   const last = new Int32Array(width);
   for (let i = 0; i < drawing.length; i++) last[i] = Math.min(total, most) - drawing.length + i;

@@ -1,4 +1,4 @@
-/** Continuing prompts with a model, many at once. */
+/** The continuation of many prompts at once by a model. */
 import { longestText, type ModelConfig } from "./config.ts";
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
@@ -10,10 +10,10 @@ import { type SampledToken, SAMPLING } from "./sampler.ts";
 import type { Model } from "./transformer.ts";
 
 /**
- * Is shown what is drawn, token by token: rows side by side, each in its order. A row whose call returns "stop" ends
- * with that token; what text a token completes is for the caller to know, so this is where stop strings are looked for.
- * A promise is waited for before the next token is drawn. What it throws ends the generation.
- * @param row which prompt is continued
+ * A callback for each drawn token: rows side by side, each in its order. A row whose call returns "stop" ends with that
+ * token; only the caller knows the text that a token completes, so this is the place to look for stop strings. A
+ * promise is awaited before the next token is drawn. An exception ends the generation.
+ * @param row the number of the prompt
  */
 export type OnToken = (token: SampledToken, row: number) => "stop" | void | Promise<"stop" | void>;
 
@@ -35,17 +35,17 @@ export const GENERATE = options("generate", {
     "a function of the token and its row",
     (value) => typeof value === "function",
   ),
-  // As little of an AbortSignal as is needed, so that the types ask for no DOM.
+  // The needed part of an AbortSignal, so that the types do not require the DOM.
   signal: inCode<{ readonly aborted: boolean }>(
     "when it is aborted, rows that are not finished end as they are, with the reason `abort`",
     "an AbortSignal",
     (value) => typeof (value as { readonly aborted?: unknown } | null)?.aborted === "boolean",
   ),
 });
-/** How prompts are continued. */
+/** Options of `generate`. */
 export type GenerateOptions = OptionsOf<typeof GENERATE>;
 
-/** How one prompt was continued. */
+/** The continuation of one prompt. */
 export interface Generated {
   readonly tokens: readonly SampledToken[];
   /** `stop`: at a stop token or by `onToken`; `length`: `maxNewTokens` or no position left; `abort`: by the signal. */
@@ -53,8 +53,8 @@ export interface Generated {
 }
 
 /**
- * Tokens that are drawn before the host looks: where it has to wait for the device each time, a few, although what is
- * drawn behind a stop is thrown away. What is drawn does not depend on it.
+ * The number of tokens that are drawn before the host reads them: a few where each read waits for the device, although
+ * tokens behind a stop are thrown away. The drawn tokens do not depend on it.
  */
 export const burstFor = ({ kind }: Device): number => (kind === "webgpu" ? 4 : 1);
 
@@ -80,7 +80,7 @@ export function checkPrompts(where: string, config: ModelConfig, prompts: readon
 }
 
 /**
- * Continues every prompt and returns what was sampled.
+ * Continues every prompt and returns the sampled tokens.
  * @param prompts lists of token ids, of any lengths, each at least one token
  * @throws if a prompt is a text, is longer than the model's positions, or has an id outside the vocabulary; if there is
  *   neither `rng` nor temperature 0
@@ -129,7 +129,7 @@ export async function generate(
           // The last position is read to predict one more token.
           const isFull = prompts[row]!.length + result.tokens.length > capacity;
           ended = result.stopReason === "stop" || result.tokens.length >= maxNewTokens || isFull;
-          if (ended || signal?.aborted) break; // what a burst drew behind it is thrown away
+          if (ended || signal?.aborted) break; // tokens of a burst behind it are thrown away
         }
         if (!ended) going.push(row);
       }

@@ -1,8 +1,8 @@
 /**
  * The 16-bit floating-point formats of checkpoints: IEEE 754 binary16 (F16: 1 sign, 5 exponent, 10 fraction bits) and
  * bfloat16 (BF16: the upper half of a binary32). Widening is exact, narrowing rounds to nearest, ties to even (IEEE 754
- * §4.3.1). All on bit patterns, so that NaN payloads survive: widening and narrowing again is the identity on all
- * 65,536 patterns. Storage formats only: nothing here computes in 16 bits.
+ * §4.3.1). All functions work on bit patterns, so that NaN payloads survive: widening and narrowing again is the
+ * identity on all 65,536 patterns. These are storage formats only: nothing computes in 16 bits.
  */
 
 /** Binary16 patterns → f32, exactly (subnormals, infinities and NaNs included). */
@@ -74,7 +74,7 @@ function roundShift(value: number, shift: number): number {
   return (value + (1 << (shift - 1)) - 1 + odd) >>> shift;
 }
 
-/** A NaN must not turn into an infinity because the bits that made it one were cut off: then the quiet bit is set. */
+/** The pattern of a NaN; if its payload was cut off, which would make it an infinity, the quiet bit is set. */
 function nanBits(infinity: number, payload: number, quiet: number): number {
   return infinity | (payload === 0 ? quiet : payload);
 }

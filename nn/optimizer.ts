@@ -2,9 +2,9 @@
  * AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2) with clipping by the global norm, as PyTorch computes
  * both.
  *
- * Parameters that decay and those that do not are two groups. The tensors of a group, and their moments, lie in one
- * piece of memory each, so that one kernel updates a group, however many parameters it has; gradients are packed alike
- * in each step. Groups of more than 64 MiB are cut into blocks, so that no copy of a large model is ever needed.
+ * Parameters that decay and those that do not are two groups. The tensors of a group lie in one piece of memory, and so
+ * do their moments, so that one kernel updates a group, however many parameters it has; each step packs the gradients
+ * alike. Groups of more than 64 MiB are cut into blocks, so that no copy of a large model is ever needed.
  */
 import { expr, where } from "../kernels/expr.ts";
 import { check, OutOfMemoryError, WorldgradError } from "../engine/errors.ts";
@@ -22,17 +22,17 @@ import { bytesPerElement, sameShape, showShape } from "../engine/types.ts";
 
 /** Options of `AdamW`. */
 export interface AdamWOptions {
-  /** Default 1e-3; each step may give its own. */
+  /** The learning rate, default 1e-3; each step may give another. */
   readonly lr?: number;
-  /** Default [0.9, 0.999]. */
+  /** The decay rates of the moments, default [0.9, 0.999]. */
   readonly betas?: readonly [number, number];
-  /** Default 1e-8. */
+  /** ε, added to √v̂; default 1e-8. */
   readonly eps?: number;
   /** Decoupled weight decay, default 0.01. */
   readonly weightDecay?: number;
-  /** Gradients are scaled so that their global L2 norm is at most this; default Infinity (no clipping). */
+  /** The largest global L2 norm of the gradients, to which larger ones are scaled; default Infinity (no clipping). */
   readonly clipNorm?: number;
-  /** Which parameters decay; default: matrices do, vectors (gains, biases) do not. */
+  /** Whether a parameter decays; default: matrices do, vectors (gains, biases) do not. */
   readonly decays?: (path: string, parameter: Tensor) => boolean;
 }
 
@@ -62,32 +62,32 @@ const rootOfSquares: Pointwise<Tensor> = fuse("rootOfSquares", (x) => {
   return where(isZero, 0, where(isZero, 1, x).sqrt());
 });
 
-/** √Σ g² over a whole tree, on the device. Can be differentiated, as a gradient penalty does; at 0 the slope is 0. */
+/** √Σ g² over a whole tree, on the device. It is differentiable, for gradient penalties; at 0 the slope is 0. */
 export function globalNorm(grads: Tree): Tensor {
   const squares = (): Tensor[] => treeLeaves(grads).map(sumOfSquares);
   const norm = (): Tensor => rootOfSquares(squares().reduce((a, b) => add(a, b)));
-  // A backward pass needs what a scope would free.
+  // A backward pass needs the tensors that a scope would free.
   return recordingOutside() ? norm() : scope(norm, "globalNorm");
 }
 
 /**
- * Sums gradients of several micro-batches: adds `grads` to `total` in place, each to the one of its name. Go on with
- * the result: it is `grads` if there is no total yet, and where two parameters had one gradient tensor (those of a + b
- * have), each gets memory of its own, to be added to once.
+ * Sums gradients of several micro-batches: adds `grads` to `total` in place, each to the one of its name. The result is
+ * the new total: `grads` if there was none yet. If two parameters had one gradient tensor (as those of a + b have),
+ * each gets its own memory, to which further gradients are added.
  * @throws if names or shapes differ from those of `total`; nothing has been added then
  */
 export function accumulateGrads<T extends Tree>(total: T | undefined, grads: T): T {
   const parts = total === undefined ? [] : treeLeavesLike(grads, total, "accumulateGrads: gradients and their total");
   checkShapes("accumulateGrads", total ?? [], parts);
   const seen = new Set<Storage>();
-  const own = (g: Tensor): Tensor => (seen.size < seen.add(g.storage).size ? g : noGrad(() => add(g, 0)));
-  const result = mapTree(total ?? grads, own);
+  const distinct = (g: Tensor): Tensor => (seen.size < seen.add(g.storage).size ? g : noGrad(() => add(g, 0)));
+  const result = mapTree(total ?? grads, distinct);
   if (total === undefined) return result;
   for (const [i, sumSoFar] of treeLeaves(result).entries()) addInPlace(sumSoFar, parts[i]!);
   return result;
 }
 
-/** @throws if a gradient has not the shape of its parameter */
+/** @throws if a gradient does not have the shape of its parameter */
 function checkShapes(where: string, params: Tree, grads: readonly Tensor[]): void {
   treeLeaves(params).forEach(({ shape }, i) => {
     const path = (): string => treeEntries(params)[i]![0];
@@ -99,7 +99,7 @@ function checkShapes(where: string, params: Tree, grads: readonly Tensor[]): voi
   });
 }
 
-/** What has to be saved to continue exactly. */
+/** The state that has to be saved to continue exactly. */
 export interface AdamWState<T extends Tree> {
   readonly step: number;
   readonly m: T;
@@ -107,8 +107,8 @@ export interface AdamWState<T extends Tree> {
 }
 
 /**
- * What one kernel updates: parameters with one weight decay, by their number in the tree, and their memory. A single
- * parameter is a block as it is, without a copy.
+ * The parameters that one kernel updates: they have one weight decay; their numbers in the tree, and their memory. A
+ * single parameter is a block as it is, without a copy.
  */
 interface Block {
   readonly members: readonly number[];
@@ -116,13 +116,15 @@ interface Block {
   readonly decay: number;
   readonly m: Tensor;
   readonly v: Tensor;
-  /** The parameters' memory, and who was in it: another optimiser, made later, may have moved them. */
+  /** The parameters' memory, and its buffers: another optimiser, made later, may have moved them. */
   p: Tensor | undefined;
-  /** Undefined where the block is one large parameter, whose own memory serves. */
+  /** Undefined if the block is one large parameter, whose own memory is used. */
   buffers: readonly unknown[] | undefined;
 }
 
-/** A block has at most so many bytes, unless it is one parameter: what a step copies of gradients at a time. */
+/**
+ * The largest size of a block, in bytes, unless it is one parameter; a step copies so much of the gradients at a time.
+ */
 const BLOCK_BYTES = 64 * 2 ** 20;
 
 /**
@@ -137,7 +139,7 @@ export class AdamW<T extends Tree> {
   readonly #params: T;
   readonly #m: T;
   readonly #v: T;
-  /** Their leaves. */
+  /** The leaves of the moments. */
   readonly #moments: { readonly m: readonly Tensor[]; readonly v: readonly Tensor[] };
   readonly #blocks: readonly Block[];
   #step = 0;
@@ -147,7 +149,7 @@ export class AdamW<T extends Tree> {
    *   notice
    * @throws if an option is out of range, if two parameters share memory, or if memory runs out. Nothing stays
    * allocated
-   *   then; parameters that were moved already stay where they are, with the same values
+   *   then; parameters that were moved already stay there, with the same values
    */
   constructor(params: T, options: AdamWOptions = {}) {
     checkKeys("AdamW", options, ["lr", "betas", "eps", "weightDecay", "clipNorm", "decays"]);
@@ -177,9 +179,9 @@ export class AdamW<T extends Tree> {
     const isDecaying = entries.map(([path, p]) => weightDecay > 0 && this.#options.decays(path, p));
     const planned = [true, false].flatMap((decaying) => {
       const members = entries.flatMap((_, i) => (isDecaying[i] === decaying ? [i] : []));
-      return inBlocks(ps, members).map((own) => ({ members: own, decay: decaying ? weightDecay : 0 }));
+      return inBlocks(ps, members).map((block) => ({ members: block, decay: decaying ? weightDecay : 0 }));
     });
-    // The scope frees what was made if memory runs out; what it returns has no scope around it and lives on.
+    // The scope frees the tensors if memory runs out; its result has no scope around it and lives on.
     const made = outsideScopes(() =>
       scope(() => {
         const moments = (): [whole: Tensor[], leaves: Tensor[]] => {
@@ -238,9 +240,9 @@ export class AdamW<T extends Tree> {
   }
 
   /**
-   * One update in place. A gradient norm that is not finite changes nothing but the step count. A step that throws has
-   * changed nothing and is not counted; where there are several blocks of memory and it ends between two, the error
-   * says which parameters have changed.
+   * One update in place. A gradient norm that is not finite changes only the step count. A step that throws has changed
+   * nothing and is not counted; if there are several blocks of memory and it ends between two, the error names the
+   * parameters that have changed.
    * @param grads a gradient for each parameter, under its name
    * @throws if a gradient is missing, has a name that no parameter has, or another shape
    * @returns the norm before clipping, on the device
@@ -248,7 +250,7 @@ export class AdamW<T extends Tree> {
   step(grads: T, lr: number = this.#options.lr): Tensor {
     const { betas, eps, clipNorm } = this.#options;
     const ps = treeLeaves(this.#params);
-    // All checks come before the first change: half an update would be worse than none.
+    // All checks come before the first change, so that no update is left half done.
     check(lr >= 0, () => `AdamW: lr must be ≥ 0, got ${lr}`);
     const gs = treeLeavesLike(grads, this.#params, "AdamW: gradients and parameters");
     checkShapes("AdamW", this.#params, gs);
@@ -258,13 +260,14 @@ export class AdamW<T extends Tree> {
     const blocks = this.#blocks;
     const bytes = blocks.reduce((sum, { m }) => sum + m.storage.buffer.bytes, 0);
     const packed = ({ members, layout, buffers }: Block): Tensor => {
-      const own = members.map((i) => gs[i]!);
-      return buffers === undefined ? reshape(own[0]!, [-1]) : pack(own, layout);
+      const ofBlock = members.map((i) => gs[i]!);
+      return buffers === undefined ? reshape(ofBlock[0]!, [-1]) : pack(ofBlock, layout);
     };
     const norm = noGrad(() =>
       scope(() => {
         for (const block of blocks) holdTogether(block, ps);
-        // Small gradients are packed once; of large ones there is never a second copy, but of a block at a time.
+        // Small gradients are packed all at once; large ones block by block, so that there is never a second copy of
+        // all.
         const kept = bytes <= BLOCK_BYTES ? blocks.map(packed) : undefined;
         const squares = blocks.map((block, k) => scope(() => sumOfSquares(kept?.[k] ?? packed(block)), "AdamW"));
         const norm = sqrt(squares.reduce((a, b) => add(a, b)));
@@ -280,7 +283,7 @@ export class AdamW<T extends Tree> {
             if (k > 0) throw partial(error, t, treeEntries(this.#params), blocks, k);
             throw error;
           }
-          // The kernel wrote through other handles: a backward pass that still needs the old values must notice.
+          // The kernel wrote through other handles: the versions tell a backward pass that still needs the old values.
           for (const i of block.members) {
             for (const x of [ps[i]!, this.#moments.m[i]!, this.#moments.v[i]!]) x.storage.version++;
           }
@@ -303,7 +306,7 @@ const bufferOf = (x: Tensor): unknown => x.storage.buffer;
 
 const bytesOf = (p: Tensor): number => p.size * bytesPerElement(p.dtype);
 
-/** Where the parameters of a block lie; a large one needs no room behind it, as nothing is packed. */
+/** The offsets of a block's parameters; a large one needs no room behind it, as nothing is packed. */
 const layoutOf = (ps: readonly Tensor[], members: readonly number[]): PackParams =>
   isLarge(ps, members) ? { offsets: [0], total: ps[members[0]!]!.size } : packLayout(members.map((i) => ps[i]!.size));
 
@@ -311,20 +314,20 @@ const isLarge = (ps: readonly Tensor[], members: readonly number[]): boolean =>
   members.length === 1 && bytesOf(ps[members[0]!]!) > BLOCK_BYTES;
 
 /**
- * `members` in blocks of at most `BLOCK_BYTES`, and of what the device can bind; a larger parameter is a block of its
- * own. WebGPU guarantees bindings of 128 MiB.
+ * `members` in blocks of at most `BLOCK_BYTES`, which every device can bind (WebGPU guarantees 128 MiB); a larger
+ * parameter is a block of its own.
  */
 function inBlocks(ps: readonly Tensor[], members: readonly number[]): number[][] {
   const blocks: number[][] = [];
   let bytes = Infinity;
   for (const i of members) {
-    const own = bytesOf(ps[i]!);
-    if (bytes + own > BLOCK_BYTES) {
+    const more = bytesOf(ps[i]!);
+    if (bytes + more > BLOCK_BYTES) {
       blocks.push([]);
       bytes = 0;
     }
     blocks.at(-1)!.push(i);
-    bytes += own;
+    bytes += more;
   }
   return blocks;
 }
@@ -332,15 +335,15 @@ function inBlocks(ps: readonly Tensor[], members: readonly number[]): number[][]
 /** Packs a block's parameters again if they were moved since. */
 function holdTogether(block: Block, ps: readonly Tensor[]): void {
   if (block.buffers === undefined) return;
-  const own = block.members.map((i) => ps[i]!);
-  if (block.p && own.every((x, k) => x.storage.buffer === block.buffers![k])) return;
-  const moved = packInPlace(own, block.layout);
+  const parameters = block.members.map((i) => ps[i]!);
+  if (block.p && parameters.every((x, k) => x.storage.buffer === block.buffers![k])) return;
+  const moved = packInPlace(parameters, block.layout);
   block.p?.dispose();
   block.p = moved;
-  block.buffers = own.map(bufferOf);
+  block.buffers = parameters.map(bufferOf);
 }
 
-/** The error of a step that ended between two blocks, with what it has changed. */
+/** The error of a step that ended between two blocks, with the parameters that it has changed. */
 function partial(
   error: unknown,
   step: number,
@@ -366,12 +369,12 @@ export type Schedule = (step: number) => number;
 export interface ScheduleOptions {
   /** The rate after warm-up. */
   readonly lr: number;
-  /** Steps of linear warm-up from lr/warmup to lr: a number of steps, not their share; default 0. */
+  /** The number (not the share) of steps of linear warm-up from lr/warmup to lr; default 0. */
   readonly warmup?: number;
   /** `cosine` and `linear` end at `lr · minRatio` after `steps`; default `constant`. */
   readonly decay?: "constant" | "cosine" | "linear";
   readonly steps?: number;
-  /** In [0, 1]; default 0. */
+  /** The last rate as a part of `lr`, in [0, 1]; default 0. */
   readonly minRatio?: number;
 }
 

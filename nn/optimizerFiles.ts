@@ -1,4 +1,4 @@
-/** Optimiser states as files: safetensors, whose names are those of the parameters in Hugging Face's files. */
+/** Optimiser states as safetensors files; their tensors have the parameters' names in Hugging Face's files. */
 import { check, fail } from "../engine/errors.ts";
 import { tensor } from "../engine/ops/create.ts";
 import { scope } from "../engine/scope.ts";
@@ -33,8 +33,8 @@ export async function optimizerToFiles(config: ModelConfig, optimizer: AdamW<Tre
 
 /**
  * Writes saved moments into a fresh optimiser of the same model.
- * @param step how many updates had been done; as saved in the file unless given
- * @throws as `modelFromTensors`, or if the file does not say its step; nothing is changed then
+ * @param step the number of updates so far; as saved in the file unless given
+ * @throws as `modelFromTensors`, or if the file does not give its step; nothing is changed then
  */
 export function restoreOptimizer(
   config: ModelConfig,
@@ -73,7 +73,7 @@ async function namedTensors(config: ModelConfig, tree: Tree): Promise<[string, S
   return named;
 }
 
-/** A parameter as it is written. */
+/** A parameter's name and tensor as they are written. */
 export async function namedTensor(config: ModelConfig, path: string, x: Tensor): Promise<[string, SafeTensorInput]> {
   const data = await x.read();
   const shape = [...x.shape];

@@ -47,7 +47,7 @@ export type LayerParams<W extends Weight = Weight> = {
 };
 /**
  * All parameters of a transformer, as a tree. The matrices may be packed or have adapters; `TransformerParams<Tensor>`
- * is that of a model all of whose parameters can be trained.
+ * is the tree of a model whose parameters can all be trained.
  */
 export type TransformerParams<W extends Weight = Weight> = {
   /** [V, C] */
@@ -60,7 +60,7 @@ export type TransformerParams<W extends Weight = Weight> = {
   readonly head?: W | undefined;
 };
 
-/** What a parameter is, for initialisation. */
+/** The kind of a parameter, for initialisation. */
 type Kind = "weight" | "residual" | "one" | "zero";
 type Make = (shape: Shape, kind: Kind, path: string) => Tensor;
 
@@ -74,7 +74,7 @@ export function parameterShapes(config: ModelConfig): [path: string, shape: Shap
   return shapes;
 }
 
-/** Builds the tree of `config` with `make` called once per parameter. Also how a checkpoint is read. */
+/** The tree of `config`, with `make` called once per parameter; checkpoints are read with it, too. */
 export function buildParams(config: ModelConfig, make: Make): TransformerParams<Tensor> {
   const { hiddenSize: C, intermediateSize: F, headDim: D, heads, kvHeads } = config;
   const linear = (
@@ -123,8 +123,8 @@ export function buildParams(config: ModelConfig, make: Make): TransformerParams<
 
 /**
  * Random parameters: normal with standard deviation `initializerRange`, gains 1, biases 0; matrices that write into the
- * residual stream are scaled by 1/√(2·layers) (Radford et al. 2019, §2.3). Each parameter has a stream of its own, so
- * the same seed gives the same values on every executor. They live outside all scopes.
+ * residual stream are scaled by 1/√(2·layers) (Radford et al. 2019, §2.3). Each parameter has its own stream, so the
+ * same seed gives the same values on every executor. They live outside all scopes.
  */
 export function initParams(config: ModelConfig, rng: Rng, device: Device): TransformerParams<Tensor> {
   const std = { weight: config.initializerRange, residual: config.initializerRange / Math.sqrt(2 * config.layers) };
@@ -133,14 +133,14 @@ export function initParams(config: ModelConfig, rng: Rng, device: Device): Trans
     if (kind === "zero") return zeros(shape, { device });
     return randomNormal(rng.split(path), shape, { device, std: std[kind] });
   };
-  // The scope frees the first ones if there is no memory for the others.
+  // The scope frees the first ones if memory runs out at a later one.
   return outsideScopes(() => scope(() => buildParams(config, make), "initParams"));
 }
 
 /**
  * The parameters with another form in the place of each matrix: of the linear layers, the embedding and the head. A
- * tied head is no matrix of its own. Gains, biases and the table of learned positions stay as they are.
- * @param replace may return the weight itself; `path` is that in our tree, as in `layers.0.mlp.up.weight`
+ * tied head is not replaced separately. Gains, biases and the table of learned positions stay as they are.
+ * @param replace may return the weight itself; `path` is that in the tree, as in `layers.0.mlp.up.weight`
  */
 export function replaceWeights(
   params: TransformerParams,
@@ -156,9 +156,9 @@ export function replaceWeights(
 }
 
 /**
- * Says of a weight that comes from elsewhere that it is only read as long as nobody trains it, so that a model may be
- * larger than the memory (`Storage.freeze`). That is for the weights of the blocks. Embedding and head stay in the
- * memory: a program that looks up one row of a table, or draws one token, would have to bring all of it.
+ * Declares a weight from a file read-only until it is trained, so that a model may be larger than the memory
+ * (`Storage.freeze`). This concerns only the weights of the blocks. Embedding and head stay in the memory: a program
+ * that looks up one row of a table, or draws one token, would have to copy all of it in.
  */
 export function freezeWeight(weight: Weight, path: string): void {
   if (path.startsWith("layers.")) for (const x of treeLeaves(weight)) x.storage.freeze();
@@ -189,7 +189,7 @@ const GPT2_NAMES: readonly (readonly [RegExp, string])[] = [
   [/^layers\.(\d+)\.mlp\.down\./, "transformer.h.$1.mlp.c_proj."],
 ];
 
-/** The name in a Hugging Face checkpoint of the parameter at `path` of our tree. */
+/** The name in a Hugging Face checkpoint of the parameter at `path` of the tree. */
 export function huggingFaceName(config: ModelConfig, path: string): string {
   if (path.startsWith("base_model.")) return path; // of an adapter, whose tree has PEFT's names
   for (const [pattern, replacement] of config.family === "gpt2" ? GPT2_NAMES : LLAMA_NAMES) {
@@ -198,17 +198,17 @@ export function huggingFaceName(config: ModelConfig, path: string): string {
   return fail(`parameters: no Hugging Face name for "${path}" in family ${config.family}`);
 }
 
-/** What of a model (`Model`) matters to the number of its parameters. */
+/** The part of a `Model` that decides the number of its parameters. */
 interface Counted {
   readonly params: TransformerParams;
   readonly trainable?: { readonly params: Tree; readonly base?: { readonly params: TransformerParams } } | undefined;
 }
 
-/** PEFT's `get_nb_trainable_parameters`: how many parameters are trained, and how many there are in all. */
+/** The numbers of trained parameters and of all (PEFT's `get_nb_trainable_parameters`). */
 export function countParameters({ params, trainable }: Counted): { readonly trainable: number; readonly all: number } {
   const count = (leaves: readonly Tensor[]): number => leaves.reduce((n, x) => n + x.size, 0);
-  const own = count(treeLeaves(trainable?.params ?? params));
-  return { trainable: own, all: own + (trainable?.base ? matrixSizes(trainable.base.params) : 0) };
+  const trained = count(treeLeaves(trainable?.params ?? params));
+  return { trainable: trained, all: trained + (trainable?.base ? matrixSizes(trainable.base.params) : 0) };
 }
 
 /** The number of parameters in a tree; a packed matrix counts as many as the matrix that it stands for. */

@@ -1,11 +1,11 @@
 /**
  * The angles by which queries and keys are turned (Su et al. 2021, arXiv 2104.09864), with the scalings for longer
- * texts that `config/rope.ts` reads: formulas as in Transformers 5, `modeling_rope_utils.py`, worked out in double
+ * texts that `config/rope.ts` reads: formulas as in Transformers 5, `modeling_rope_utils.py`, computed in double
  * precision (there in f32).
  *
  * Tables are made for as many positions as have occurred, rounded up to a power of two, and live as long as their
- * device. With dynamic scaling the frequencies depend on the length of a text beyond `maxPositions`; a call with such
- * a text gets a table of its own, which has a row for each token.
+ * device. With dynamic scaling the frequencies depend on the length of a text beyond `maxPositions`; a call with such a
+ * text gets its own table, with a row for each token.
  */
 import type { Device } from "../engine/device.ts";
 import { tensor } from "../engine/ops/create.ts";
@@ -13,22 +13,22 @@ import { outsideScopes } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import { longestText, type ModelConfig } from "./config.ts";
 
-/** cos and sin [rows, D/2], and for each token its row there, i32 [B, T]. */
+/** cos and sin [rows, D/2], and the row of each token there, i32 [B, T]. */
 export interface Rotation {
   readonly cos: Tensor;
   readonly sin: Tensor;
   readonly rows_BT: Tensor;
 }
 
-/** The angle per position of each pair of dimensions, and what cosines and sines are multiplied by. */
+/** The angle per position of each pair of dimensions, and the factor of cosines and sines. */
 export interface Frequencies {
   readonly frequencies: Float64Array;
   readonly attentionFactor: number;
 }
 
 /**
- * The frequencies of a model. @param length of the text, which matters to dynamic scaling only: beyond `maxPositions`
- * the base grows to θ·(factor·length/maxPositions − (factor − 1))^(D/(D − 2))
+ * The frequencies of a model. @param length of the text, which only dynamic scaling reads: beyond `maxPositions` the
+ * base grows to θ·(factor·length/maxPositions − (factor − 1))^(D/(D − 2))
  */
 export function ropeFrequencies(config: ModelConfig, length: number = config.maxPositions): Frequencies {
   const { headDim: D, ropeTheta, ropeScaling, maxPositions } = config;
@@ -66,7 +66,7 @@ function yarn(
   scaling: NonNullable<ModelConfig["ropeScaling"]> & { readonly type: "yarn" },
 ): Frequencies {
   const { factor, originalMaxPositions, betaFast = 32, betaSlow = 1, mscale, mscaleAllDim, truncate = true } = scaling;
-  /** The dimension whose frequency makes that many turns within the original length. */
+  /** The dimension whose frequency makes so many turns within the original length. */
   const dimensionOf = (turns: number): number =>
     (D * Math.log(originalMaxPositions / (turns * 2 * Math.PI))) / (2 * Math.log(ropeTheta));
   const [low, high] = [dimensionOf(betaFast), dimensionOf(betaSlow)];
@@ -86,7 +86,7 @@ function yarn(
  * The rotation of each token of a call.
  * @param positions of the tokens, [B · T]; those that follow each other in a row are one text, unless `texts` says
  *   otherwise
- * @param texts which text each token belongs to (rows of a cache)
+ * @param texts the text of each token (a row of a cache)
  */
 export function rotationOf(
   config: ModelConfig,
@@ -97,32 +97,32 @@ export function rotationOf(
   const { device } = positions_BT;
   const rows = sharedRows(config, positions);
   if (rows !== undefined) return { ...sharedTables(config, rows, device), rows_BT: positions_BT };
-  // As Transformers does, which looks at the largest position of a call. It looks at that of all texts of a batch, and
-  // remembers it until a shorter batch comes; here a text's angles are its own.
+  // Transformers, too, reads the largest position of a call. It takes that of all texts of a batch, and keeps it until
+  // a shorter batch comes; here each text has its own angles.
   const lengths = lengthsOf(positions, positions_BT.shape[1]!, texts);
   const known = new Map<number, Frequencies>();
   const { cos, sin } = tablesOf(positions.length, config.headDim, device, (n) => {
     const length = lengths[n]!;
-    const own = known.get(length) ?? ropeFrequencies(config, length);
-    known.set(length, own);
-    return { position: positions[n]!, ...own };
+    const frequencies = known.get(length) ?? ropeFrequencies(config, length);
+    known.set(length, frequencies);
+    return { position: positions[n]!, ...frequencies };
   });
-  const own = Int32Array.from(positions, (_, n) => n);
-  return { cos, sin, rows_BT: tensor(own, { device, shape: positions_BT.shape }) };
+  const rowOfEach = Int32Array.from(positions, (_, n) => n);
+  return { cos, sin, rows_BT: tensor(rowOfEach, { device, shape: positions_BT.shape }) };
 }
 
-/** For each token how long its text is by then: its largest position in this call, plus one. */
+/** The length of each token's text: its largest position in this call, plus one. */
 function lengthsOf(positions: Int32Array, T: number, texts?: Int32Array): Int32Array {
   let text = 0;
-  const own =
+  const ofText =
     texts ??
     Int32Array.from(positions, (position, n) => {
       const follows = n % T > 0 && position === positions[n - 1]! + 1;
       return follows ? text : n === 0 ? text : ++text;
     });
   const longest = new Map<number, number>();
-  positions.forEach((position, n) => longest.set(own[n]!, Math.max(longest.get(own[n]!) ?? 0, position + 1)));
-  return Int32Array.from(positions, (_, n) => longest.get(own[n]!)!);
+  positions.forEach((position, n) => longest.set(ofText[n]!, Math.max(longest.get(ofText[n]!) ?? 0, position + 1)));
+  return Int32Array.from(positions, (_, n) => longest.get(ofText[n]!)!);
 }
 
 type Tables = Pick<Rotation, "cos" | "sin">;
@@ -146,12 +146,14 @@ function tablesOf(
   return { cos: tensor(cos, { device, shape: [rows, half] }), sin: tensor(sin, { device, shape: [rows, half] }) };
 }
 
-/** Rows of the smallest table. */
+/** The number of rows of the smallest table. */
 const FEWEST_ROWS = 1024;
-/** Tables by device and what they depend on. A longer one comes beside a shorter one, which a tape may still need. */
+/**
+ * Tables by device and by their parameters. A longer one does not replace a shorter one, which a tape may still need.
+ */
 const shared = new WeakMap<Device, Map<string, Tables>>();
 
-/** The rows of the shared table that has these positions; undefined where a call gets a table of its own. */
+/** The number of rows of the shared table for these positions; undefined if a call gets its own table. */
 export function sharedRows(config: ModelConfig, positions: Int32Array): number | undefined {
   const longest = positions.reduce((most, position) => Math.max(most, position + 1), 1);
   if (config.ropeScaling?.type === "dynamic" && longest > config.maxPositions) return undefined;
@@ -166,8 +168,8 @@ function sharedTables(config: ModelConfig, rows: number, device: Device): Tables
   const key = `${rows} ${headDim} ${ropeTheta} ${scaling}`;
   let made = ofDevice.get(key);
   if (made === undefined) {
-    const own = ropeFrequencies(config);
-    made = outsideScopes(() => tablesOf(rows, headDim, device, (position) => ({ position, ...own })));
+    const frequencies = ropeFrequencies(config);
+    made = outsideScopes(() => tablesOf(rows, headDim, device, (position) => ({ position, ...frequencies })));
     ofDevice.set(key, made);
   }
   return made;

@@ -1,14 +1,12 @@
 /**
- * Rotary positions beyond what a model was first trained for: the scalings that Transformers 5 knows by `rope_type`.
- * What they do to the frequencies is in `nn/rope.ts`. Not here: LongRoPE, partial rotation, and a rotation of its own
- * per kind of layer, which none of our families has.
+ * Scalings of rotary positions beyond the length that a model was first trained for, under the `rope_type` of
+ * Transformers 5. `nn/rope.ts` has their frequencies. LongRoPE, partial rotation and a rotation per kind of layer are
+ * left out: none of the families has them.
  */
 import { check } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
 
-/**
- * How the frequencies θ^(−2i/D) of rotary positions are changed for longer texts, or that they depend on the length.
- */
+/** The change of the frequencies θ^(−2i/D) of rotary positions for longer texts. */
 export type RopeScaling =
   /** All frequencies divided by `factor` (position interpolation, Chen et al. 2023, arXiv 2306.15595). */
   | { readonly type: "linear"; readonly factor: number }
@@ -27,7 +25,7 @@ export type RopeScaling =
       readonly type: "yarn";
       readonly factor: number;
       readonly originalMaxPositions: number;
-      /** unless given: 0.1·ln(factor) + 1, or what `mscale` and `mscaleAllDim` say */
+      /** unless given: 0.1·ln(factor) + 1, or as `mscale` and `mscaleAllDim` define */
       readonly attentionFactor?: number;
       /** turns within the original length above which a frequency is kept; 32 unless given */
       readonly betaFast?: number;
@@ -39,7 +37,7 @@ export type RopeScaling =
       readonly truncate?: boolean;
     };
 
-/** Our names, and those of `config.json`; a `?` marks what may be missing. */
+/** The names of fields here and in `config.json`; a `?` marks those that may be missing. */
 export const ROPE_FIELDS: Readonly<Record<RopeScaling["type"], Readonly<Record<string, string>>>> = {
   linear: { factor: "factor" },
   dynamic: { factor: "factor" },

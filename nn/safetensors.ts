@@ -6,16 +6,16 @@
  *     N bytes        UTF-8 JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}, then spaces
  *     the rest       the tensors' bytes, row-major, little-endian; offsets count from here
  *
- * The bytes are taken as hostile: everything that the header says is checked against the file's length before a single
- * element is touched. Not here: files that are read piece by piece, and shards (`weightFiles.ts`), 8-bit floats and
- * other quantised formats.
+ * The bytes are not trusted: the whole header is checked against the file's length before a single element is read.
+ * Files that are read piece by piece, and shards, are in `weightFiles.ts`; 8-bit floats and other quantised formats are
+ * not supported.
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
 import { bfloat16Bits, float16Bits, fromBfloat16Bits, fromFloat16Bits } from "./half.ts";
 
 /**
- * A tensor as read. 16-bit floats arrive widened to f32 (exactly), `dtype` still says how they were stored; BOOL is 0
+ * A tensor that was read. 16-bit floats are widened to f32 (exactly), while `dtype` is still the stored type; BOOL is 0
  * or 1 per byte.
  */
 export type SafeTensor = { readonly shape: readonly number[] } & (
@@ -42,16 +42,16 @@ export interface SafeTensorInfo {
   readonly end: number;
 }
 
-/** What the header of a file says. */
+/** The content of a file's header. */
 export interface SafetensorsHeader {
-  /** In the order of the data. */
+  /** The tensors in the order of the data. */
   readonly tensors: readonly SafeTensorInfo[];
   readonly metadata: ReadonlyMap<string, string>;
-  /** Where the data starts, in bytes from the start of the file. */
+  /** The offset of the data, in bytes from the start of the file. */
   readonly dataStart: number;
 }
 
-/** Bytes of an element. */
+/** The number of bytes of an element. */
 export const BYTES: Readonly<Record<SafeDtype, number>> = {
   F32: 4,
   F64: 8,
@@ -64,14 +64,17 @@ export const BYTES: Readonly<Record<SafeDtype, number>> = {
 };
 const MAX_HEADER_BYTES = 100_000_000;
 const MAX_HEADER_DEPTH = 128;
-/** A hundred times what large checkpoints have in one file; reading more takes many seconds, whoever wrote them. */
+/**
+ * The largest number of strings in a header: a hundred times that of large checkpoints; more would take many seconds to
+ * read.
+ */
 const MAX_STRINGS = 1_000_000;
 
 /**
  * Reads and checks the header only.
- * @param bytes the file, or its beginning with the whole header (`safetensorsDataStart` says how long that is)
- * @param fileBytes how long the file is
- * @throws WorldgradError naming what is wrong, for whatever bytes
+ * @param bytes the file, or its beginning with the whole header (up to `safetensorsDataStart`)
+ * @param fileBytes the length of the file
+ * @throws WorldgradError naming what is wrong, for any bytes
  */
 export function readSafetensorsHeader(bytes: Uint8Array, fileBytes: number = bytes.length): SafetensorsHeader {
   const dataStart = safetensorsDataStart(bytes, fileBytes);
@@ -108,14 +111,14 @@ export function readSafetensorsHeader(bytes: Uint8Array, fileBytes: number = byt
 }
 
 /**
- * Where the data of a file starts, by its first eight bytes.
+ * The offset of a file's data, by its first eight bytes.
  * @throws WorldgradError if there are fewer, or if the file cannot have such a header
  */
 export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): number {
-  const present = Math.min(bytes.length, fileBytes);
-  check(present >= 8, () => `safetensors: the file has ${present} bytes, its header length alone takes 8`);
-  const beginning = new TextDecoder().decode(bytes.subarray(0, Math.min(present, 64)));
-  // No header's length has eight printable bytes.
+  const given = Math.min(bytes.length, fileBytes);
+  check(given >= 8, () => `safetensors: the file has ${given} bytes, its header length alone takes 8`);
+  const beginning = new TextDecoder().decode(bytes.subarray(0, Math.min(given, 64)));
+  // The length of a header never has eight printable bytes.
   const text = /^[\t\n\r -~]{8}/.test(beginning) ? `a text that begins with ${showValue(beginning)}` : undefined;
   const accident = accidentOf(beginning) ?? text;
   check(accident === undefined, () => `safetensors: the file is ${accident}; download the weights themselves`);
@@ -130,7 +133,10 @@ export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): numb
   return 8 + length;
 }
 
-/** What came instead of a model's file, by its beginning; no header's length and no JSON begins as these do. */
+/**
+ * A description of the file that came in place of a model's, by its beginning; no header's length and no JSON begins
+ * so.
+ */
 export function accidentOf(beginning: string): string | undefined {
   const start = beginning.trimStart().toLowerCase();
   if (start.startsWith("version") && (start.length < 9 || start.startsWith("version https://git-lfs"))) {
@@ -140,10 +146,10 @@ export function accidentOf(beginning: string): string | undefined {
 }
 
 /**
- * Reads all tensors. Views into `bytes` where the alignment allows (files by the reference implementation and by
- * `writeSafetensors` are aligned), copies elsewhere: treat them as read-only, or own `bytes`.
+ * Reads all tensors. They are views into `bytes` where the alignment allows (files by the reference implementation and
+ * by `writeSafetensors` are aligned), else copies: they must not be changed unless `bytes` may be.
  *
- * @throws WorldgradError naming what is wrong, for whatever bytes; unsupported dtypes by name
+ * @throws WorldgradError naming what is wrong, for any bytes; unsupported dtypes by name
  */
 export function readSafetensors(bytes: Uint8Array): Map<string, SafeTensor> {
   const { tensors, dataStart } = readSafetensorsHeader(bytes);
@@ -154,8 +160,8 @@ export function readSafetensors(bytes: Uint8Array): Map<string, SafeTensor> {
 
 /**
  * Writes a file: larger elements first, then by name (so every tensor is aligned, and the bytes depend on the content
- * only), header padded with spaces to 8 bytes. F16 and BF16 are rounded to nearest, ties to even, from f32; what
- * exceeds the range of F16 becomes an infinity, as in IEEE 754.
+ * only), header padded with spaces to 8 bytes. F16 and BF16 are rounded to nearest, ties to even, from f32; values
+ * beyond the range of F16 become infinities, as in IEEE 754.
  *
  * @param metadata free text, by convention at least `{ format: "pt" }` for files that PyTorch programs will open
  * @throws WorldgradError if a shape does not fit its data, or an array's type its dtype
@@ -232,8 +238,8 @@ function parseHeader(bytes: Uint8Array): Record<string, unknown> {
 }
 
 /**
- * What `JSON.parse` lets pass and the format does not: a key twice in one object, numbers that are no plain integers,
- * any depth.
+ * Refuses JSON that `JSON.parse` accepts and the format does not: a key twice in one object, numbers that are no plain
+ * integers, any depth.
  */
 function checkStrictJson(text: string): void {
   const objects: (Set<string> | undefined)[] = [];
@@ -332,7 +338,7 @@ function encodeElements(name: string, { dtype, data }: SafeTensorInput): Uint8Ar
     case "F64":
       if (data instanceof Float32Array) return raw(Float64Array.from(data));
       return data instanceof Float64Array ? raw(data) : wrong();
-    // Only from f32: by way of f32, an f64 would be rounded twice.
+    // Only from f32: an f64 would be rounded twice, on its way through f32.
     case "F16":
       return data instanceof Float32Array ? raw(float16Bits(data)) : wrong();
     case "BF16":
@@ -358,8 +364,7 @@ function asObject(value: unknown, what: string): Record<string, unknown> {
 }
 
 /**
- * Typed arrays have the host's byte order, the format is little-endian. Every JavaScript engine in use today agrees
- * with it.
+ * Checks that the host is little-endian, as the format is and typed arrays are on every JavaScript engine in use today.
  */
 function checkLittleEndian(): void {
   check(

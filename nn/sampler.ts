@@ -1,14 +1,14 @@
 /**
- * Choosing a token from a row of logits, on the host and in double precision: what top-k, top-p and min-p need. Without
- * them tokens are drawn on the device (`sampleTokens`), which is what decoding does when it can.
+ * The choice of a token from a row of logits, on the host and in double precision, as top-k, top-p and min-p need it.
+ * Without them decoding draws tokens on the device (`sampleTokens`).
  */
 import { check } from "../engine/errors.ts";
 import { number, type NumberRange, options, type OptionsOf } from "../engine/optionTable.ts";
 import type { Rng } from "../engine/random.ts";
 
 /**
- * Beyond these a logit over its temperature leaves single precision: at 1e-40 every draw would be NaN, at 1e50 greedy.
- * SGLang has the same lower bound, and is greedy below it.
+ * The range of temperatures in which a logit over its temperature stays in single precision: at 1e-40 every draw would
+ * be NaN, at 1e50 greedy. SGLang has the same lower bound, and is greedy below it.
  */
 const TEMPERATURES: NumberRange = { min: 1e-6, max: 1e6, orZero: true };
 
@@ -25,24 +25,24 @@ export const SAMPLING = options("sampling", {
     max: 1,
   }),
 });
-/** How a token is drawn from logits. */
+/** Options of drawing a token from logits. */
 export type SamplingOptions = OptionsOf<typeof SAMPLING>;
 
 /** A token that was drawn, with the logarithms of its probability. */
 export interface SampledToken {
   readonly id: number;
   /**
-   * Under softmax(logits / temperature) over the whole vocabulary: the `old` of importance ratios. Greedy: as
-   * `plainLogProb`.
+   * Its log-probability under softmax(logits / temperature) over the whole vocabulary: the `old` of importance ratios.
+   * Greedy: as `plainLogProb`.
    */
   readonly logProb: number;
-  /** Under the distribution it was drawn from, after top-k, top-p and min-p; 0 for greedy. */
+  /** Its log-probability in the distribution it was drawn from, after top-k, top-p and min-p; 0 for greedy. */
   readonly samplingLogProb: number;
-  /** Under softmax(logits). */
+  /** Its log-probability under softmax(logits). */
   readonly plainLogProb: number;
 }
 
-/** Whether some tokens are left out: then the logits are sorted, on the host. */
+/** Whether a filter leaves tokens out: then the logits are sorted, on the host. */
 export const isFiltering = ({ topK, topP, minP }: Required<SamplingOptions>): boolean =>
   topK > 0 || topP < 1 || minP > 0;
 
@@ -108,7 +108,7 @@ export function sampleToken(row: ArrayLike<number>, given: SamplingOptions, rng:
   };
 }
 
-/** Ids that survive, most probable first; ties in the order of ids. */
+/** The ids that pass the filters, most probable first; ties in the order of ids. */
 function filterTokens(
   vocab: number,
   logProbOf: (id: number) => number,

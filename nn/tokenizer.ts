@@ -4,13 +4,13 @@
  *
  *     tokenizers/alphabet.ts   bytes as printable characters, and the pattern that cuts text into pieces
  *     tokenizers/bpe.ts        the tokenizer: encode, decode, toJSON
- *     tokenizers/added.ts      finding added tokens such as `<think>` in a text
- *     tokenizers/train.ts      learning the merges from text
- *     tokenizers/offsets.ts    where in a text the tokens stand
+ *     tokenizers/added.ts      the search for added tokens such as `<think>` in a text
+ *     tokenizers/train.ts      the training of the merges on text
+ *     tokenizers/offsets.ts    the places of tokens in a text
  *
- * Not here: reading `tokenizer.json` (pretrained/tokenizers); WordPiece, Unigram; chat templates are in
- * `worldgrad/chat`. Episodes are stored as ids: what a policy sampled is never decoded and encoded again, since
- * encode(decode(ids)) may be different ids for the same text.
+ * `tokenizer.json` is read in pretrained/tokenizers; chat templates are in `worldgrad/chat`; there is no WordPiece and
+ * no Unigram. Episodes are stored as ids: sampled tokens are never decoded and encoded again, since encode(decode(ids))
+ * may be different ids for the same text.
  */
 import { BpeTokenizer, specialTable } from "./tokenizers/bpe.ts";
 

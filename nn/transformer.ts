@@ -1,7 +1,7 @@
 /**
  * One decoder-only transformer: Llama/Qwen style (RMSNorm, rotary positions, grouped-query attention, SwiGLU) and GPT-2
  * style (LayerNorm, learned positions, GELU), pre-norm residual blocks (Vaswani et al. 2017; Radford et al. 2019;
- * Touvron et al. 2023). Functions over a plain tree of parameters; nothing is stored but what is passed in.
+ * Touvron et al. 2023). It is a set of functions over a plain tree of parameters, without state.
  *
  * Axes: B rows, T tokens, C hidden size, H heads, D head size, V vocabulary, S positions in a cache.
  */
@@ -36,34 +36,34 @@ import { type Rotation, rotationOf } from "./rope.ts";
 export interface Model<W extends Weight = Weight> {
   readonly config: ModelConfig;
   readonly params: TransformerParams<W>;
-  /** What of it is trained, where that is not all of `params`: an adapter (lora.ts). See `trainableOf`. */
+  /** The trained part, if that is not all of `params`: an adapter (lora.ts). See `trainableOf`. */
   readonly trainable?: Trainable | undefined;
 }
 
-/** What is trained of a model, and how the model is made of it. */
+/** The trained part of a model, and the way to make the model of it. */
 export interface Trainable<T extends Tree = Tree> {
   /** The tensors that the optimiser changes in place. */
   readonly params: T;
-  /** The model with other tensors in the place of `params`: with those that a gradient is taken by, or a copy. */
+  /** The model with other tensors in the place of `params`: with the variables of a gradient, or a copy. */
   modelOf(params: T, options?: TrainingOptions): Model;
   /**
-   * The model without what is trained, for a part that was added to it: the policy that training starts from, and its
+   * The model without the trained part, if that was added to it: the policy that training starts from, and its
    * reference, without a second copy of the weights. Undefined where all parameters are trained.
    */
   readonly base?: Model;
-  /** How such a part was made, as plain data: `addLora(base, settings)` makes another like it. */
+  /** The settings of such a part, as plain data: `addLora(base, settings)` makes another like it. */
   readonly settings?: Readonly<Record<string, unknown>>;
 }
 
-/** What a forward pass does in training only. */
+/** Options of a forward pass in training. */
 export interface TrainingOptions {
   /** The stream of dropout, for adapters that have some; no dropout unless given. */
   readonly dropout?: Rng | undefined;
 }
 
 /**
- * What of a model is trained: its `trainable` part, or else all parameters. Every trainer, the optimisers that they are
- * given, and what rollout workers are sent, go by it.
+ * The trained part of a model: its `trainable` part, or else all parameters. Trainers train it, their optimisers are
+ * made of it, and rollout workers are sent it.
  * @throws if all parameters are to be trained and some are packed
  *
  * @example
@@ -88,15 +88,18 @@ export interface ForwardOptions {
   readonly segments?: Tensor;
   /** Position of every token, [B · T]; 0 … T−1 in each row unless given. */
   readonly positions?: Int32Array;
-  /** Continue rows of a cache: B is 1, and each of the T tokens has a place of its own there (see `KvCache.append`). */
+  /**
+   * The cache whose rows are continued: B is 1, and each of the T tokens has its own place there (see
+   * `KvCache.append`).
+   */
   readonly cache?: { readonly store: KvCache; readonly places: Places };
   /**
-   * Where a gradient is recorded: keep of each block its input only, and run the block again in the backward pass
+   * Whether, while a gradient is recorded, each block keeps only its input and runs again in the backward pass
    * (`checkpoint`). The same bits for about a third more time; activations take 4·C bytes per token and block, and
-   * those of one block. Not where heads are watched. Default false.
+   * those of one block. It has no effect if heads are watched. Default false.
    */
   readonly gradientCheckpointing?: boolean;
-  /** Is shown the heads of every layer when they have attended; without a cache only. */
+  /** A callback that gets the heads of every layer; only without a cache. */
   readonly watch?: (layer: number, heads: AttentionHeads) => void;
 }
 
@@ -106,13 +109,13 @@ export interface AttentionHeads {
   readonly k: Tensor;
   readonly v: Tensor;
   readonly out: Tensor;
-  /** Keys that a query sees at most, in layers with a sliding window. */
+  /** The largest number of keys that a query sees, in layers with a sliding window. */
   readonly window?: number;
 }
 
 /**
  * Hidden states after the final norm.
- * @param ids i32 [B, T]; rows may be padded at the end with any valid id: causal attention never looks there
+ * @param ids i32 [B, T]; rows may be padded at the end with any valid id: causal attention never reads it
  * @returns [B, T, C]; `logits` or `tokenLogProbs` turn them into predictions of the next token
  * @throws if an id or a position is outside its table
  */
@@ -144,14 +147,14 @@ export function forward(
     x_BTC = through(x_BTC, params.positions, {}, (x, table) => add(x, embedding(table, positions_BT)));
   }
   params.layers.forEach((layer, n) => {
-    x_BTC = through(x_BTC, layer, context, (x, own) => transformerBlock(x, own, context, n));
+    x_BTC = through(x_BTC, layer, context, (x, block) => transformerBlock(x, block, context, n));
   });
-  return through(x_BTC, params.norm, {}, (x, own) => norm(x, own, config));
+  return through(x_BTC, params.norm, {}, (x, weights) => norm(x, weights, config));
 }
 
 /**
- * A stage of the residual stream. Where no gradient asks for it, its input and what it made on the way are freed;
- * otherwise they are kept for the backward pass, or computed again there (`gradientCheckpointing`).
+ * A stage of the residual stream. Without a gradient its input and intermediate tensors are freed; otherwise they are
+ * kept for the backward pass, or computed again there (`gradientCheckpointing`).
  */
 function through<T extends Tree>(
   x_BTC: Tensor,
@@ -166,15 +169,15 @@ function through<T extends Tree>(
       return checkpoint(([x, ...leaves]) => [stage(x!, treeFromLeaves(params, leaves))], inputs)[0]!;
     }
   }
-  if (watch !== undefined) return stage(x_BTC, params); // whoever watches may keep what is shown
+  if (watch !== undefined) return stage(x_BTC, params); // a watcher may keep the tensors
   const y_BTC = scope(() => stage(x_BTC, params), "block");
   x_BTC.dispose();
   return y_BTC;
 }
 
 /**
- * One block: attention and MLP, each behind a norm and beside the residual stream. @param n which layer of a cache it
- * writes
+ * One block: attention and MLP, each behind a norm and beside the residual stream. @param n the layer of a cache that
+ * it writes
  */
 export function transformerBlock(x_BTC: Tensor, layer: LayerParams, context: BlockContext, n: number): Tensor {
   const { config } = context;
@@ -204,12 +207,12 @@ export function pickHidden(hidden_BTC: Tensor, index: Int32Array): Tensor {
   return gather(reshape(hidden_BTC, [-1, C]), tensor(index, { device: hidden_BTC.device }));
 }
 
-/** What all blocks of one forward pass share. */
+/** Options that all blocks of one forward pass share. */
 export interface BlockContext extends ForwardOptions {
   readonly config: ModelConfig;
   readonly positions_BT: Tensor;
   readonly rotation: Rotation | undefined;
-  /** In the cache: the row and position of each token, and where its keys and values go. */
+  /** The row and position of each token in the cache, and the places of its keys and values. */
   readonly decoding?: { readonly rows_N: Tensor; readonly positions_N: Tensor; readonly slots: Tensor };
 }
 
@@ -268,7 +271,7 @@ function selfAttention(x_BTC: Tensor, p: AttentionParams, context: BlockContext,
   if (cache && context.decoding) {
     const { k: keys, v: values } = cache.store.layers[layer]!;
     const { rows_N, positions_N, slots } = context.decoding;
-    // The op and not `writeRows`, which would look for slots that occur twice: these cannot.
+    // The op and not `writeRows`, which would search for slots that occur twice: these cannot.
     for (const [cached, fresh] of [
       [keys, k],
       [values, v],

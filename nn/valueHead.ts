@@ -1,6 +1,6 @@
 /**
  * A critic's head: one linear layer on the hidden states of the transformer. The value of a token is read where the
- * token is predicted, so it is what is expected *before* the token is written.
+ * token is predicted, so it is the return that is expected *before* the token is written.
  */
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
@@ -16,7 +16,7 @@ import type { ModelConfig } from "./config.ts";
 /** `weight` [1, C] and `bias` [1], as in TRL's `v_head.summary`. */
 export type ValueHead = { readonly weight: Tensor; readonly bias: Tensor };
 
-/** A head that says 0 of everything: advantages start as plain returns. It lives outside all scopes. */
+/** A head whose values are all 0: advantages start as plain returns. It lives outside all scopes. */
 export function initValueHead({ hiddenSize }: Pick<ModelConfig, "hiddenSize">, device: Device): ValueHead {
   return outsideScopes(() => ({ weight: zeros([1, hiddenSize], { device }), bias: zeros([1], { device }) }));
 }

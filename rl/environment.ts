@@ -15,9 +15,9 @@ import type { Rng } from "../engine/index.ts";
  * Facts about a step, for metrics and transcripts. The agent never sees them. The library reads
  *
  * - `family`, `level`: the kind of task, for tables
- * - `success`, a boolean: whether the task is solved. Metrics, evaluations, curricula, filters and imitation all ask
+ * - `success`, a boolean: whether the task is solved. Metrics, evaluations, curricula, filters and imitation all read
  *   the last step's. If it is absent, an episode is solved if the sum of its rewards is positive. So an environment
- *   that charges for steps, or pays for parts, should report it; what it pays is shown beside it, as the mean reward.
+ *   that charges for steps, or pays for parts, should report it; its rewards are shown beside it, as their mean.
  * - `toolErrors`: how many actions were errors so far
  * - `answerEntropy`: the entropy in nats of the episode's answers so far, each given the task, the actions and the
  *   answers before it, for somebody who knows all facts of the world. No world model can predict this part.
@@ -36,14 +36,14 @@ export interface StepResult {
 }
 
 /**
- * Why whoever drives an episode ends it although the environment has not: the limit of actions is reached, one action
- * grew too long, the context is full, or no action was found in what the agent wrote.
+ * The reason why the caller ends an episode that the environment has not ended: the limit of actions is reached, one
+ * action grew too long, the context is full, or no action was found in what the agent wrote.
  */
 export type OutsideEnd = "max_turns" | "max_tokens" | "context_overflow" | "parse_error";
 
-/** What an environment says of an episode that was ended from outside. */
+/** An environment's score of an episode that was ended from outside. */
 export interface EndResult {
-  /** Is added to the rewards of the steps; NaN: the episode cannot be scored. Default: whoever drives it decides. */
+  /** A reward in addition to those of the steps; NaN: the episode cannot be scored. Default: the caller decides. */
   readonly reward?: number;
   /** Facts in addition to those of the last step, such as `success`. */
   readonly info?: StepInfo;
@@ -69,10 +69,9 @@ export interface Environment {
   /** Plays one action. Errors in the action's text are told by the observation; it never throws for them. */
   step(action: string, options?: CallOptions): Promise<StepResult>;
   /**
-   * Is told that the episode is over although the environment has not ended it, so that it can score what was reached.
-   * Called once at most, after `reset`, never after a step with `done`; no step follows. Optional: an environment
-   * without it, or one that returns no reward, leaves the return of such an episode to whoever drives it
-   * (`truncatedReward` of `trainRl`).
+   * The notice that the episode was ended from outside, so that the environment can score what was reached. Called once
+   * at most, after `reset`, never after a step with `done`; no step follows. Optional: an environment without it, or
+   * one that returns no reward, leaves the return of such an episode to its caller (`truncatedReward` of `trainRl`).
    */
   end?(reason: OutsideEnd, options?: CallOptions): Promise<EndResult | undefined>;
   /**
@@ -130,7 +129,7 @@ export interface ShownTurn {
 export interface Achievement {
   /** The first observation of an episode with this task. */
   readonly task: string;
-  /** After how many of the episode's turns it was solved, at least 1. */
+  /** The number of the episode's turns after which it was solved, at least 1. */
   readonly turns: number;
 }
 
@@ -147,8 +146,8 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    */
   readonly options?: Readonly<Record<string, Option<unknown>>>;
   /**
-   * How many episodes can live at a time; a rollout plays no more of them. Further ones would wait in `reset`, and the
-   * time that an environment may take would be up before their turn. Optional: default any number.
+   * The number of episodes that can live at a time; a rollout plays no more of them. Further ones would wait in `reset`
+   * until their time limit was up. Optional: default any number.
    */
   atOnce?(options?: Options): number;
   /** A fresh episode, not yet reset. Throws on unknown option values. */
@@ -159,9 +158,8 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    */
   expert(env: Environment): string;
   /**
-   * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take
-   * the names from there; given the options that the episode was made with, words of that world: what a novice would
-   * try.
+   * Random baseline: a plausible action that does not depend on the observations. It may use names from the task's text
+   * and, given the options of the episode, words of that world, as a novice would.
    * @throws if its code is loaded with the first episode, and none has begun
    */
   random(rng: Rng, task?: string, options?: Options): string;
@@ -170,15 +168,15 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    */
   novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
   /**
-   * What might be thought before the next action in this live episode: a true trace of a search from where it stands,
-   * with filler words drawn from `rng`; 20 to 60 tokens where a word is one. It does not say what to do: the expert's
-   * action follows from it, a novice's, who thinks the same, does not. Throws if `env` is not of this kind. Optional:
+   * A thought before the next action in this live episode: a true trace of a search from its present state, with filler
+   * words drawn from `rng`; 20 to 60 tokens where a word is one. It does not name the next action: the expert's action
+   * follows from it, and a novice with the same thought acts at random. Throws if `env` is not of this kind. Optional:
    * default no thoughts.
    */
   thoughts?(env: Environment, rng: Rng): string;
   /**
-   * What an episode with this task and these turns has achieved, in words that could have been its task: its verifier
-   * would accept the turns. Reads nothing but what was shown. Optional; undefined: nothing that is a task.
+   * The task that an episode with these turns has solved, in words that could have been its own task: the verifier of
+   * that task would accept the turns. Reads only the text that was shown. Optional; undefined: no task was solved.
    */
   readonly achieved?: (task: string, turns: readonly ShownTurn[]) => Promise<Achievement | undefined>;
 }
@@ -207,7 +205,7 @@ export abstract class SingleUseEnvironment implements Environment {
    * Plays one action. Errors in the action are observations; an exception means that the environment itself is broken.
    */
   protected abstract act(action: string, signal?: AbortSignal): StepResult | Promise<StepResult>;
-  /** What the episode is worth that is ended from outside, as `end` of the interface says. Default: nothing is said. */
+  /** The score of an episode that is ended from outside (`Environment.end`). Default: none. */
   protected finish?(reason: OutsideEnd, signal?: AbortSignal): EndResult | undefined | Promise<EndResult | undefined>;
 
   async reset(seed: number, options: CallOptions = {}): Promise<string> {

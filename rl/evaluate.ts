@@ -15,33 +15,33 @@ import { withTruncatedReward } from "./tasks/truncated.ts";
 
 /** The results of evaluation episodes. */
 export interface Evaluation {
-  /** How many count (`wasScored`), as they were played and have a score: success is `successes / episodes`. */
+  /** The number of episodes that were played and have a score (`wasScored`): success is `successes / episodes`. */
   readonly episodes: number;
-  /** How many were not played, because their environment failed before the agent did anything. */
+  /** The number that were not played, because their environment failed before the agent did anything. */
   readonly notPlayed: number;
-  /** How many were played and have no score, as their reward is NaN: neither a success nor a failure. */
+  /** The number that were played and have the reward NaN: neither a success nor a failure. */
   readonly unscored: number;
-  /** How many of the `episodes` succeeded, as `succeeded` says. */
+  /** The number of the `episodes` that succeeded (`succeeded`). */
   readonly successes: number;
   /** The mean of the `evaluatedReturns`; NaN if there are none. */
   readonly meanReward: number;
   /** The standard deviation of these returns (n − 1); 0 of a single one. */
   readonly rewardStd: number;
-  /** Of all that were played. */
+  /** The mean number of turns of all that were played. */
   readonly meanTurns: number;
   /**
    * Successes and episodes per task family (`familiesOf`). The name is `all` if the environment has no families, and
-   * `unknown` for tasks of which it told none, as no answer was given.
+   * `unknown` for tasks whose family it has not told.
    */
   readonly families: Readonly<Record<string, { readonly successes: number; readonly episodes: number }>>;
-  /** All of them as they were played, in the order of the seeds. */
+  /** All episodes as they were played, in the order of the seeds. */
   readonly trajectories: readonly Trajectory[];
 }
 
 /**
  * Whether the agent did anything before its environment failed, if that failed. Otherwise the episode says nothing
- * about the agent and counts neither way. An environment that fails later may have done so because of what the agent
- * did, so that is a failure of both: else an agent would gain by breaking its environment.
+ * about the agent and does not count. An environment that fails later may have been broken by the agent's actions, so
+ * that counts as a failure: else an agent would gain by breaking its environment.
  */
 export const wasPlayed = (episode: Trajectory): boolean => !hasFailed(episode) || turnCount(episode) > 0;
 
@@ -60,10 +60,11 @@ export async function evaluate(
 }
 
 /**
- * The returns by which an evaluation's episodes are judged: as the environment rewards them, and of those that were cut
- * short before it could judge them what training makes of these by default (`withTruncatedReward`), whatever option a
- * run trains with, so that runs compare. What the steps have paid would be a refund where turns cost: an agent that
- * babbles at once has paid nothing. Where no episode came to an end, no return is known, and there are none.
+ * The returns by which an evaluation's episodes are judged: those of the environment. Episodes that were cut short
+ * before it could judge them get the return that training gives them by default (`withTruncatedReward`), whatever
+ * option a run trains with, so that runs can be compared. The sum of their step rewards would be a refund where turns
+ * cost: an agent that babbles at once has paid nothing. If no episode came to an end, no return is known, and the list
+ * is empty.
  * @param episodes those that have a score
  */
 function evaluatedReturns(episodes: readonly Trajectory[]): readonly number[] {
@@ -74,12 +75,12 @@ function evaluatedReturns(episodes: readonly Trajectory[]): readonly number[] {
 
 /**
  * Whether an episode counts in an evaluation: it was played and scored, or broke its environment, which is a failure
- * whatever was paid. A reward of NaN says neither that it succeeded nor that it failed.
+ * whatever its rewards. A reward of NaN says neither that it succeeded nor that it failed.
  */
 export const wasScored = (episode: Trajectory): boolean =>
   wasPlayed(episode) && (hasFailed(episode) || !Number.isNaN(episode.reward));
 
-/** The results of these episodes, whoever played them. */
+/** The results of these episodes. */
 export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   const families = new Map<string, { successes: number; episodes: number }>(); // the names are the environment's
   const played = trajectories.filter(wasPlayed);
@@ -118,11 +119,11 @@ export interface WorldLoss {
 export const meanWorldLoss = (losses: readonly WorldLoss[]): number =>
   losses.reduce((sum, { nats }) => sum + nats, 0) / losses.reduce((sum, { tokens }) => sum + tokens, 0);
 
-/** How `worldModelLosses` computes. */
+/** Options of `worldModelLosses`. */
 export interface WorldLossOptions {
-  /** Rejects when it is aborted. */
+  /** When it is aborted, the promise rejects. */
   readonly signal?: AbortSignal | undefined;
-  /** Padded tokens of a micro-batch at most; default 8192. */
+  /** The largest number of tokens in a micro-batch, padding included; default 8192. */
   readonly maxTokens?: number;
 }
 
@@ -170,11 +171,11 @@ export const worldModelLoss = async (
 ): Promise<number> => meanWorldLoss(await worldModelLosses(model, template, trajectories));
 
 /**
- * The world-model loss minus the entropy of the answers themselves (`answerEntropy` in the info): (Σ −lp − Σ
- * H) / tokens, in nats per token. A model that knows the world and uses all that it has read has a mean of about 0,
- * with noise in both directions because answers are drawn at random. The end of an answer counts in its entropy but is
- * not a target (`<|end|>` is written by the template), so a perfect model is below 0 by that amount: 0.28 nats for a
- * number from 2 to 98 written digit by digit, nothing for a word.
+ * The world-model loss minus the entropy of the answers themselves (`answerEntropy` in the info): (Σ −lp − Σ H) /
+ * tokens, in nats per token. A model that knows the world and uses all of its context has a mean of about 0, with noise
+ * in both directions because answers are drawn at random. The end of an answer counts in its entropy but is not a
+ * target (`<|end|>` is written by the template), so a perfect model is below 0 by that amount: 0.28 nats for a number
+ * from 2 to 98 written digit by digit, nothing for a word.
  *
  * Only episodes whose answers were read and scored completely count. Left out are failed episodes and those with an
  * answer of `maxObservationTokens` or more (it may have been cut), with an answer that did not fit, with an answer

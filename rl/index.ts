@@ -22,7 +22,7 @@ export { type EpisodeFormat, SPECIAL_TOKENS, Template, type TemplateOptions } fr
 // Playing episodes
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./play/rollout.ts";
 
-// The objective, and what is in it
+// The objective and its parts
 export type { Entry, Table } from "./objective/names.ts";
 export type { CriticOptions, EntropyController, KlOptions, Objective } from "./objective/objective.ts";
 export { type ColumnName, COLUMNS, type Columns, rowOf, type TokenRow, withColumns } from "./objective/columns.ts";
@@ -61,7 +61,7 @@ export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } fr
 export type { HeadTraining, LossTerm, TermColumns, TermTokens } from "./objective/terms.ts";
 export type { WeighedStep } from "./objective/terms.ts";
 
-// What a step plays: rewards, temperatures, and plug-ins, which change which episodes it has
+// The data of a step: rewards, temperatures, and plug-ins, which change which episodes it has
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
 export { type TruncatedReward, withTruncatedReward } from "./tasks/truncated.ts";

@@ -1,9 +1,9 @@
 /**
  * An allocator over one growing range of bytes. A freed block goes to a last-in-first-out list of its size, so that a
  * loop that asks for the same sizes in the same order gets the same addresses every time. Sizes up to 4 MiB are rounded
- * to classes, four to an octave, so that lists are found again when shapes vary a little; larger blocks, of which a
- * quarter would be too much to lose, are rounded to 64 KiB only. Before the memory has to grow, free neighbours are
- * merged and cut anew. It hands out offsets and never touches memory.
+ * to classes, four to an octave, so that lists are found again when shapes vary a little; larger blocks are rounded
+ * only to 64 KiB, because a quarter of them would be too much to lose. Before the memory has to grow, free neighbours
+ * are merged and cut anew. It hands out offsets and never touches memory.
  */
 
 /** Blocks begin at multiples of this: a cache line. */
@@ -13,8 +13,8 @@ const LARGEST_CLASS = 4 * 2 ** 20;
 const LARGE_ALIGNMENT = 65536;
 
 /**
- * How large a block for `bytes` is. Up to 4 MiB: 64·n up to 256, then 4, 5, 6, 7 times a power of two (at most a
- * quarter unused). Above: the next multiple of 64 KiB.
+ * The size of a block for `bytes`. Up to 4 MiB: 64·n up to 256, then 4, 5, 6, 7 times a power of two (at most a quarter
+ * unused). Above: the next multiple of 64 KiB.
  */
 export function blockSize(bytes: number): number {
   if (bytes > LARGEST_CLASS) return Math.ceil(bytes / LARGE_ALIGNMENT) * LARGE_ALIGNMENT;
@@ -29,23 +29,23 @@ interface Range {
   end: number;
 }
 
-/** Gives out blocks of a range of bytes and takes them back. */
+/** A range of bytes, of which blocks are given out and taken back. */
 export class Allocator {
   readonly limit: number;
-  /** Bytes that are there already. A block beyond them is given out only when none fits below. */
+  /** Bytes of memory that exist already. A block beyond them is given out only when none fits below. */
   reserved: number;
-  /** Everything from here to the limit was never given out, or was merged back. */
+  /** The offset from which on nothing was given out, or was merged back. */
   #top = 0;
   readonly #free = new Map<number, number[]>();
   /** Whether a list of `#free` has a block. */
   #hasFree = false;
   /** Merged free space below `#top`, by address. */
   #ranges: Range[] = [];
-  /** Requests that a free block of the size met, and those for which one was cut. */
+  /** Requests that a free block of the same size served, and those for which a block was cut. */
   hits = 0;
   misses = 0;
 
-  /** @param limit bytes that may be given out @param reserved bytes that are there already */
+  /** @param limit bytes that may be given out @param reserved bytes of memory that exist already */
   constructor(limit: number, reserved = 0) {
     this.limit = limit;
     this.reserved = reserved;
@@ -81,7 +81,8 @@ export class Allocator {
   }
 
   /**
-   * From the smallest merged range that is large enough, the lowest of these, or from the top. @param end of the top
+   * Cuts a block from the smallest merged range that is large enough (the lowest of these), or from the top. @param end
+   * of the top
    */
   #cut(size: number, end: number): number | undefined {
     let index = -1;

@@ -7,7 +7,7 @@ import type { Generators } from "../../kernels/program.ts";
 
 export type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array;
 
-/** Storage of one tensor. Opaque to everybody but the backend that made it; `bytes` is the size that was asked for. */
+/** Storage of one tensor, opaque to all but the backend that made it; `bytes` is the size that was asked for. */
 export interface Buffer {
   readonly bytes: number;
 }
@@ -15,13 +15,13 @@ export interface Buffer {
 /** A reference program: plain TypeScript over the raw storage of the op's inputs and outputs, in order. */
 export type ReferenceProgram = (storage: readonly Uint8Array<ArrayBuffer>[]) => void;
 
-/** What `run` takes, by kind of executor. */
+/** The program that `run` takes, by kind of executor. */
 export interface Programs {
   reference: ReferenceProgram;
   wasm: Program<WasmKernel>;
   webgpu: Program<WgslKernel>;
 }
-/** What those executors that have kernels make them with. */
+/** The kernel generators of the executors that have kernels. */
 interface GeneratorsOf {
   reference: undefined;
   wasm: Generators<WasmKernel>;
@@ -30,7 +30,7 @@ interface GeneratorsOf {
 /** The kinds of executors: `reference`, `wasm`, `webgpu`. */
 export type BackendKind = keyof Programs;
 
-/** How much memory an executor holds, and how many kernels it has compiled. */
+/** The memory that an executor holds, and the number of kernels that it has compiled. */
 export interface BackendStats {
   /** Bytes in buffers that are allocated and not freed. */
   readonly liveBytes: number;
@@ -42,22 +42,22 @@ export interface BackendStats {
 }
 
 interface BackendBase {
-  /** One line for people: executor, threads, adapter. */
+  /** One line for readers: executor, threads, adapter. */
   readonly description: string;
   /**
-   * Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, when it cannot be met.
+   * Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, when there is no room.
    */
   alloc(bytes: number): Buffer;
   /**
-   * A part of `whole` as a buffer of its own, so that some kernels see many tensors and others one. Offsets are
-   * multiples of 256. Freed by itself; the storage goes back when the whole and all its parts are freed. Counts as the
-   * whole does: not again.
+   * A part of `whole` as a separate buffer, so that some kernels see many tensors and others one. Offsets are multiples
+   * of 256. It is freed separately; the storage goes back when the whole and all its parts are freed. `liveBytes`
+   * counts it once, with the whole.
    */
   part(whole: Buffer, offset: number, bytes: number): Buffer;
   /**
-   * Whether programs only read `buffer` from now on, as they do the weights of a model that is not trained. Where
-   * memory is short the executor may then keep it elsewhere, and bring each program a copy. `write`, `read` and `free`
-   * stay as they are. Absent where memory is all of one kind.
+   * Declares whether programs only read `buffer` from now on, as they read the weights of a model that is not trained.
+   * If memory is short, the executor may then keep it elsewhere, and bring each program a copy. `write`, `read` and
+   * `free` stay as they are. Absent where memory is all of one kind.
    */
   readOnly?(buffer: Buffer, is: boolean): void;
   /** Gives the storage back to the pool. Work already enqueued on it still happens first. */
@@ -76,7 +76,7 @@ interface BackendBase {
    */
   synchronize(): Promise<void>;
   stats(): BackendStats;
-  /** Frees everything. Using the backend afterwards is an error. */
+  /** Frees everything. The backend cannot be used afterwards. */
   dispose(): void;
 }
 

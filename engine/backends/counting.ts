@@ -1,7 +1,7 @@
 /**
  * An executor that computes nothing: it takes and frees memory as the WebAssembly executor does, at the same addresses,
- * and runs no kernel. A training step on it says in milliseconds what memory the step needs, whatever the model's size,
- * because it is the same code that runs (PyTorch's device `meta` is made for the same).
+ * and runs no kernel. A training step on it measures in milliseconds the memory that the step needs, whatever the
+ * model's size, because the same code runs (PyTorch's device `meta` serves the same purpose).
  */
 import type { WasmKernel } from "../../kernels/kernel.ts";
 import type { Generators } from "../../kernels/program.ts";
@@ -10,19 +10,19 @@ import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer } from "./backend.ts";
 import { Heap } from "./heap.ts";
 
-/** The contract's numbers, and what only counting tells. */
+/** The contract's numbers, and those that only counting gives. */
 export interface CountingStats extends BackendStats {
   /** The largest buffer so far: on a GPU it has to fit into one binding. */
   readonly largestBuffer: number;
-  /** The most bytes of weights so far that did not fit into the memory, and lie outside. */
+  /** The most bytes of weights so far that lay outside the memory because they did not fit. */
   readonly outsideBytes: number;
 }
 
-/** What is counted. */
+/** Options of counting. */
 export interface CountingOptions {
-  /** Bytes of the memory that is played; what is reserved is what of it was ever needed. */
+  /** Bytes of the simulated memory; `reservedBytes` is the part of it that was ever needed. */
   readonly limit: number;
-  /** Whether weights may lie outside of it, as with WebAssembly, where a memory is smaller than the machine's. */
+  /** Whether weights may lie outside of it, as with WebAssembly, whose memory is smaller than the machine's. */
   readonly outside: boolean;
 }
 

@@ -1,14 +1,14 @@
 /**
- * The buffers of an executor with one memory of limited size, as WebAssembly's is (4 GiB, what 32-bit addresses reach),
- * and what does not fit into it.
+ * The buffers of an executor with one memory of limited size, such as WebAssembly's (4 GiB, the reach of 32-bit
+ * addresses), and storage outside for buffers that do not fit into it.
  *
- * A buffer that programs only read may be moved out: when the memory is full, `alloc` moves such buffers, those that
- * were declared first before the others, into storage outside until there is room. A program that reads one of them
+ * A buffer that programs only read may be moved out: when the memory is full, `alloc` moves such buffers into storage
+ * outside until there is room, in the order in which they were declared read-only. A program that reads one of them
  * gets a copy, which is a temporary of that program (`within`). Programs and kernels know nothing of it, so the bits
  * are the same. A buffer that was moved out stays there, so that a model whose weights are read in turn, step after
  * step, has a fixed part of them inside.
  *
- * Nothing here touches a byte: that is for the executor (`HeapBytes`), and for the counting one not even that.
+ * Nothing here touches a byte: the executor does (`HeapBytes`), and the counting one has no bytes.
  */
 import { check, fail, OutOfMemoryError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
@@ -16,28 +16,28 @@ import type { Buffer } from "./backend.ts";
 
 /** Storage in the memory, or outside of it as an `Outside`. */
 export interface HeapBuffer<Outside> extends Buffer {
-  /** Where it begins in the memory, in bytes; `undefined` when it was moved out, or freed. */
+  /** Its offset in the memory, in bytes; `undefined` when it was moved out, or freed. */
   offset: number | undefined;
   /** Its bytes, if it was moved out. */
   outside?: Outside | undefined;
-  /** Where the block of memory begins that it lies in. */
+  /** The offset of the block of memory that it lies in. */
   block: number;
   readonly owner: object;
-  /** What it is a part of. */
+  /** The buffer that it is a part of. */
   readonly whole?: HeapBuffer<Outside>;
-  /** How many live parts it has: its storage stays until it is freed and they are. */
+  /** The number of its live parts: its storage stays until it and they are freed. */
   parts?: number;
-  /** Where it began, once it is freed while parts live. */
+  /** Its last offset, if it was freed while parts live. */
   shelvedAt?: number;
 }
 
-/** What a heap asks of the executor, which has the bytes. */
+/** The calls of a heap to the executor, which has the bytes. */
 export interface HeapBytes<Outside> {
-  /** Whether the memory reaches to `end`, grown if need be. */
+  /** Grows the memory to `end` if need be; returns whether it reaches there. */
   reserve(end: number): boolean;
-  /** Returns when everything enqueued is done: blocks are cut anew, or read. @throws the first failure */
+  /** Returns when everything enqueued is done, before blocks are cut anew or read. @throws the first failure */
   settle(): void;
-  /** A copy outside of what is there; `undefined` if the system has no room for one. */
+  /** A copy of these bytes outside the memory; `undefined` if the system has no room for one. */
   copyOut(offset: number, bytes: number): Outside | undefined;
   /** Writes a copy into a buffer, ordered with the programs before and after. */
   copyIn(buffer: HeapBuffer<Outside>, outside: Outside): void;
@@ -52,9 +52,9 @@ export class Heap<Outside> {
   readonly allocator: Allocator;
   readonly #name: string;
   readonly #bytes: HeapBytes<Outside>;
-  /** What may be moved out, in the order in which it will be. */
+  /** The buffers that may be moved out, in this order. */
   readonly #movable = new Set<HeapBuffer<Outside>>();
-  /** What stays, because a program is about to run on it. */
+  /** The buffers that must stay, because a program is about to run on them. */
   #wanted: readonly Buffer[] = [];
   #disposed = false;
 
@@ -76,46 +76,46 @@ export class Heap<Outside> {
 
   part(whole: Buffer, offset: number, bytes: number): HeapBuffer<Outside> {
     check(offset + bytes <= whole.bytes, () => `${this.#name}: part: ${bytes} bytes at ${offset} of ${whole.bytes}`);
-    const own = this.own(whole, "part");
-    this.#moveIn(own);
-    const start = this.offsetOf(own, "part");
-    const root = own.whole ?? own;
+    const held = this.checked(whole, "part");
+    this.#moveIn(held);
+    const start = this.offsetOf(held, "part");
+    const root = held.whole ?? held;
     root.parts = (root.parts ?? 0) + 1;
     return { bytes, offset: start + offset, block: root.block, owner: this, whole: root };
   }
 
   free(buffer: Buffer): void {
     if (this.#disposed) return; // gone with the backend
-    const own = this.own(buffer, "free");
-    const { whole, offset } = own;
-    own.offset = undefined;
+    const held = this.checked(buffer, "free");
+    const { whole, offset } = held;
+    held.offset = undefined;
     if (offset === undefined) {
-      own.outside = undefined;
-      this.outside.bytes -= own.bytes;
-      this.#uncount(own);
+      held.outside = undefined;
+      this.outside.bytes -= held.bytes;
+      this.#uncount(held);
     } else if (whole !== undefined) {
       whole.parts!--;
       if (whole.parts === 0 && whole.shelvedAt !== undefined) this.#shelve(whole, whole.shelvedAt);
-    } else if ((own.parts ?? 0) > 0) own.shelvedAt = offset;
-    else this.#shelve(own, offset);
+    } else if ((held.parts ?? 0) > 0) held.shelvedAt = offset;
+    else this.#shelve(held, offset);
   }
 
-  /** Whether programs only read it from now on; see `Backend.readOnly`. */
+  /** Declares whether programs only read the buffer from now on; see `Backend.readOnly`. */
   readOnly(buffer: Buffer, is: boolean): void {
-    const own = this.own(buffer, "readOnly");
+    const held = this.checked(buffer, "readOnly");
     if (!is) {
-      this.#moveIn(own);
-      this.#movable.delete(own);
-    } else if (own.whole === undefined && own.outside === undefined) this.#movable.add(own);
+      this.#moveIn(held);
+      this.#movable.delete(held);
+    } else if (held.whole === undefined && held.outside === undefined) this.#movable.add(held);
   }
 
-  /** The buffers as a program finds them in the memory: instead of one outside a copy, which joins `temps`. */
+  /** The buffers of a program, all in the memory: one that lies outside is replaced by a copy, which joins `temps`. */
   within(buffers: readonly Buffer[], temps: Buffer[]): readonly Buffer[] {
     if (this.outside.bytes === 0) return buffers;
     this.#wanted = buffers;
     try {
       return buffers.map((buffer) => {
-        const { outside } = this.own(buffer, "run");
+        const { outside } = this.checked(buffer, "run");
         if (outside === undefined) return buffer;
         const copy = this.alloc(buffer.bytes);
         temps.push(copy);
@@ -127,19 +127,19 @@ export class Heap<Outside> {
     }
   }
 
-  /** A buffer of this heap that is not freed. */
-  own(buffer: Buffer, what: string): HeapBuffer<Outside> {
+  /** The buffer. @throws if it is not of this heap, or was freed */
+  checked(buffer: Buffer, what: string): HeapBuffer<Outside> {
     check(!this.#disposed, () => `${this.#name}: the backend was used after dispose()`);
-    const own = buffer as HeapBuffer<Outside>;
-    check(own.owner === this, () => `${this.#name}: ${what}: the buffer belongs to another backend`);
-    const isLive = own.offset !== undefined || own.outside !== undefined;
+    const held = buffer as HeapBuffer<Outside>;
+    check(held.owner === this, () => `${this.#name}: ${what}: the buffer belongs to another backend`);
+    const isLive = held.offset !== undefined || held.outside !== undefined;
     check(isLive, () => `${this.#name}: ${what}: the buffer of ${buffer.bytes} bytes was freed before`);
-    return own;
+    return held;
   }
 
-  /** Of a buffer in the memory. */
+  /** The offset of a buffer in the memory. */
   offsetOf(buffer: Buffer, what: string): number {
-    return this.own(buffer, what).offset ?? fail(`${this.#name}: ${what}: the buffer lies outside of the memory`);
+    return this.checked(buffer, what).offset ?? fail(`${this.#name}: ${what}: the buffer lies outside of the memory`);
   }
 
   dispose(): void {
@@ -149,7 +149,7 @@ export class Heap<Outside> {
     this.outside.bytes = 0;
   }
 
-  /** Where a block for `bytes` begins. Moves out what may be, until there is one. */
+  /** The offset of a block for `bytes`. Moves buffers out until there is one. */
   #place(bytes: number): number {
     check(!this.#disposed, () => `${this.#name}: the backend was used after dispose()`);
     for (;;) {
@@ -176,42 +176,42 @@ export class Heap<Outside> {
     }
   }
 
-  /** Moves the first buffer out that may be; whether there was one, and room for it. */
+  /** Moves out the first buffer that may be; returns whether there was one, and room for it. */
   #moveOut(): boolean {
-    for (const own of this.#movable) {
-      if (own.offset === undefined || (own.parts ?? 0) > 0 || this.#wanted.includes(own)) continue;
+    for (const held of this.#movable) {
+      if (held.offset === undefined || (held.parts ?? 0) > 0 || this.#wanted.includes(held)) continue;
       this.#bytes.settle();
-      const outside = this.#bytes.copyOut(own.offset, own.bytes);
+      const outside = this.#bytes.copyOut(held.offset, held.bytes);
       if (outside === undefined) return false;
-      this.allocator.free(own.offset, own.bytes);
-      own.offset = undefined;
-      own.outside = outside;
-      this.#movable.delete(own);
-      this.outside.bytes += own.bytes;
+      this.allocator.free(held.offset, held.bytes);
+      held.offset = undefined;
+      held.outside = outside;
+      this.#movable.delete(held);
+      this.outside.bytes += held.bytes;
       this.outside.peak = Math.max(this.outside.peak, this.outside.bytes);
       return true;
     }
     return false;
   }
 
-  /** Into the memory, and to stay there. */
-  #moveIn(own: HeapBuffer<Outside>): void {
-    const { outside, bytes } = own;
+  /** Moves a buffer into the memory, to stay there. */
+  #moveIn(held: HeapBuffer<Outside>): void {
+    const { outside, bytes } = held;
     if (outside === undefined) return;
-    own.offset = own.block = this.#place(bytes);
-    own.outside = undefined;
+    held.offset = held.block = this.#place(bytes);
+    held.outside = undefined;
     this.outside.bytes -= bytes;
-    this.#bytes.copyIn(own, outside);
+    this.#bytes.copyIn(held, outside);
   }
 
-  #shelve(own: HeapBuffer<Outside>, start: number): void {
-    this.allocator.free(start, own.bytes);
-    this.#uncount(own);
+  #shelve(held: HeapBuffer<Outside>, start: number): void {
+    this.allocator.free(start, held.bytes);
+    this.#uncount(held);
   }
 
-  #uncount(own: HeapBuffer<Outside>): void {
-    this.#movable.delete(own);
-    this.live.bytes -= own.bytes;
+  #uncount(held: HeapBuffer<Outside>): void {
+    this.#movable.delete(held);
+    this.live.bytes -= held.bytes;
     this.live.buffers--;
   }
 }

@@ -1,14 +1,14 @@
 /**
- * The reference executor: ops run as the plain TypeScript of their definition, in f64 or f32, at once. Slow and
- * obvious; the oracle for the other two and for gradient checks. No pooling, so that a stale read shows as garbage in a
- * test and not as luck.
+ * The reference executor: ops run as the plain TypeScript of their definition, in f64 or f32, at once. It is slow and
+ * obvious: the oracle for the other two and for gradient checks. Memory is not pooled, so that a stale read fails in a
+ * test.
  */
 import type { BackendOf, Buffer, ReferenceProgram, TypedArray } from "./backend.ts";
 import { check, onHost } from "../errors.ts";
 
 interface ReferenceBuffer extends Buffer {
   storage: Uint8Array<ArrayBuffer> | undefined;
-  /** What counts as live: itself, or the whole that it is a part of. */
+  /** The buffer that counts as live: itself, or the whole that it is a part of. */
   readonly root: { readonly bytes: number; handles: number };
 }
 

@@ -1,22 +1,22 @@
 /**
- * How many threads the WebAssembly executor has, and whether there can be any here. The threads themselves
- * (`threads.ts`) are imported where there are to be some.
+ * The number of threads of the WebAssembly executor, and whether there can be any here. The threads themselves
+ * (`threads.ts`) are imported only if there are some.
  */
 import { environmentVariable } from "../environmentVariable.ts";
 import { fail } from "../errors.ts";
 
 const MAX_THREADS = 64;
-/** Threads that are used unless a number is given: kernels of small models feed no more. */
+/** The largest default number of threads: kernels of small models do not occupy more. */
 const DEFAULT_THREADS = 8;
 
-/** The few things of Node that are asked. */
+/** The part of Node's `process` that is used. */
 interface NodeProcess {
   readonly getBuiltinModule?: (name: string) => unknown;
 }
 /** Node's `process`, where there is one. */
 export const node = (): NodeProcess | undefined => (globalThis as { process?: NodeProcess }).process;
 
-/** Why threads are impossible here; `undefined` when nothing speaks against them. */
+/** The reason why threads are impossible here; `undefined` if they are possible. */
 export function obstacle(): string | undefined {
   if (typeof SharedArrayBuffer === "undefined") return "no shared memory: the page is not cross-origin isolated";
   try {
@@ -28,7 +28,7 @@ export function obstacle(): string | undefined {
 }
 
 /**
- * Threads unless the program says: the environment variable `WORLDGRAD_THREADS`, else one per processor, at most 8.
+ * The default number of threads: the environment variable `WORLDGRAD_THREADS`, else one per processor, at most 8.
  * @throws if the variable is not a number from 1 to 64
  */
 export function defaultThreads(): number {

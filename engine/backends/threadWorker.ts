@@ -1,11 +1,11 @@
 /**
- * What a worker thread of the WebAssembly executor runs, and the block of shared words through which it learns of
- * kernels. `threads.ts` is the other side, and says how they work together.
+ * The program of a worker thread of the WebAssembly executor, and the block of shared words through which it gets
+ * kernels. `threads.ts` is the other side, and describes how they work together.
  */
 
 /**
- * How long a worker without work keeps looking before it sleeps: longer than what lies between two shared kernels of a
- * step, a garbage collection included.
+ * The time that a worker without work keeps looking before it sleeps: longer than the gap between two shared kernels of
+ * a step, a garbage collection included.
  */
 const SPIN_MS = 2;
 
@@ -15,7 +15,10 @@ export const WORD = {
   published: 0,
   /** Workers asleep there, or about to be. */
   asleep: 16,
-  /** Jobs done so far, so also the number of the job that is being done; who waits for its last chunks sleeps on it. */
+  /**
+   * Jobs done so far, so also the number of the job that is being done; threads that wait for its last chunks sleep on
+   * it.
+   */
   done: 32,
   /** Threads asleep there, or about to be. */
   waiting: 48,
@@ -27,12 +30,13 @@ export const WORD = {
   dead: 80,
 } as const;
 /**
- * Words of a job, in a slot that it shares with every `SLOTS`th job. What is not changed by several threads is written
- * before `remaining`, and stays as it is until `pending` is 0: whoever got a chunk may read it.
+ * Words of a job, in a slot that it shares with every `SLOTS`th job. Words that only one thread changes are written
+ * before `remaining`, and stay as they are until `pending` is 0: a thread that has a chunk may read them.
  */
 export const SLOT = {
   /**
-   * Chunks that nobody has taken, and above them the job's turn in the slot: a late worker takes none of a later job's.
+   * Chunks that no thread has taken, and in the bits above the job's turn in the slot, so that a late worker takes no
+   * chunk of a later job.
    */
   remaining: 0,
   /** Chunks that are not finished. */
@@ -45,7 +49,7 @@ export const SLOT = {
   args: 37,
   argsAt: 48,
 } as const;
-/** Arguments that a job may have. */
+/** The largest number of arguments of a job. */
 export const MAX_ARGS = 128;
 const SLOT_WORDS: number = SLOT.argsAt + 2 * MAX_ARGS;
 export const SLOTS = 64;
@@ -57,22 +61,23 @@ export const MESSAGE_AT: number = SLOTS_AT + 4 * SLOTS * SLOT_WORDS;
 const MAX_MESSAGE = 512;
 export const CODE_AT: number = MESSAGE_AT + 2 * MAX_MESSAGE;
 /**
- * Room for about a thousand modules; pages that nobody writes cost nothing. What does not fit runs on the calling
- * thread.
+ * Room for about a thousand modules; pages that are never written cost nothing. Kernels that do not fit run on the
+ * calling thread.
  */
 export const BLOCK_BYTES: number = 4 * 2 ** 20;
 
 /**
- * Where a job's words begin, and its turn there, which comes again after two million jobs: no thread is late by so
+ * The offset of a job's words, and its turn there, which comes again after two million jobs: no thread is late by so
  * many. The workers' text repeats both.
  */
 export const slotOf = (job: number): number => SLOTS_AT / 4 + (job & (SLOTS - 1)) * SLOT_WORDS;
 export const turnOf = (job: number): number => (job >>> Math.log2(SLOTS)) & TURNS;
 
 /**
- * The watcher's program, on Node: each worker leaves it one end of a channel, and a thread that ends, however, closes
- * its own. The watcher writes that into the block and wakes who waits. The calling thread could not: it hears of ends
- * through its event loop, and while it waits for a chunk it has none. Nor could a worker that computes.
+ * The watcher's program, on Node. It has one end of a channel to each worker, and a thread that ends, for whatever
+ * reason, closes the other. The watcher writes that into the block and wakes the threads that wait. The calling thread
+ * could not do this: it hears of ends through its event loop, which does not run while it waits for a chunk. Nor could
+ * a worker that computes.
  */
 export const WATCHER: string = `"use strict";
 require("node:worker_threads").parentPort.once("message", ({ block, ports }) => {
@@ -95,7 +100,7 @@ require("node:worker_threads").parentPort.once("message", ({ block, ports }) => 
 export const WORKER: string = `"use strict";
 const node = typeof require === "function" ? require("node:worker_threads") : undefined;
 const reply = (text) => (node ? node.parentPort : self).postMessage(text);
-// alive: the watcher hears when this thread has let go of it.
+// alive: the watcher hears when this thread has released it.
 const start = ({ block, memory, alive }) => {
   const words = new Int32Array(block);
   const kernels = [];

@@ -1,21 +1,22 @@
 /**
  * Worker threads for the WebAssembly executor: a queue of kernels over a shared memory. Each job's units `[0, units)`
- * are cut into chunks that the threads take until none is left; the next job begins when all of them are done. Who
- * computes what depends on chance; the bits do not: kernels give the same ones for every partition (`WasmKernel`).
+ * are cut into chunks that the threads take until none is left; the next job begins when all of them are done. Chance
+ * decides which thread computes a chunk, but the bits do not depend on it: kernels give the same ones for every
+ * partition (`WasmKernel`).
  *
- * The calling thread does not wait for what it submits: it prepares the next kernels while the workers compute, helps
- * when the queue is long, and does the rest together with them when somebody wants to see a result (`drain`). So the
+ * The calling thread does not wait for the jobs that it submits: it prepares the next kernels while the workers
+ * compute, helps when the queue is long, and does the rest together with them when a result is read (`drain`). So the
  * time between kernels, a quarter of a small model's RL step, costs little.
  *
- * All talk goes through one block of shared words, so that nothing needs an event loop. A worker that is late, busy
- * elsewhere or not even started costs nothing but its help. Module bytes lie in the same block, and a worker compiles a
- * kernel when it first takes a chunk of it. Workers look for the next job for 2 ms, then sleep in `Atomics.wait`
- * (waking one costs ~50 µs).
+ * The threads communicate through one block of shared words, so that no event loop is needed. A worker that is late,
+ * busy elsewhere or not even started is only missing; nothing waits for it. Module bytes lie in the same block, and a
+ * worker compiles a kernel when it first takes a chunk of it. Workers look for the next job for 2 ms, then sleep in
+ * `Atomics.wait` (waking one costs ~50 µs).
  *
- * Node: worker_threads, which do not keep the process alive, and one more that watches them (`WATCHER`).
- * Browsers: Web Workers, where pages are cross-origin
- * isolated, and from a worker only, because the main thread of a page must not wait; `obstacle` in `threadCount.ts`
- * says why where it is impossible. What this is not: a scheduler of several kernels at once, or of other work.
+ * Node: worker_threads, which do not keep the process alive, and one more that watches them (`WATCHER`). Browsers: Web
+ * Workers, where pages are cross-origin isolated, and from a worker only, because the main thread of a page must not
+ * wait; `obstacle` in `threadCount.ts` gives the reason where it is impossible. This is no scheduler of several kernels
+ * at once, or of other work.
  */
 import { fail, KernelFailure } from "../errors.ts";
 import { node } from "./threadCount.ts";
@@ -34,29 +35,36 @@ import {
   WORKER,
 } from "./threadWorker.ts";
 
-/** How long the calling thread looks for the last chunks' end before it sleeps: a worker may need its processor. */
+/**
+ * The time that the calling thread looks for the last chunks' end before it sleeps: a worker may need its processor.
+ */
 const SPIN_MS = 0.4;
-/** Jobs that may wait until the calling thread helps: enough to prepare while a long kernel runs. At most `SLOTS`. */
+/**
+ * The number of waiting jobs at which the calling thread helps: enough to prepare while a long kernel runs. At most
+ * `SLOTS`.
+ */
 const BACKLOG = 32;
-/** The calling thread wakes up this often while it waits, … */
+/** The interval at which a waiting calling thread wakes up, … */
 const WAIT_MS = 1000;
 /**
- * … and gives up when this many times in a row no chunk was finished: the thread that took one must be dead. For
- * browsers, where nobody tells; on Node a watcher does, at once.
+ * … and the number of times in a row without a finished chunk after which it gives up: the thread that took one must be
+ * dead. For browsers; on Node the watcher reports that at once.
  */
 const PATIENCE = 60;
 /**
- * Other programs want the processors, too, and so does the JavaScript engine, for its garbage. When a worker with a
- * chunk in its hands was kept from running for so long (in ms, and longer than the calling thread worked on the job and
- * than three of its chunks take), the next jobs had better be done alone for a while: a short one at first, twice as
- * long each time that it happens again within `TRIED_MS`.
+ * The delay of a worker's chunk, in ms, that counts as a hindrance if it is also longer than the calling thread worked
+ * on the job and than three of its chunks take: other programs, or garbage collection, kept the worker from running.
+ * The calling thread then does the next jobs alone for a while: a short one at first, twice as long each time that it
+ * happens again within `TRIED_MS`.
  */
 const HINDERED_MS = 0.3;
 const ALONE_MS = { least: 1, most: 32 } as const;
 const TRIED_MS = 30;
 /** The longest wait for a worker's first sign of life. */
 const START_MS = 10_000;
-/** What both kinds of worker are reduced to. `onEnd` gets the reason when one ends, or fails to start, by itself. */
+/**
+ * The common interface of both kinds of worker. `onEnd` gets the reason when one ends, or fails to start, by itself.
+ */
 interface Thread {
   terminate(): void;
 }
@@ -66,7 +74,7 @@ interface Start {
   readonly onEnd: (reason: string) => void;
 }
 
-/** The few things of Node that are used, typed here because the library does not depend on Node. */
+/** The part of Node that is used, typed here because the library does not depend on Node. */
 interface NodeWorker {
   on(event: "message" | "exit", listener: (value: unknown) => void): void;
   on(event: "error", listener: (error: Error) => void): void;
@@ -106,7 +114,7 @@ function startWebThread({ message, onReady, onEnd }: Start): Thread {
   return worker;
 }
 
-/** A kernel that workers can run: where its module lies in the control block. */
+/** A kernel that workers can run: the place of its module in the control block. */
 export interface SharedCode {
   readonly id: number;
   readonly at: number;
@@ -120,16 +128,16 @@ interface Job {
   /** Pointers and scalars; at most `MAX_ARGS`. */
   readonly args: readonly number[];
   readonly units: number;
-  /** Into how many pieces the units are cut; at most `units`. */
+  /** The number of pieces into which the units are cut; at most `units`. */
   readonly chunks: number;
-  /** Roughly how long a chunk takes; 0 unless given. */
+  /** The approximate time of a chunk; 0 unless given. */
   readonly chunkMs?: number;
-  /** Names the job in an error. */
+  /** The name of the job in an error. */
   readonly label?: () => string;
 }
 
 /**
- * Starts workers and waits until they are there.
+ * Starts workers and waits until they run.
  * @param threads the calling one included, at least 2
  * @param makeMemory makes a shared memory or throws
  * @throws an error whose message is the reason why they did not start
@@ -153,14 +161,14 @@ const argsOf = (block: SharedArrayBuffer, slot: number): Float64Array =>
   new Float64Array(block, 4 * (slotOf(slot) + SLOT.argsAt), MAX_ARGS);
 
 export class ThreadPool {
-  /** How many pointers and scalars a job can have. */
+  /** The largest number of pointers and scalars of a job. */
   readonly maxArgs = MAX_ARGS;
   readonly #block = new SharedArrayBuffer(BLOCK_BYTES);
   readonly #words = new Int32Array(this.#block);
-  /** By slot. */
+  /** The arguments of jobs, by slot. */
   readonly #args = Array.from({ length: SLOTS }, (_, i) => argsOf(this.#block, i));
   readonly #jobs: Job[] = [];
-  /** As the word says; only this thread changes it. */
+  /** A copy of `WORD.published`, which only this thread changes. */
   #published = 0;
   /** Threads that were started, the watcher included. */
   #all: Thread[] = [];
@@ -168,12 +176,12 @@ export class ThreadPool {
   #codeEnd = CODE_AT;
   #kernels = 0;
   #disposed = false;
-  /** Until when, on the clock of `performance.now()`, jobs are better done alone. */
+  /** The time, on the clock of `performance.now()`, until which jobs are done alone. */
   #aloneUntil = -Infinity;
   #aloneMs = 0;
   /** The first failure on this thread since the last `drain`. */
   #failure: { readonly error: unknown; readonly job: number } | undefined;
-  /** Why the pool cannot be used any more. */
+  /** The reason why the pool cannot be used any more. */
   #broken: string | undefined;
 
   /** Threads that compute, the calling one included. */
@@ -217,12 +225,12 @@ export class ThreadPool {
     const watch = { message: { block: this.#block, ports }, ports };
     const watcher =
       threads && run(undefined, (events) => startNodeThread(threads, WATCHER, { ...watch, ...events }, ports));
-    // All at once: where nothing starts, a failure that nobody waited for would end Node.
+    // All are awaited at once: if none starts, a rejection that nothing awaits would end Node.
     await Promise.all([...starting, watcher]);
     this.#workers = count;
   }
 
-  /** Puts a module where workers find it; `undefined` when there is no room left. */
+  /** Puts a module into the control block for the workers; `undefined` when there is no room left. */
   share(module: Uint8Array): SharedCode | undefined {
     const at = this.#codeEnd;
     if (at + module.length > BLOCK_BYTES) return undefined;
@@ -232,7 +240,7 @@ export class ThreadPool {
   }
 
   /**
-   * Enqueues a kernel. It runs after those that were submitted before; `drain` says when, and whether it failed.
+   * Enqueues a kernel. It runs after those that were submitted before; `drain` waits for it and reports its failure.
    * @param patience seconds without a finished chunk after which a thread counts as dead
    * @throws if the pool is broken, or a job before this one has failed
    */
@@ -260,12 +268,12 @@ export class ThreadPool {
     if (Atomics.load(words, WORD.asleep) > 0) Atomics.notify(words, WORD.published, chunks);
   }
 
-  /** Whether kernels are enqueued that are not done. */
+  /** Whether enqueued kernels are not done yet. */
   get busy(): boolean {
     return Atomics.load(this.#words, WORD.done) !== this.#published;
   }
 
-  /** Stands for everything that has been submitted so far: see `isDone`. */
+  /** A ticket that stands for everything submitted so far: see `isDone`. */
   get ticket(): number {
     return this.#published;
   }
@@ -276,12 +284,13 @@ export class ThreadPool {
   }
 
   /**
-   * Returns when everything submitted is done.
-   * @throws the first failure of any thread, once; what was submitted behind it has been passed over, and its results
-   *   are not there
+   * Waits until everything submitted is done.
+   * @throws the first failure of any thread, once; jobs that were submitted behind it have been passed over, and their
+   *   results
+   *   are missing
    */
   drain(patience: number = PATIENCE): void {
-    if (this.busy) this.check(); // what is done can be read, whatever became of the workers
+    if (this.busy) this.check(); // finished results can be read, even if workers have ended
     while (this.busy) this.#help(patience);
     const failed = Atomics.load(this.#words, WORD.failed) !== 0;
     const failure = this.#failure;
@@ -296,7 +305,7 @@ export class ThreadPool {
     throw new KernelFailure(label ? `${label()}: ${message}` : message, { cause: failure?.error });
   }
 
-  /** Takes chunks of the job that is being done, then waits until it is. */
+  /** Takes chunks of the current job, then waits until it is done. */
   #help(patience: number): void {
     const words = this.#words;
     const job = Atomics.load(words, WORD.done);
@@ -332,7 +341,7 @@ export class ThreadPool {
     }
   }
 
-  /** Whether other programs leave too little of the processors just now for sharing to pay. */
+  /** Whether other programs leave too little of the processors at present for sharing to pay. */
   get hindered(): boolean {
     return performance.now() < this.#aloneUntil;
   }
@@ -356,13 +365,13 @@ export class ThreadPool {
     this.#end();
   }
 
-  /** The watcher was started last and ends first: it is not to hear of this. */
+  /** Ends the threads. The watcher, which was started last, ends first: it must not report this. */
   #end(): void {
     for (const thread of this.#all.reverse()) thread.terminate();
     this.#all = [];
   }
 
-  /** Until the chunks of a job that other threads have taken are finished. */
+  /** Waits until the chunks of a job that other threads have taken are finished. */
   #wait(job: number, patience: number): void {
     const words = this.#words;
     const pendingAt = slotOf(job) + SLOT.pending;

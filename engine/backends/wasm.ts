@@ -1,7 +1,7 @@
 /**
  * The WebAssembly executor: storage in one `WebAssembly.Memory`, and for weights that do not fit into it in arrays
  * outside (`heap.ts`); kernels assembled by `kernels/wasm` and compiled when their key is first run. Everything happens
- * in order; with one thread also at once, with more kernels are enqueued, and reading waits.
+ * in order. With one thread kernels run at once; with more they are enqueued, and reading waits.
  *
  * Kernels that are worth it are shared between threads (`threads.ts`): results are the same bits for every number of
  * threads. Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints
@@ -26,38 +26,39 @@ export interface WasmOptions {
    */
   readonly maxBytes?: number;
   /**
-   * Threads that compute, the calling one included, 1 to 64. Unless given: the environment variable
-   * `WORLDGRAD_THREADS`, else one per processor, at most 8.
+   * Threads that compute, the calling one included, 1 to 64. Default: the environment variable `WORLDGRAD_THREADS`,
+   * else one per processor, at most 8.
    */
   readonly threads?: number;
   /**
    * Fused multiply-adds in matrix products (relaxed SIMD): faster where a processor adds no faster than it multiplies
-   * and adds, but the bits are then those of this processor only. Off unless given.
+   * and adds, but the bits are then those of this processor only. Default false.
    */
   readonly fused?: boolean;
-  /** For tests and measurements: share every kernel that has more than one unit, however small. */
+  /** Whether every kernel that has more than one unit is shared, however small; for tests and measurements. */
   readonly alwaysSplit?: boolean;
 }
 
 const PAGE = 65536;
 const MAX_PAGES = 65536;
-/** The memory grows by at least this much, and by an eighth of its size. */
+/** The least growth of the memory, in bytes; it also grows by an eighth of its size. */
 const MIN_GROWTH = 4 * 2 ** 20;
 
-/** Of a kernel's `costPerUnit`: 0.04 ns. */
+/** Milliseconds per unit of a kernel's `costPerUnit`: 0.04 ns. */
 const MS_PER_COST = 4e-8;
 /**
- * When to share a kernel, in its `costPerUnit`, and in pieces of at least how much. A thread that still looks
- * for work, as between the kernels of a step, joins within a microsecond; one that sleeps has to be woken, which costs
+ * The least cost of a kernel that is shared, in its `costPerUnit`, and the least cost of a piece. A thread that still
+ * looks for work, as between the kernels of a step, joins within a microsecond; one that sleeps has to be woken, which
+ * costs
  * 50. Several pieces per thread, because the processors are rarely free alike.
  */
 const SPLIT_ABOVE = { awake: 5e5, asleep: 2e6 } as const;
 const CHUNK_COST = 2e5;
 const CHUNKS_PER_THREAD = 6;
 
-/** The contract's numbers, and what the pool of free memory did. */
+/** The contract's numbers, and those of the pool of free memory. */
 export interface WasmStats extends BackendStats {
-  /** Allocations that a free block met, and those for which memory was cut. */
+  /** Allocations that a free block served, and those for which memory was cut. */
   readonly bufferHits: number;
   readonly bufferMisses: number;
   /** Bytes of live buffers that were moved out of the memory. */
@@ -68,7 +69,7 @@ type WasmBuffer = HeapBuffer<Uint8Array<ArrayBuffer>>;
 type Run = (...args: number[]) => void;
 interface Compiled {
   readonly run: Run;
-  /** For the workers; absent when there are none, or no room. */
+  /** The code for the workers; absent when there are none, or no room. */
   readonly code: SharedCode | undefined;
 }
 
@@ -133,13 +134,14 @@ class WasmBackend {
   readonly #sharing: Sharing | undefined;
   readonly #fused: boolean;
   /**
-   * By block of memory, which whoever has it next gets whole: the pool's ticket when a kernel that uses it was last
-   * enqueued. That kernel may still be at work.
+   * The pool's ticket at the last time that a kernel which uses a block of memory was enqueued, by block. That kernel
+   * may still be at work. (The next owner gets the whole block.)
    */
   readonly #lastUse = new Map<number, number>();
   readonly #log: KernelLog | undefined;
   /**
-   * An enqueued kernel failed: what it and those behind it were to write is not there, so every later call reports it.
+   * The error of an enqueued kernel. Its results and those of kernels behind it are missing, so every later call
+   * reports it.
    */
   #failure: KernelFailure | undefined;
   #kernelHits = 0;
@@ -179,7 +181,7 @@ class WasmBackend {
   }
 
   write(buffer: Buffer, data: TypedArray | Uint8Array<ArrayBuffer>): void {
-    const { outside, block } = this.#heap.own(buffer, "write");
+    const { outside, block } = this.#heap.checked(buffer, "write");
     check(
       data.byteLength <= buffer.bytes,
       () => `wasm: write of ${data.byteLength} bytes into a buffer of ${buffer.bytes}`,
@@ -192,7 +194,7 @@ class WasmBackend {
   }
 
   readSync(buffer: Buffer, bytes: number): ArrayBuffer {
-    const { outside } = this.#heap.own(buffer, "read");
+    const { outside } = this.#heap.checked(buffer, "read");
     check(bytes <= buffer.bytes, () => `wasm: read of ${bytes} bytes from a buffer of ${buffer.bytes}`);
     this.#settle();
     const copy = new Uint8Array(bytes);
@@ -209,9 +211,9 @@ class WasmBackend {
     const temps: Buffer[] = [];
     try {
       for (const bytes of program.temps) temps.push(this.alloc(bytes));
-      const own = [...temps];
+      const ofProgram = [...temps]; // before `within` adds copies
       const pointers = this.#heap.within(buffers, temps).map((buffer) => this.#heap.offsetOf(buffer, "run"));
-      for (const temp of own) pointers.push(this.#heap.offsetOf(temp, "run"));
+      for (const temp of ofProgram) pointers.push(this.#heap.offsetOf(temp, "run"));
       for (const { kernel, buffers: used } of program.steps) this.#runKernel(kernel, used, pointers, label);
     } catch (error) {
       if (error instanceof KernelFailure) throw (this.#failure = error);
@@ -230,7 +232,7 @@ class WasmBackend {
     this.#settle();
   }
 
-  /** Everything enqueued is done. @throws the first failure, again and again */
+  /** Waits until everything enqueued is done. @throws the first failure, again and again */
   #settle(): void {
     try {
       this.#sharing?.pool.drain();
@@ -265,8 +267,8 @@ class WasmBackend {
   }
 
   /**
-   * Runs all units of a kernel at once, or enqueues them, in chunks for all threads. The kernels' contract is that the
-   * bits are the same. While others are enqueued a small one joins them, as a single chunk.
+   * Runs all units of a kernel at once, or enqueues them, in chunks for all threads. The contract of kernels makes the
+   * bits the same. While others are enqueued, a small one joins them as a single chunk.
    */
   #runKernel(kernel: WasmKernel, used: readonly number[], pointers: readonly number[], label: () => string): void {
     const { run, code } = this.#compiled(kernel);
@@ -318,7 +320,7 @@ class WasmBackend {
     return compiled;
   }
 
-  /** A view made anew every time: growing the memory detaches older ones. */
+  /** A view of the memory, made anew every time: growth detaches older ones. */
   #bytes(offset: number, length: number): Uint8Array {
     return new Uint8Array(this.#alive().buffer, offset, length);
   }

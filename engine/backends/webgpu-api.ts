@@ -1,9 +1,9 @@
 /**
  * The part of WebGPU that the backend uses, as plain interfaces, and the way to an adapter in browsers and in Node.
  *
- * Written out here (from https://www.w3.org/TR/webgpu/) instead of using the global GPU types, so that the published
- * declarations compile for users who have neither `@webgpu/types` nor a DOM library, and so that a test can hand in an
- * adapter of its own. Not a wrapper: the objects are the browser's or Dawn's.
+ * The interfaces are written out here (from https://www.w3.org/TR/webgpu/) instead of using the global GPU types, so
+ * that the published declarations compile for users who have neither `@webgpu/types` nor a DOM library, and so that a
+ * test can pass an adapter of its own. This is no wrapper: the objects are the browser's or Dawn's.
  */
 import { fail } from "../errors.ts";
 
@@ -108,12 +108,12 @@ export interface GpuDevice {
   addEventListener(type: "uncapturederror", listener: (event: { readonly error: GpuError }) => void): void;
   destroy(): void;
 }
-/** What is asked of an adapter: the arguments of `navigator.gpu.requestAdapter`. */
+/** The arguments of `navigator.gpu.requestAdapter`. */
 export interface GpuRequest {
   readonly powerPreference?: "low-power" | "high-performance";
   readonly featureLevel?: "core" | "compatibility";
 }
-/** Which adapter is used. */
+/** The choice of an adapter. */
 export interface AdapterOptions extends GpuRequest {
   /** An adapter of your own; default: the browser's or Dawn's. */
   readonly adapter?: GpuAdapter;
@@ -125,7 +125,8 @@ interface Gpu {
 }
 
 /**
- * Dawn's instances by flags. On `globalThis`, because Dawn crashes when the object is garbage-collected while in use.
+ * The key of Dawn's instances by flags on `globalThis`: Dawn crashes when an instance is garbage-collected while in
+ * use.
  */
 const PIN = Symbol.for("worldgrad.dawn");
 
@@ -152,7 +153,7 @@ async function dawn(flags: readonly string[]): Promise<Gpu> {
 /**
  * The adapter of the browser (`navigator.gpu`) or, in Node, of the optional package `webgpu` (Dawn).
  * @param dawnFlags options of Dawn's `create` in Node, as `["backend=opengl"]`
- * @throws naming the package to install when there is no WebGPU, or what is missing when there is no adapter
+ * @throws naming the package to install if there is no WebGPU, or the missing driver if there is no adapter
  */
 export async function requestAdapter(request: GpuRequest = {}, dawnFlags: readonly string[] = []): Promise<GpuAdapter> {
   const browser = (globalThis as { navigator?: { gpu?: Gpu } }).navigator?.gpu;
@@ -171,8 +172,7 @@ export function isSoftware({ info }: GpuAdapter): boolean {
 }
 
 /**
- * By what name tables of measurements know the adapter: "swiftshader", "llvmpipe" (through Vulkan or OpenGL), or the
- * vendor.
+ * The adapter's name in tables of measurements: "swiftshader", "llvmpipe" (through Vulkan or OpenGL), or the vendor.
  */
 export function driverName({ info }: GpuAdapter): string {
   const names = `${info.vendor} ${info.architecture} ${info.device} ${info.description}`.toLowerCase();
@@ -186,8 +186,9 @@ export function adapterName({ info }: GpuAdapter): string {
 }
 
 /**
- * Says whether there is a hardware adapter, without opening a device. Never throws.
- * @returns the adapter's name, or in a clause why there is none to use ("there is only a software WebGPU adapter: …")
+ * Looks for a hardware adapter, without opening a device. Never throws.
+ * @returns the adapter's name, or in a clause the reason why there is none ("there is only a software WebGPU adapter:
+ *   …")
  */
 export async function probeWebgpu(options: AdapterOptions = {}): Promise<{ hardware: boolean; description: string }> {
   try {
@@ -204,8 +205,8 @@ export async function probeWebgpu(options: AdapterOptions = {}): Promise<{ hardw
 }
 
 /**
- * Linux shows every GPU that a driver serves as a device file. Without one Dawn need not be asked: it would print its
- * driver loader's warnings to the terminal before it says no.
+ * Whether Linux shows no GPU: each GPU with a driver is a device file. Dawn is then not asked: it would print its
+ * driver loader's warnings to the terminal first.
  */
 function hasNoGpuDevice(): boolean {
   const node = (globalThis as { process?: { platform: string; getBuiltinModule?: (name: string) => unknown } }).process;

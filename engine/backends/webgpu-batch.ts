@@ -19,17 +19,18 @@ import {
 import { type CompiledKernel, UNIFORM_ALIGNMENT } from "./webgpu-kernels.ts";
 
 /**
- * Enough for a training step of a dozen layers; few enough that a device has something to do while the host records on.
+ * The largest number of commands in a batch: enough for a training step of a dozen layers, and few enough that the
+ * device has work while the host records on.
  */
 const MAX_COMMANDS = 2048;
 const STAGING_BYTES = MAX_COMMANDS * UNIFORM_ALIGNMENT;
-/** Host data above this size is not worth a second copy. */
+/** The largest host data, in bytes, that is copied into the batch: more is not worth a second copy. */
 const MAX_UPLOAD = 65536;
 
 interface Dispatch {
   readonly compiled: CompiledKernel;
   readonly group: GpuHandle;
-  /** Of its uniforms; none where it has none. */
+  /** The offsets of its uniforms; empty if it has none. */
   readonly offsets: readonly number[];
   readonly workgroups: readonly [number, number, number];
   readonly key: string;
@@ -52,10 +53,10 @@ export class Batch {
   readonly #view = new DataView(this.#staging);
   #used = 0;
   #commands: (Dispatch | Copy)[] = [];
-  /** How many batches were sent before this one. */
+  /** The number of batches that were sent before this one. */
   number = 0;
 
-  /** @param log where kernels' times go; measured only if the device has `timestamp-query` */
+  /** @param log the log of kernel times; measured only if the device has `timestamp-query` */
   constructor(device: GpuDevice, log: KernelLog | undefined) {
     this.#device = device;
     const usage = USAGE.uniform | USAGE.copyDst | USAGE.copySrc;
@@ -67,7 +68,7 @@ export class Batch {
     return this.#commands.length === 0;
   }
 
-  /** Resolves when all pipelines of the batch are there; undefined if they are. */
+  /** Resolves when all pipelines of the batch are compiled; undefined if they are. */
   get pending(): Promise<unknown> | undefined {
     const waiting = this.#commands.flatMap((c) => ("compiled" in c && c.compiled.pending ? [c.compiled.pending] : []));
     return waiting.length === 0 ? undefined : Promise.all(waiting);
@@ -107,9 +108,9 @@ export class Batch {
   }
 
   /**
-   * Encodes and submits everything. A kernel that did not compile drops the batch: its error has been told.
-   * @param finish makes a pipeline at once that is still being compiled
-   * @returns the message of the device's complaint, if it has one
+   * Encodes and submits everything. A kernel that did not compile drops the batch: its error has been reported.
+   * @param finish makes at once a pipeline that is still being compiled
+   * @returns the message of the device's error, if there is one
    */
   send(finish: (compiled: CompiledKernel) => GpuHandle | undefined): Promise<string | null> {
     const device = this.#device;
@@ -163,7 +164,7 @@ function blame(message: string, commands: readonly (Dispatch | Copy)[]): string 
   return `webgpu: in a batch of ${dispatches.length} dispatches (${labels.join(", ")}): ${message}`;
 }
 
-/** Times of kernels by `timestamp-query`: every dispatch gets a pass of its own with a time at either end. */
+/** Times of kernels by `timestamp-query`: every dispatch gets its own pass with a time at either end. */
 class PassTimer {
   readonly #device: GpuDevice;
   readonly #log: KernelLog;
@@ -186,7 +187,7 @@ class PassTimer {
     });
   }
 
-  /** Adds the commands that fetch the times. @returns what to call after the submit */
+  /** Adds the commands that fetch the times. @returns the function to call after the submit */
   resolve(encoder: GpuCommandEncoder): (() => void) | undefined {
     const keys = this.#keys;
     this.#keys = [];
@@ -195,7 +196,7 @@ class PassTimer {
     const staging = this.#device.createBuffer({ size: bytes, usage: USAGE.mapRead | USAGE.copyDst });
     encoder.resolveQuerySet(this.#queries, 0, 2 * keys.length, this.#resolved, 0);
     encoder.copyBufferToBuffer(this.#resolved, 0, staging, 0, bytes);
-    return () => void this.#read(staging, keys).catch(() => undefined); // a device that is gone tells no times
+    return () => void this.#read(staging, keys).catch(() => undefined); // a lost device has no times
   }
 
   async #read(staging: GpuBuffer, keys: readonly string[]): Promise<void> {

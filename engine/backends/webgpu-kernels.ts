@@ -17,9 +17,9 @@ interface Layout {
   readonly pipeline: GpuHandle;
 }
 export interface CompiledKernel {
-  /** Undefined while it is being compiled, and for ever if that fails. */
+  /** The pipeline; undefined while it is being compiled, and for ever if that fails. */
   pipeline: GpuHandle | undefined;
-  /** While it is being compiled: resolves, never rejects, when that is over. */
+  /** The compilation, while it goes on; never rejects. */
   pending: Promise<void> | undefined;
   /** Compiles now. */
   readonly now: () => GpuHandle;
@@ -31,7 +31,7 @@ export interface CompiledKernel {
 /** The bytes of a uniform slot for `count` values. */
 const slotFor = (count: number): number => Math.ceil((count * 4) / UNIFORM_ALIGNMENT) * UNIFORM_ALIGNMENT;
 
-/** A compiler's complaint with the source line it is about. */
+/** A compiler's error with its source line. */
 async function explain(module: GpuShaderModule, code: string, fallback: string): Promise<string> {
   const { messages } = await module.getCompilationInfo();
   const errors = messages.filter(({ type }) => type === "error");
@@ -68,7 +68,7 @@ export class KernelCache {
   }
 
   /**
-   * The kernel, whose compilation starts here and goes on in the background. An error of the compiler arrives later,
+   * The kernel. Its compilation starts here and goes on in the background; an error of the compiler arrives later,
    * through `watch`.
    */
   compile(kernel: WgslKernel, label: () => string): CompiledKernel {
@@ -156,15 +156,15 @@ export class KernelCache {
     return group;
   }
 
-  /** Forgets all bind groups: call when buffers were destroyed. */
+  /** Forgets all bind groups; to be called when buffers were destroyed. */
   dropGroups(): void {
     this.#groups.clear();
   }
 }
 
 /**
- * WebGPU forbids a buffer that one dispatch writes from being bound to it twice, parts included; said here with the
- * op's name.
+ * Checks that a buffer which a dispatch writes is bound to it only once, parts included, as WebGPU demands; the error
+ * names the op.
  */
 function checkBindings(kernel: WgslKernel, buffers: readonly DeviceBuffer[], label: () => string): void {
   check(

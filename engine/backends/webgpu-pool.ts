@@ -1,9 +1,11 @@
 /**
- * Device buffers in size classes. A freed buffer may be handed out again at once, even while enqueued commands still
- * use it: a queue runs in order, so the next owner's commands come after. Only `destroy` has to wait for a submit.
+ * A pool of device buffers in size classes. A freed buffer may be handed out again at once, even while enqueued
+ * commands still use it: a queue runs in order, so the next owner's commands come after. Only `destroy` has to wait for
+ * a submit.
  *
- * Deterministic: a class hands out its free buffer with the lowest number. A loop that allocates and frees in the same
- * order every time therefore gets the same buffers every time, and bind groups made for them are found again.
+ * The order is deterministic: a class hands out its free buffer with the lowest number. A loop that allocates and frees
+ * in the same order every time therefore gets the same buffers every time, and bind groups made for them are found
+ * again.
  */
 import { check } from "../errors.ts";
 import type { Buffer } from "./backend.ts";
@@ -13,13 +15,13 @@ import { type GpuBuffer, type GpuDevice, USAGE } from "./webgpu-api.ts";
 export class DeviceBuffer implements Buffer {
   readonly gpu: GpuBuffer;
   readonly number: number;
-  /** Where the storage begins in `gpu`, and how much is bound: the size of the class. */
+  /** The offset of the storage in `gpu`, and the number of bytes that are bound: the size of the class. */
   readonly offset: number;
   readonly capacity: number;
   readonly whole: DeviceBuffer | undefined;
   bytes = 0;
   free = false;
-  /** How many live parts there are; the storage goes back to the pool when it is free and they are. */
+  /** The number of live parts; the storage goes back to the pool when it and they are free. */
   parts = 0;
   readonly partNumbers: Map<string, number> = new Map();
   #batch = -1;
@@ -32,7 +34,7 @@ export class DeviceBuffer implements Buffer {
     this.whole = whole;
   }
 
-  /** The batch of commands that used the buffer, or any part of the same, last. */
+  /** The last batch of commands that used the buffer, or any part of the same. */
   get batch(): number {
     return this.whole?.batch ?? this.#batch;
   }
@@ -50,7 +52,7 @@ export function sizeClass(bytes: number): number {
   return Math.ceil(units / step) * step * 256;
 }
 
-/** Free storage beyond this many bytes, and beyond what is in use, is given back to the system. */
+/** The limit, in bytes, of free storage; more than this, and more than is in use, is given back to the system. */
 const IDLE_BYTES = 256 * 2 ** 20;
 
 export class BufferPool {
@@ -65,7 +67,7 @@ export class BufferPool {
   peakBytes = 0;
   reservedBytes = 0;
   hits = 0;
-  /** Buffers made because no free one fitted. */
+  /** The number of buffers made because no free one fitted. */
   misses = 0;
 
   /** @param watch takes a promise of the message of an error, if there is one */
@@ -106,11 +108,11 @@ export class BufferPool {
 
   /** See `BackendBase.part`. */
   part(whole: DeviceBuffer, offset: number, bytes: number): DeviceBuffer {
-    const end = offset + Math.ceil(bytes / 16) * 16; // what kernels that read by `vec4f` may bind
+    const end = offset + Math.ceil(bytes / 16) * 16; // the bytes that kernels which read by `vec4f` may bind
     const capacity = Math.min(end, whole.capacity) - offset;
     const root = whole.whole ?? whole;
     const start = whole.offset + offset;
-    // A part gets its number again when it is asked for again, so that its bind groups are found.
+    // A part gets the same number whenever it is asked for, so that its bind groups are found.
     const id = `${start} ${capacity}`;
     let number = root.partNumbers.get(id);
     if (number === undefined) root.partNumbers.set(id, (number = this.#made++));
@@ -129,7 +131,7 @@ export class BufferPool {
     } else if (buffer.parts === 0) this.#shelve(buffer);
   }
 
-  /** To the free list. */
+  /** Puts a buffer on the free list. */
   #shelve(buffer: DeviceBuffer): void {
     this.liveBytes -= buffer.bytes;
     this.liveBuffers--;

@@ -9,7 +9,7 @@
  * times and hit rates (`debug.ts`).
  *
  * Errors of a GPU arrive late. The first one is kept, with the op it belongs to, and every later call rejects or throws
- * it; nothing is silently zero and nothing hangs. What this is not: it knows no op and no shape, and it cannot read
+ * it; nothing is silently zero and nothing hangs. This executor knows no op and no shape, and cannot read
  * synchronously.
  */
 import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
@@ -36,9 +36,9 @@ import { BufferPool, DeviceBuffer, sizeClass } from "./webgpu-pool.ts";
 
 /** Options of the WebGPU executor. */
 export interface WebgpuOptions extends AdapterOptions {
-  /** Overrides the choice of schedule that is made from the adapter's name. */
+  /** The schedule, in place of the one chosen by the adapter's name. */
   readonly schedule?: AdapterProfile["schedule"];
-  /** One matrix kernel for every product, for measurements: see `MatmulRung`. */
+  /** The matrix kernel of every product, for measurements: see `MatmulRung`. */
   readonly matmul?: MatmulRung;
 }
 
@@ -52,13 +52,14 @@ export interface WebgpuStats extends BackendStats {
   readonly bindGroupHits: number;
 }
 
-/** The contract of a backend, with more to count. */
+/** A backend with further counts. */
 export interface WebgpuBackend extends BackendOf<"webgpu"> {
   stats(): WebgpuStats;
 }
 
 /**
- * WebGPU's defaults, which all kernels stay within; asked for by name because "compatibility" adapters default to less.
+ * WebGPU's default limits, which all kernels stay within; requested by name because "compatibility" adapters default to
+ * less.
  */
 const CORE_LIMITS = {
   maxStorageBuffersPerShaderStage: 8,
@@ -67,17 +68,19 @@ const CORE_LIMITS = {
   maxComputeWorkgroupSizeY: 256,
   maxComputeWorkgroupStorageSize: 16384,
 };
-/** Asked for where the adapter has them; kernels that use them are chosen only then. */
+/** Features that are requested where the adapter has them; only then kernels that use them are chosen. */
 const SHADER_FEATURES: readonly string[] = ["subgroups", "shader-f16"];
-/** So many bytes of buffers for reading back are kept: one step's. What many reads at once need beyond is freed. */
+/**
+ * The bytes of read-back buffers that are kept: those of one step. Buffers beyond, for many reads at once, are freed.
+ */
 const READBACK_BYTES = 64 * 2 ** 20;
-/** Most workgroups along one axis: WebGPU's default limit. */
+/** The largest number of workgroups along one axis: WebGPU's default limit. */
 const MAX_GROUPS = 65535;
 
 /**
  * Opens a device, with the adapter's largest buffers and no optional feature.
  *
- * @throws naming what to install or what is missing when there is no adapter
+ * @throws naming the package to install or the missing driver if there is no adapter
  * @example
  * const backend = await createWebgpuBackend();
  * backend.description; // "webgpu: nvidia ampere …, gpu schedule"
@@ -156,19 +159,18 @@ class Webgpu {
   }
 
   free(buffer: Buffer): void {
-    if (!this.#disposed) this.#pool.free(own(buffer, () => "free"));
+    if (!this.#disposed) this.#pool.free(checkedBuffer(buffer, () => "free"));
   }
 
   write(buffer: Buffer, data: TypedArray): void {
     this.#assertUsable();
-    const target = own(buffer, () => "write");
+    const target = checkedBuffer(buffer, () => "write");
     check(!(data instanceof Float64Array), () => "webgpu: write: storage is 32-bit, got a Float64Array");
     check(
       data.byteLength <= target.bytes,
       () => `webgpu: write: ${data.byteLength} bytes do not fit a buffer of ${target.bytes}`,
     );
-    // A write goes to the queue now, recorded commands go later: if they use the buffer, it has to take its place among
-    // them.
+    // A write goes to the queue now, recorded commands go later: if they use the buffer, the write joins them.
     if (target.batch === this.#batch.number) {
       const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
       if (this.#batch.upload(target.gpu, target.offset, bytes)) return;
@@ -179,7 +181,7 @@ class Webgpu {
 
   part(whole: Buffer, offset: number, bytes: number): Buffer {
     this.#assertUsable();
-    const buffer = own(whole, () => "part");
+    const buffer = checkedBuffer(whole, () => "part");
     check(
       offset % PART_ALIGNMENT === 0 && offset + bytes <= buffer.bytes,
       () =>
@@ -191,10 +193,10 @@ class Webgpu {
   run(program: Program<WgslKernel>, buffers: readonly Buffer[], label: () => string): void {
     this.#assertUsable();
     this.#lastLabel = label;
-    const all = buffers.map((buffer) => own(buffer, label));
+    const all = buffers.map((buffer) => checkedBuffer(buffer, label));
     const operands = all.length;
     try {
-      for (const bytes of program.temps) all.push(own(this.alloc(bytes), label));
+      for (const bytes of program.temps) all.push(checkedBuffer(this.alloc(bytes), label));
       for (const { kernel, buffers: indices } of program.steps) {
         const bound = indices.map(
           (i) => all[i] ?? fail(`${label()}: kernel ${kernel.key} uses buffer ${i}, the program has ${all.length}`),
@@ -208,7 +210,7 @@ class Webgpu {
 
   async read(buffer: Buffer, bytes: number): Promise<ArrayBuffer> {
     this.#assertUsable();
-    const source = own(buffer, () => "read");
+    const source = checkedBuffer(buffer, () => "read");
     check(bytes <= source.bytes, () => `webgpu: read: ${bytes} bytes asked of a buffer of ${source.bytes}`);
     const size = Math.ceil(bytes / 4) * 4;
     const capacity = sizeClass(size);
@@ -227,7 +229,7 @@ class Webgpu {
     return result;
   }
 
-  /** A buffer for the next read; what would be too much to keep is freed. */
+  /** Keeps a buffer for the next read, or frees it if too many are kept. */
   #keep(staging: GpuBuffer, capacity: number): void {
     const kept = [...this.#staging].reduce((bytes, [size, { length }]) => bytes + size * length, 0);
     if (kept + capacity > READBACK_BYTES) staging.destroy();
@@ -283,7 +285,7 @@ class Webgpu {
     this.#dispatches++;
   }
 
-  /** Sends what was recorded once its pipelines are there; at once if they are. */
+  /** Sends the recorded commands as soon as their pipelines are compiled. */
   async #send(): Promise<void> {
     for (let pending = this.#batch.pending; pending !== undefined; pending = this.#batch.pending) {
       await Promise.race([pending, this.#lost]);
@@ -292,12 +294,12 @@ class Webgpu {
     this.#flush();
   }
 
-  /** Sends what was recorded now. */
+  /** Sends the recorded commands now. */
   #flush(): void {
     if (!this.#batch.isEmpty) this.#watch(this.#batch.send((compiled) => this.#finish(compiled)));
   }
 
-  /** The pipeline; made at once where the background has not done it yet. */
+  /** The pipeline; made at once if the background has not compiled it yet. */
   #finish(compiled: CompiledKernel): GpuHandle | undefined {
     if (compiled.pending !== undefined) compiled.pipeline ??= compiled.now();
     return compiled.pipeline;
@@ -314,10 +316,10 @@ class Webgpu {
     ];
   }
 
-  /** Errors count in the order in which their causes were enqueued, whichever is known first. */
+  /** Collects errors in the order in which their causes were enqueued, not in that of their arrival. */
   #watch(message: Promise<string | null | undefined>): void {
     this.#checks = this.#checks.then(async () => {
-      const text = await message.catch(() => undefined); // rejected scopes: the device is lost, which says so itself
+      const text = await message.catch(() => undefined); // rejected scopes: the device is lost, which is reported
       if (text) this.#fail(text);
     });
   }
@@ -330,7 +332,7 @@ class Webgpu {
   async #settled(mapError: unknown): Promise<void> {
     check(!this.#disposed, () => DISPOSED);
     await this.#checks;
-    // A map that failed because the device is gone can be told before the loss itself is.
+    // The failure of a map because the device is lost can arrive before the loss itself.
     if (mapError !== undefined && this.#failure === undefined) await Promise.race([this.#lost, turn()]);
     check(!this.#disposed, () => DISPOSED);
     if (mapError !== undefined) {
@@ -350,10 +352,10 @@ class Webgpu {
 const PART_ALIGNMENT = 256;
 const DISPOSED = "webgpu: this backend was disposed";
 
-/** A tenth of a second: longer than the event loop takes to tell of a lost device. */
+/** Waits a tenth of a second: longer than the event loop takes to report a lost device. */
 const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100));
 
-function own(buffer: Buffer, label: () => string): DeviceBuffer {
+function checkedBuffer(buffer: Buffer, label: () => string): DeviceBuffer {
   check(buffer instanceof DeviceBuffer, () => `${label()}: the buffer was not made by the webgpu backend`);
   check(!buffer.free, () => `${label()}: buffer ${buffer.number} was freed`);
   return buffer;

@@ -29,9 +29,9 @@ import { EXCLUDED } from "./softmax.ts";
 interface AttentionParams {
   readonly causal: boolean;
   readonly scale: number;
-  /** What the last input is: `start` i32 [B], `segments` i32 [B, S], or nothing. */
+  /** The kind of the last input: `start` i32 [B], `segments` i32 [B, S], or nothing. */
   readonly mask: "none" | "start" | "segments";
-  /** How many keys a causal query sees at most, its own and those before it; 0: all of them. */
+  /** The largest number of keys that a causal query sees, its own and those before it; 0: all of them. */
   readonly window: number;
 }
 
@@ -143,7 +143,7 @@ export const attentionOp: OpDef<AttentionParams> = {
     const [q, k, v, ...aux] = x as [Tensor, Tensor, Tensor, ...Tensor[]];
     const none = aux.map(() => null);
     if (gO && !gLse) return [...apply(attentionBackwardOp, [q, k, v, o!, lse!, gO, ...aux], params), ...none];
-    // Only a second derivative gets here: lse is handed to no one but the backward op.
+    // Only a second derivative reaches this line: lse is passed only to the backward op.
     const unfused = (inputs: readonly Tensor[]): Tensor[] => unfusedForward(inputs, aux, params);
     return [...vjpOf(unfused, [q, k, v], [gO!, gLse!], needs.slice(0, 3)), ...none];
   },
@@ -192,14 +192,20 @@ export const attentionBackwardOp: OpDef<AttentionParams> = {
 
 /** [B, n, h, D] → [B, H, n, D], each head repeated for the query heads that share it. */
 function byHead(x: Tensor, heads: number): Tensor {
-  const [batch, n, own, headDim] = x.shape as [number, number, number, number];
-  const repeated = broadcastTo(reshape(x, [batch, n, own, 1, headDim]), [batch, n, own, heads / own, headDim]);
+  const [batch, n, kvHeads, headDim] = x.shape as [number, number, number, number];
+  const repeated = broadcastTo(reshape(x, [batch, n, kvHeads, 1, headDim]), [
+    batch,
+    n,
+    kvHeads,
+    heads / kvHeads,
+    headDim,
+  ]);
   return permute(reshape(repeated, [batch, n, heads, headDim]), [0, 2, 1, 3]);
 }
-/** Its adjoint: the gradient of [B, n, h, D] from that of [B, H, n, D]. */
-function fromHeads(x: Tensor, own: number): Tensor {
+/** The adjoint of `byHead`: the gradient of [B, n, h, D] from that of [B, H, n, D]. */
+function fromHeads(x: Tensor, kvHeads: number): Tensor {
   const [batch, heads, n, headDim] = x.shape as [number, number, number, number];
-  const grouped = reshape(permute(x, [0, 2, 1, 3]), [batch, n, own, heads / own, headDim]);
+  const grouped = reshape(permute(x, [0, 2, 1, 3]), [batch, n, kvHeads, heads / kvHeads, headDim]);
   return sum(grouped, { axis: 3 });
 }
 
@@ -240,7 +246,7 @@ function unfusedScores(q: Tensor, k: Tensor, sees: Tensor, scale: number): Tenso
 const unfusedWeights = (scores: Tensor, sees: Tensor, lse_BTH: Tensor): Tensor =>
   exp(where(sees, sub(scores, reshape(permute(lse_BTH, [0, 2, 1]), [...scores.shape.slice(0, 3), 1])), EXCLUDED));
 
-/** What `attentionOp` computes, op by op. */
+/** The computation of `attentionOp`, op by op. */
 function unfusedForward(inputs: readonly Tensor[], aux: readonly Tensor[], params: AttentionParams): Tensor[] {
   const sees = visible(inputs[0]!, inputs[1]!, aux, params);
   const [q, k, v] = connected(inputs.slice(0, 1), inputs.slice(1), sees) as [Tensor, Tensor, Tensor];
@@ -250,10 +256,10 @@ function unfusedForward(inputs: readonly Tensor[], aux: readonly Tensor[], param
   return [permute(o, [0, 2, 1, 3]), lse_BTH];
 }
 
-/** What `attentionBackwardOp` computes, op by op. */
+/** The computation of `attentionBackwardOp`, op by op. */
 function unfusedBackward(inputs: readonly Tensor[], aux: readonly Tensor[], params: AttentionParams): Tensor[] {
   const [o, lse_BTH] = [inputs[3]!, inputs[4]!];
-  const [heads, own] = [inputs[0]!.shape[2]!, inputs[1]!.shape[2]!];
+  const [heads, kvHeads] = [inputs[0]!.shape[2]!, inputs[1]!.shape[2]!];
   const sees = visible(inputs[0]!, inputs[1]!, aux, params);
   const [q, g, k, v] = connected([inputs[0]!, inputs[5]!], inputs.slice(1, 3), sees) as [
     Tensor,
@@ -268,12 +274,12 @@ function unfusedBackward(inputs: readonly Tensor[], aux: readonly Tensor[], para
   const { scale } = params;
   return [
     permute(matmul(dScores, byHead(k, heads), { scale }), [0, 2, 1, 3]),
-    fromHeads(matmul(dScores, byHead(q, heads), { transA: true, scale }), own),
-    fromHeads(matmul(weights, gByHead, { transA: true }), own),
+    fromHeads(matmul(dScores, byHead(q, heads), { transA: true, scale }), kvHeads),
+    fromHeads(matmul(weights, gByHead, { transA: true }), kvHeads),
   ];
 }
 
-/** With queries of zeros. */
+/** The sample with queries of zeros, so that all scores are equal. */
 const equalScores = (sample: Sample<AttentionParams>): Sample<AttentionParams> => ({
   ...sample,
   inputs: sample.inputs.map((x, i) => (i === 0 ? filled(x.shape, () => 0) : x)),
@@ -317,7 +323,7 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
   ];
 }
 
-/** Refuses what is no number of keys. */
+/** Checks that a window is a number of keys. */
 export function checkWindow(where: string, window: number | undefined): void {
   const fits = window === undefined || (Number.isSafeInteger(window) && window >= 1 && window < 2 ** 31);
   check(fits, () => `${where}: window is ${String(window)}, expected an integer from 1 to 2³¹ − 1`);
@@ -325,9 +331,9 @@ export function checkWindow(where: string, window: number | undefined): void {
 
 /** Options of `attention`. */
 export interface AttentionOptions {
-  /** A query sees keys up to its own position only; true unless given. */
+  /** Whether a query sees only keys up to its own position; true unless given. */
   readonly causal?: boolean;
-  /** Multiplies the scores; 1/√D unless given. */
+  /** The factor of the scores; 1/√D unless given. */
   readonly scale?: number;
   /**
    * i32 [B]: the key position at which each row's queries start (the length of its cache before them); 0 unless given.
@@ -336,8 +342,8 @@ export interface AttentionOptions {
   /** i32 [B, S] for T = S: a token sees its own segment only; −1 is padding, which sees and shows nothing. */
   readonly segments?: Tensor;
   /**
-   * A query sees at most this many keys: its own and those right before it (`sliding_window` of Mistral and Qwen). All
-   * of them unless given. Needs `causal`.
+   * The largest number of keys that a query sees: its own and those right before it (`sliding_window` of Mistral and
+   * Qwen). All of them unless given. Needs `causal`.
    */
   readonly window?: number;
 }

@@ -1,5 +1,5 @@
 /**
- * Attention of single tokens over a cache of keys and values: what decoding needs instead of `attention`. Each token
+ * Attention of single tokens over a cache of keys and values, which decoding uses instead of `attention`. Each token
  * names its row of the cache and its position there, so tokens of many texts, at different places and in any order,
  * share one call.
  */
@@ -20,7 +20,7 @@ import { ge, lt, mul } from "./pointwise.ts";
 
 interface CacheAttentionParams {
   readonly scale: number;
-  /** How many keys a token sees at most; 0: all up to its own. */
+  /** The largest number of keys that a token sees; 0: all up to its own. */
   readonly window: number;
 }
 
@@ -133,23 +133,23 @@ function sample(
 /** `cacheAttention` written as `attention` over copies of the rows. */
 function unfused([q, k, v, rows, positions]: readonly Tensor[], { scale, window }: CacheAttentionParams): Tensor[] {
   const [tokens, heads, headDim] = q!.shape as [number, number, number];
-  // Zeros where there is no row; [N, S, Hkv, D], as a sequence has it.
+  // [N, S, Hkv, D], the layout of a sequence; zeros where there is no row.
   const ofRows = (cache: Tensor): Tensor => permute(apply1(gatherOp, [cache, rows!], { axis: 0 }), [0, 2, 1, 3]);
-  const own = attention(reshape(q!, [tokens, 1, heads, headDim]), ofRows(k!), ofRows(v!), {
+  const attended = attention(reshape(q!, [tokens, 1, heads, headDim]), ofRows(k!), ofRows(v!), {
     start: positions!,
     scale,
     ...(window > 0 ? { window } : {}),
   });
   const row = cast(rows!, q!.dtype);
   const exists = mul(ge(row, 0), lt(row, k!.shape[0]!));
-  return [mul(reshape(own, q!.shape), reshape(exists, [tokens, 1, 1]))];
+  return [mul(reshape(attended, q!.shape), reshape(exists, [tokens, 1, 1]))];
 }
 
 /** Options of `cacheAttention`. */
 export interface CacheAttentionOptions {
-  /** Multiplies the scores; 1/√D unless given. */
+  /** The factor of the scores; 1/√D unless given. */
   readonly scale?: number;
-  /** A token sees at most this many keys, its own and those right before it; all of them unless given. */
+  /** The largest number of keys that a token sees, its own and those right before it; all of them unless given. */
   readonly window?: number;
 }
 

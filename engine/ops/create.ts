@@ -1,4 +1,4 @@
-/** Making tensors: from host values, filled, counted, random. */
+/** Ops that make tensors: from host values, filled, counted, random. */
 import { currentDevice, type Device } from "../device.ts";
 import { check, fail, onHost } from "../errors.ts";
 import { applyOn, type OpDef } from "../op.ts";
@@ -8,7 +8,7 @@ import { checkRng, type Rng, threefry2x32 } from "../random.ts";
 import { Storage, Tensor, toTypedArray } from "../tensor.ts";
 import { bytesPerElement, checkShape, type DType, isFloat, showShape, type Shape, sizeOf } from "../types.ts";
 
-/** How a tensor is made. */
+/** The element type and device of a new tensor. */
 export interface TensorOptions {
   /** Default: the device's float type; i32 for an Int32Array. */
   readonly dtype?: DType;
@@ -75,7 +75,10 @@ export function tensor(
 
 const FLAT = [Float32Array, Float64Array, Int32Array] as const;
 
-/** A typed array or a view is named by its class: its JSON would be its numbers, or nothing. */
+/**
+ * A description of the values for an error. A typed array or a view is named by its class: its JSON would be its
+ * numbers, or nothing.
+ */
 const came = (values: unknown): string =>
   `got ${ArrayBuffer.isView(values) ? values.constructor.name : showValue(values)}`;
 
@@ -153,7 +156,7 @@ function like(where: string, x: Tensor, value: number): Tensor {
   return filled(where, x.shape, value, { dtype: x.dtype, device: x.device });
 }
 
-/** Where a tensor is made, and of what. */
+/** The device and the element type of a new tensor. */
 function placeOf(where: string, shape: Shape, options: TensorOptions): Required<TensorOptions> {
   checkKeys(where, options, TENSOR_KEYS);
   checkShape(where, shape);

@@ -14,11 +14,11 @@ import { mean, maskedSum, sum } from "./reduce.ts";
 import { reshape } from "./movement.ts";
 import { div, gt, mul, ne, neg, where } from "./pointwise.ts";
 
-/** Which rows count, and how much. */
+/** The weights of rows. */
 export interface CrossEntropyOptions {
   /** One weight ≥ 0 per row [...]; 1 unless given. */
   readonly weights?: Tensor;
-  /** Rows with this target count nothing; −100 in PyTorch. */
+  /** The target of rows that do not count; −100 in PyTorch. */
   readonly ignoreIndex?: number;
 }
 

@@ -50,7 +50,7 @@ export const cumsumOp: OpDef<CumsumParams> = {
 
 /** Options of `cumsum`. */
 export interface CumsumOptions extends AxisOptions {
-  /** Sum from the end, as returns-to-go do. */
+  /** Whether to sum from the end, as returns-to-go do. */
   readonly reverse?: boolean;
 }
 

@@ -1,4 +1,7 @@
-/** Dropout (Srivastava et al. 2014), inverted: what survives is scaled up, so that nothing changes at evaluation. */
+/**
+ * Dropout (Srivastava et al. 2014), inverted: the elements that stay are scaled up, so that nothing changes at
+ * evaluation.
+ */
 import { where as select } from "../../kernels/expr.ts";
 import { check } from "../errors.ts";
 import { fuse, type Pointwise } from "../fuse.ts";

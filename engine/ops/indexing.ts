@@ -2,8 +2,8 @@
  * Ops with integer operands: rows by number and their adjoint sums, one element per row, one-hot vectors, embeddings,
  * writing rows in place, conversion between integers and floats.
  *
- * Integers that came from the host are checked there and then (`tensor` keeps them); integers that a device computed
- * cannot be without waiting for it: where such an id is out of range the result is 0 and nothing is written.
+ * Integers that came from the host are checked at the call (`tensor` keeps them). Integers that a device computed
+ * cannot be checked without waiting for it: if such an id is out of range, the result is 0 and nothing is written.
  */
 import type { CastSpec, GatherSpec } from "../../kernels/specs.ts";
 import { check, fail, onHost } from "../errors.ts";
@@ -39,7 +39,7 @@ export function checkIds(where: string, ids: Tensor, rows: number, isException?:
   check(wrong < 0, () => `${where}: id ${hostInts[wrong]} at position ${wrong} is outside a table of ${rows} rows`);
 }
 
-/** Where the first of these is; −1: nowhere. */
+/** The position of the first id that is outside; −1 if there is none. */
 function outsideOf(ids: Int32Array, rows: number, isException?: (id: number) => boolean): number {
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
@@ -52,7 +52,7 @@ interface AxisParams {
   readonly axis: number;
 }
 interface ScatterParams extends AxisParams {
-  /** Size of the result along the axis. */
+  /** The size of the result along the axis. */
   readonly rows: number;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Log-probabilities of given tokens and the entropy of their distributions, both differentiable, at a temperature per
- * row. Nothing of the size of the logits is kept but the logits themselves; `tokenLogProbs` starts from hidden states
- * and does not even keep those: above a size it works through chunks of tokens and computes each chunk's logits again
- * in the backward pass.
+ * row. The logits are the only kept tensor of their size; `tokenLogProbs` starts from hidden states and does not even
+ * keep those: above a size it works through chunks of tokens and computes each chunk's logits again in the backward
+ * pass.
  */
 import { where } from "../../kernels/expr.ts";
 import type { LogProbsSpec } from "../../kernels/specs.ts";
@@ -86,7 +86,7 @@ export const logProbsOp: OpDef = {
     const inputs = [logits!, targets!, invTemperature!, entropy!, lse!, gLogp ?? zero!, gEntropy ?? zero!];
     let dLogits = apply1(logProbsBackwardOp, inputs, {});
     if (gLse) {
-      // Only a second derivative gets here: lse is handed to no one but the backward op.
+      // Only a second derivative reaches this line: lse is passed only to the backward op.
       const scale = column(invTemperature!);
       const p = exp(logarithm(logits!, scale, column(lse!), ne(column(gLse), 0)));
       dLogits = add(dLogits, mul(p, mul(column(gLse), scale)));
@@ -111,7 +111,7 @@ export const logProbsOp: OpDef = {
     },
   ],
 };
-/** d·z, 0 for a logit that is no number: one of −∞ has no probability, and d says so where it is NaN and counts. */
+/** d·z, but 0 where z is not finite: a logit of −∞ has no probability, and for a NaN that counts d is NaN. */
 const alongLogits: Pointwise<Tensor> = fuse("alongLogits", (d, z) => d.mul(where(z.abs().lt(Infinity), z, 0)));
 
 const sampleShapes: Shape[] = [[3, 5], [2, 1], [1, 67], [2, 2, 7], [4]];
@@ -159,7 +159,7 @@ export const logProbsBackwardOp: OpDef = {
     }),
 };
 
-/** What `logProbsBackwardOp` computes, op by op. */
+/** The computation of `logProbsBackwardOp`, op by op. */
 function unfusedBackward(inputs: readonly Tensor[]): Tensor[] {
   const [logits, targets, ...perRow] = inputs as [Tensor, Tensor, ...Tensor[]];
   const [scale, entropy, lse, gLogp, gEntropy] = perRow.map(column) as [Tensor, Tensor, Tensor, Tensor, Tensor];
@@ -187,7 +187,7 @@ const logarithm: Pointwise<Tensor> = fuse("logarithm", (z, scale, lse, counts) =
   return where(isOut, EXCLUDED, chosen);
 });
 
-/** What `logProbs` and `tokenLogProbs` give: two tensors, one value per row each. */
+/** The result of `logProbs` and `tokenLogProbs`: two tensors, one value per row each. */
 export interface LogProbs {
   /** ln of the probability of each row's target, in nats. */
   readonly logProbs: Tensor;
@@ -222,14 +222,14 @@ export interface TokenLogProbsOptions {
   readonly temperature?: Tensor | number;
   /** [V], added to the logits. */
   readonly bias?: Tensor;
-  /** Logits of at most this many bytes exist at a time; 32 MiB unless given. */
+  /** The largest size, in bytes, of the logits that exist at a time; 32 MiB unless given. */
   readonly maxChunkBytes?: number;
 }
 
 /**
- * `logProbs` straight from hidden states: logits = hidden · weightᵀ + bias. Where all logits take at most
- * `maxChunkBytes` they are made once and kept for the backward pass; above that, tokens are worked through in chunks
- * whose logits are made again there, so that [tokens, V] never exists. The result is the same either way.
+ * `logProbs` straight from hidden states: logits = hidden · weightᵀ + bias. If all logits take at most `maxChunkBytes`,
+ * they are made once and kept for the backward pass. Above that, tokens are processed in chunks whose logits are made
+ * again there, so that [tokens, V] never exists. The result is the same.
  * @param hidden [..., C]
  * @param weight [V, C], a tensor or another form of such a matrix
  * @param targets i32 [...]

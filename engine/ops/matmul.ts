@@ -30,10 +30,7 @@ import { gelu, geluErf, geluErfExpr, geluTanhExpr, relu, reluExpr, silu, siluExp
 /** Functions that `matmul` can apply to its result in the same kernel. */
 export type Activation = "relu" | "gelu" | "geluErf" | "silu";
 
-/**
- * Each activation as the expression that the kernel bakes in, and as the op that has its plain definition and its
- * derivative.
- */
+/** Each activation as the expression in the kernel, and as the op with its plain definition and its derivative. */
 const ACTIVATIONS: Record<Activation, { expr: Expr; op: typeof relu.op }> = {
   relu: { expr: reluExpr(input(0)), op: relu.op },
   gelu: { expr: geluTanhExpr(input(0)), op: gelu.op },
@@ -42,9 +39,9 @@ const ACTIVATIONS: Record<Activation, { expr: Expr; op: typeof relu.op }> = {
 };
 
 interface MatmulParams {
-  /** A is stored [..., K, M]. */
+  /** Whether A is stored [..., K, M]. */
   readonly transA: boolean;
-  /** B is stored [..., N, K]. */
+  /** Whether B is stored [..., N, K]. */
   readonly transB: boolean;
   readonly activation: Activation | null;
   readonly scale: number;
@@ -104,7 +101,7 @@ export const matmulOp: OpDef<MatmulParams> = {
     const { m, n, leadA, leadB } = sizesOf(a, b, transA, transB);
     const lead = broadcastShapes("matmul: batch axes", [leadA, leadB]);
     check(
-      [leadA, leadB].every((own) => sizeOf(own) === 1 || sizeOf(own) === sizeOf(lead)),
+      [leadA, leadB].every((batchAxes) => sizeOf(batchAxes) === 1 || sizeOf(batchAxes) === sizeOf(lead)),
       () => `matmul: batch axes must be equal or absent on one side: ${showShape(a.shape)} · ${showShape(b.shape)}`,
     );
     if (bias) {
@@ -165,7 +162,8 @@ export const matmulOp: OpDef<MatmulParams> = {
 const asMatrix = (x: Tensor): Tensor => reshape(x, [-1, x.shape[x.rank - 1]!]);
 
 /**
- * The gradient before the activation. What went into it was not kept; it is cheaper to multiply again than to store it.
+ * The gradient before the activation. The activation's input was not kept: it is cheaper to multiply again than to
+ * store it.
  */
 function throughActivation(
   activation: Activation,
@@ -183,15 +181,15 @@ function throughActivation(
 
 /** Options of `matmul`. */
 export interface MatmulOptions {
-  /** A is stored transposed: [..., K, M]. */
+  /** Whether A is stored transposed: [..., K, M]. */
   readonly transA?: boolean;
-  /** B is stored transposed: [..., N, K], as the weights of linear layers usually are. */
+  /** Whether B is stored transposed: [..., N, K], as the weights of linear layers usually are. */
   readonly transB?: boolean;
   /** [N], added to every row before the activation. */
   readonly bias?: Tensor;
-  /** Applied last; `gelu` is the tanh approximation, `geluErf` the exact one. */
+  /** The function that is applied last; `gelu` is the tanh approximation, `geluErf` the exact one. */
   readonly activation?: Activation;
-  /** Multiplies the product before the bias is added; 1 unless given. */
+  /** The factor of the product before the bias is added; 1 unless given. */
   readonly scale?: number;
 }
 
@@ -217,8 +215,8 @@ export function matmul(a: Tensor, b: Tensor, options: MatmulOptions = {}): Tenso
   for (const x of [a, b]) checkTensor("matmul", x);
   const { leadA, leadB } = sizesOf(a, b, transA, transB);
   const lead = broadcastShapes("matmul: batch axes", [leadA, leadB]);
-  const operand = (x: Tensor, own: Shape): Tensor =>
-    sizeOf(own) === 1 || sizeOf(own) === sizeOf(lead) ? x : broadcastTo(x, [...lead, ...x.shape.slice(-2)]);
+  const operand = (x: Tensor, batchAxes: Shape): Tensor =>
+    sizeOf(batchAxes) === 1 || sizeOf(batchAxes) === sizeOf(lead) ? x : broadcastTo(x, [...lead, ...x.shape.slice(-2)]);
   const inputs = [operand(a, leadA), operand(b, leadB), ...(bias ? [bias] : [])];
   return apply1(matmulOp, inputs, { transA, transB, activation, scale });
 }

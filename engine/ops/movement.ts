@@ -77,8 +77,8 @@ export const reshapeOp: OpDef<ShapeParams> = {
 };
 
 /**
- * Gives the elements another shape; one size may be −1 and is worked out. Shares memory with `x`, as another
- * tensor even where the shape stays: to dispose of one leaves the other, to `assign` to one changes both.
+ * The elements in another shape; one size may be −1 and is computed. The result shares memory with `x`, but is another
+ * tensor even if the shape stays: to dispose of one leaves the other, to `assign` to one changes both.
  */
 export function reshape(x: Tensor, shape: Shape): Tensor {
   checkMove("reshape", x, shape);
@@ -160,7 +160,7 @@ export function permute(x: Tensor, axes: readonly number[]): Tensor {
   return apply1(permuteOp, [x], { axes: order });
 }
 
-/** Swaps two axes; the last two unless said otherwise. */
+/** `x` with two axes swapped, the last two unless given. */
 export function transpose(x: Tensor, axis0 = -2, axis1 = -1): Tensor {
   checkMove("transpose", x);
   const [a, b] = [normalizeAxis("transpose", axis0, x.rank), normalizeAxis("transpose", axis1, x.rank)];

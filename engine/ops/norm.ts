@@ -1,7 +1,7 @@
 /**
  * RMSNorm (Zhang & Sennrich 2019, arXiv 1910.07467) and LayerNorm (Ba, Kiros & Hinton 2016, arXiv 1607.06450) over the
- * last axis, each one kernel forward and one backward. The backward is an op of its own; what differentiates that is
- * its unfused formula.
+ * last axis, each one kernel forward and one backward. The backward pass is an op of its own, whose derivative is that
+ * of its unfused formula.
  */
 import type { NormSpec } from "../../kernels/specs.ts";
 import { vjpOf } from "../checkpoint.ts";
@@ -111,7 +111,7 @@ export const normBackwardOp: OpDef<NormParams> = {
   samples: (rng) => normSamples(rng, (shape) => [shape, [shape.at(-1)!], shape]),
 };
 
-/** What `normBackwardOp` computes, op by op. */
+/** The computation of `normBackwardOp`, op by op. */
 function unfusedBackward(x: Tensor, w: Tensor, g: Tensor, { kind, eps }: NormParams): Tensor[] {
   const rowMean = (v: Tensor): Tensor => mean(v, { axis: -1, keepdims: true });
   const layer = kind === "layer";

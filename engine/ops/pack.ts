@@ -1,6 +1,6 @@
 /**
- * Many tensors in one piece of memory, so that one kernel serves them all: an optimiser over 28 parameters costs a few
- * dispatches and not a hundred.
+ * Packed tensors: many in one piece of memory, so that one kernel serves them all. An optimiser over 28 parameters then
+ * costs a few dispatches and not a hundred.
  */
 import { input } from "../../kernels/expr.ts";
 import type { PackTensorsSpec, ReduceSpec } from "../../kernels/specs.ts";
@@ -14,13 +14,13 @@ import { bytesPerElement, checkFloat, checkSameDtype, type Shape, sizeOf } from 
 import { reshape, slice } from "./movement.ts";
 import { mul } from "./pointwise.ts";
 
-/** Where tensors begin in a packed one, in elements, and its size. */
+/** The offsets of tensors in a packed one, in elements, and its size. */
 export interface PackParams {
   readonly offsets: readonly number[];
   readonly total: number;
 }
 
-/** Tensors begin at multiples of this many elements: 256 bytes of f32, which WebGPU asks of a binding. */
+/** The alignment of the offsets, in elements: 256 bytes of f32, which WebGPU requires of a binding. */
 const ALIGNMENT = 64;
 
 /** Places for tensors of these sizes, one after the other. */
@@ -104,12 +104,12 @@ export const sumOfSquaresOp: OpDef = {
 /** Σ x² over all elements, in one pass. */
 export const sumOfSquares = (x: Tensor): Tensor => apply1(sumOfSquaresOp, [x], {});
 
-/** Copies tensors into one of shape [total]; what is between them is 0. */
+/** Copies tensors into one of shape [total], with zeros between them. */
 export const pack = (tensors: readonly Tensor[], layout: PackParams): Tensor => apply1(packOp, tensors, layout);
 
 /**
- * Tensors of these shapes that are parts of a packed one: what is written to either is seen in both. They belong to the
- * current scope; the memory is freed when `whole` and all of them are disposed.
+ * Tensors of these shapes that are parts of a packed one and share its memory. They belong to the current scope; the
+ * memory is freed when `whole` and all of them are disposed.
  */
 export function packedViews(whole: Tensor, layout: PackParams, shapes: readonly Shape[]): Tensor[] {
   const { buffer, device } = whole.storage;

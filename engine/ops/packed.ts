@@ -24,11 +24,11 @@ import { reshape } from "./movement.ts";
 
 interface PackedParams {
   readonly format: PackedFormat;
-  /** Of the unpacked matrix. */
+  /** The number of columns of the unpacked matrix. */
   readonly columns: number;
 }
 interface ProductParams extends PackedParams {
-  /** x · Wᵀ rather than x · W. */
+  /** Whether the product is x · Wᵀ rather than x · W. */
   readonly transposed: boolean;
 }
 
@@ -81,9 +81,9 @@ export const packedMatmulOp: OpDef<ProductParams> = {
     const { columns, transposed } = params;
     const rows = w!.shape[0]!;
     const [inner, outer] = transposed ? [columns, rows] : [rows, columns];
-    const own = x!.shape;
+    const shape = x!.shape;
     check(
-      own[own.length - 1] === inner,
+      shape[shape.length - 1] === inner,
       () => `packedMatmul: expected x [..., ${inner}] for a matrix [${rows}, ${columns}], got ${showType(x!)}`,
     );
     if (bias) {
@@ -92,7 +92,7 @@ export const packedMatmulOp: OpDef<ProductParams> = {
         () => `packedMatmul: expected a bias ${x!.dtype}[${outer}], got ${showType(bias)}`,
       );
     }
-    return typed([...own.slice(0, -1), outer], x!);
+    return typed([...shape.slice(0, -1), outer], x!);
   },
   reference([x, w, bias], [y], call) {
     const { m, rows, columns, transposed } = specOf(call);
@@ -154,7 +154,7 @@ function randomPacked(rng: Rng, format: PackedFormat, rows: number, columns: num
     };
     return half() | (half() << 16);
   });
-  // What is behind the last column is 0 in whatever `packMatrix` makes, which the kernels rely on.
+  // `packMatrix` fills the space behind the last column with 0, which the kernels rely on.
   data.forEach((_, i) => {
     const at = i % layout.words;
     if (at >= layout.scales) return;

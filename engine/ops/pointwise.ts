@@ -21,15 +21,15 @@ type Fused<F> = F & Pick<Pointwise<Tensor>, "op">;
 interface Domain {
   readonly low: number;
   readonly high: number;
-  /** Where there is no derivative: no sample comes near. */
+  /** Points without a derivative: no sample comes near them. */
   readonly kinks?: readonly number[];
-  /** Far from 0, where the function has become flat or straight. */
+  /** Points far from 0, where the function has become flat or straight. */
   readonly far?: readonly number[];
 }
 const WIDE: Domain = { low: -3, high: 3 };
 const FAR = [20, -20, 100, -100, 1000, -1000];
 const SATURATED: Domain = { ...WIDE, far: FAR };
-/** Where formulas have their seams. Random numbers never meet them. */
+/** Points at which formulas are joined. Random numbers never hit them. */
 const POINTS = [0, -0, 1, -1];
 
 function unary(
@@ -63,7 +63,7 @@ const PAIRS: readonly (readonly [Shape, Shape])[] = [
 
 /** All pairs of special points. */
 const GRID = POINTS.flatMap((x) => POINTS.map((y) => [x, y] as const));
-/** Without ties, where maximum, minimum and comparisons have their kinks. */
+/** The pairs without ties, at which maximum, minimum and comparisons have their kinks. */
 const UNEQUAL = GRID.filter(([x, y]) => x !== y);
 const DIVISIBLE = GRID.filter(([, y]) => y !== 0);
 
@@ -238,7 +238,7 @@ export const geluErf: Fused<Unary> = unary(
   SATURATED,
 );
 
-/** Asks for x ≤ 0 and not for x > 0, so that NaN stays NaN. */
+/** max(x, 0). The condition is x ≤ 0 and not x > 0, so that NaN stays NaN. */
 export function reluExpr(x: Expr): Expr {
   return select(x.le(0), 0, x);
 }
@@ -279,9 +279,9 @@ export const clamp: Fused<(x: TensorLike, low: TensorLike, high: TensorLike) => 
 );
 
 /**
- * `a` where `condition` is not 0, else `b`. What is not taken does not influence the value, be it NaN or infinite. The
- * gradient of what is not taken is 0, and 0 times an infinite slope is NaN: `where(gt(x, 0), sqrt(x), 0)` has the
- * gradient NaN at 0, as in PyTorch and JAX. Then choose the argument too: `sqrt(where(gt(x, 0), x, 1))`.
+ * `a` where `condition` is not 0, else `b`. The other one does not influence the value, be it NaN or infinite. Its
+ * gradient is 0, but 0 times an infinite slope is NaN: `where(gt(x, 0), sqrt(x), 0)` has the gradient NaN at 0, as in
+ * PyTorch and JAX. Choose the argument too: `sqrt(where(gt(x, 0), x, 1))`.
  */
 export const where: Fused<(condition: TensorLike, a: TensorLike, b: TensorLike) => Tensor> = fuse(
   "where",

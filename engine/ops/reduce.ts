@@ -23,11 +23,11 @@ import { add, div, eq, gt, maximum, mul, ne, rsqrt, sub, where } from "./pointwi
 interface ReduceParams {
   readonly start: number;
   readonly end: number;
-  /** Multiplies a sum (for means); 1 otherwise. */
+  /** The factor of a sum, for means; 1 otherwise. */
   readonly scale: number;
 }
 
-/** What stands for an excluded value. */
+/** The value in place of an excluded one. */
 const EXCLUDED = { sum: 0, max: -Infinity, min: Infinity } as const;
 
 function reduceOp(
@@ -120,7 +120,7 @@ function reduceElements(spec: ReduceSpec, x: Elements, mask: Elements | undefine
   }
 }
 
-/** The gradient or result of a reduction laid over the input again. */
+/** The gradient or result of a reduction, broadcast to the input's shape. */
 function spread(y: Tensor, { start, end }: ReduceParams, shape: Shape): Tensor {
   const withOnes = shape.map((n, d) => (d >= start && d < end ? 1 : n));
   return broadcastTo(reshape(y, withOnes), shape);
@@ -133,7 +133,7 @@ export const maskedSumOp: OpDef<ReduceParams> = reduceOp("maskedSum", "sum", tru
   where(m!, spread(mul(g[0]!, params.scale), params, x!.shape), 0),
   null,
 ]);
-/** Ties share the gradient equally. */
+/** The derivative of an extreme: ties share the gradient equally. */
 const extremeVjp: OpDef<ReduceParams>["vjp"] = ({ g, x: [x], y: [y], params }) => {
   const hit = eq(x!, spread(y!, params, x!.shape));
   const ties = spread(apply1(sumOp, [hit], { ...params, scale: 1 }), params, x!.shape);
@@ -157,7 +157,7 @@ export interface ReduceOptions {
    * and `min` shares memory with the input (see `assign`).
    */
   readonly axis?: number | readonly number[];
-  /** Keep reduced axes with size 1. */
+  /** Whether reduced axes are kept, with size 1. */
   readonly keepdims?: boolean;
 }
 const REDUCE_KEYS = ["axis", "keepdims"] as const;
@@ -334,7 +334,7 @@ function count(x: Tensor, mask: Tensor, options: ReduceOptions): Tensor {
   return sum(broadcastTo(ne(mask, 0), x.shape), options);
 }
 
-/** The first run of axes is reduced under the mask; what is left is whole. */
+/** A masked reduction: the first run of axes is reduced under the mask, the others without one. */
 function overMasked(
   name: string,
   x: Tensor,

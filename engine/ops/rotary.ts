@@ -25,7 +25,7 @@ import { checkIds } from "./indexing.ts";
 import { broadcastTo } from "./movement.ts";
 
 interface RotaryParams {
-  /** Rotates back. */
+  /** Whether to rotate back. */
   readonly inverse: boolean;
 }
 
@@ -123,7 +123,7 @@ export function rotary(x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor): 
   return apply1(rotaryOp, [x, spread, cos, sin], { inverse: false });
 }
 
-/** cos and sin of position · θ^(−2j/D), [maxPositions, D/2] each; worked out on the host in double precision. */
+/** cos and sin of position · θ^(−2j/D), [maxPositions, D/2] each; computed on the host in double precision. */
 export function rotaryTables(
   maxPositions: number,
   headDim: number,

@@ -1,5 +1,5 @@
 /**
- * Drawing tokens on the device, so that logits need not come to the host: one token per row by inversion of its
+ * Tokens drawn on the device, so that logits need not come to the host: one token per row by inversion of its
  * distribution function at one counter-based random number, and its log-probability.
  */
 import type { SampleSpec } from "../../kernels/specs.ts";
@@ -57,10 +57,10 @@ export const sampleOp: OpDef = {
       const scale = invTemperature![r]!;
       const plain = Math.log(sum(weights(1)));
       let drawn = row.indexOf(top);
-      let own = plain;
+      let logSum = plain;
       if (scale !== 0) {
         const e = weights(scale);
-        own = Math.log(sum(e));
+        logSum = Math.log(sum(e));
         const word = threefry2x32(keys![2 * r]!, keys![2 * r + 1]!, counters![r]!, 0)[0];
         const goal = (word >>> 8) * 2 ** -24 * sum(e);
         let reached = 0;
@@ -68,7 +68,7 @@ export const sampleOp: OpDef = {
       }
       id![r] = drawn;
       plainLogProb![r] = row[drawn]! - top - plain;
-      logProb![r] = (row[drawn]! - top) * (scale === 0 ? 1 : scale) - own;
+      logProb![r] = (row[drawn]! - top) * (scale === 0 ? 1 : scale) - logSum;
     }
   },
   kernel: (call) => ({ family: "sample", spec: specOf(call) }),
@@ -95,7 +95,7 @@ export const sampleOp: OpDef = {
     }),
 };
 
-/** What `sampleTokens` gives: three tensors with one value per row. */
+/** The result of `sampleTokens`: three tensors with one value per row. */
 export interface Sampled {
   /** i32 [R]. Where a logit is not finite: −1 − (its column). */
   readonly ids: Tensor;
@@ -113,7 +113,8 @@ export interface Sampled {
  * @param logits [R, V]
  * @param invTemperature [R], 1/temperature; 0 is greedy (the lowest of the most probable)
  * @param keys i32 [R, 2], the key of each row's stream of random numbers: `rng.key`
- * @param counters i32 [R], which of the stream's numbers to take; a row and a counter give the same number at any time
+ * @param counters i32 [R], the position in the stream of each row's random number; a row and a counter always give the
+ *   same one
  * @throws if shapes or element types do not fit
  */
 export function sampleTokens(logits: Tensor, invTemperature: Tensor, keys: Tensor, counters: Tensor): Sampled {

@@ -2,8 +2,8 @@
  * Softmax and log-softmax, with an optional mask. Excluded entries get probability 0 (log-probability −1e30) whatever
  * their value; a row in which nothing is left gets that everywhere, and no gradient.
  *
- * The kernels work on the last axis; other axes are moved there. Not here: log-probabilities of single targets
- * (logProbs.ts), which never store a row of probabilities.
+ * The kernels work on the last axis; other axes are moved there. Log-probabilities of single targets are in
+ * logProbs.ts, which never stores a row of probabilities.
  */
 import type { SoftmaxSpec } from "../../kernels/specs.ts";
 import { check } from "../errors.ts";
@@ -17,9 +17,9 @@ import { broadcastTo, transpose } from "./movement.ts";
 import { exp, le, mul, neg, sub, where } from "./pointwise.ts";
 import { sum } from "./reduce.ts";
 
-/** Log-probability of what is excluded: e^−1e30 is 0, and −1e30 is finite, so that sums over it stay numbers. */
+/** The log-probability of an excluded entry: e^−1e30 is 0, and −1e30 is finite, so that sums over it stay numbers. */
 export const EXCLUDED = -1e30;
-/** Anything above is a log-probability, anything below was excluded. */
+/** The border between log-probabilities and excluded entries, which are below it. */
 const EXCLUDED_BELOW = -1e29;
 
 interface SoftmaxParams {
@@ -144,7 +144,7 @@ export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
 
 /** Options of `softmax` and `logSoftmax`. */
 export interface SoftmaxOptions extends AxisOptions {
-  /** Float, broadcasts to x; what stands where it is 0 is left out, whatever x holds there (NaN too). */
+  /** A float tensor that broadcasts to x; entries where it is 0 are left out, whatever x holds there (NaN too). */
   readonly mask?: Tensor;
 }
 
@@ -158,8 +158,8 @@ function alongAxis(name: string, x: Tensor, options: SoftmaxOptions, log: boolea
 }
 
 /**
- * e^x / Σ e^x along `axis` (the last unless given), without overflow; 0 where the mask is 0, also in a row that has
- * nothing else.
+ * e^x / Σ e^x along `axis` (the last unless given), without overflow; 0 where the mask is 0, also in a row where all of
+ * it is.
  *
  * @example
  * softmax(scores_BTS, { mask: causalMask(T) });   // [B, T, S], each row sums to 1
@@ -168,7 +168,7 @@ export function softmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
   return alongAxis("softmax", x, options, false);
 }
 
-/** ln softmax(x), computed without taking a logarithm of something small; −1e30 where the mask is 0. */
+/** ln softmax(x), computed without the logarithm of a small number; −1e30 where the mask is 0. */
 export function logSoftmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
   return alongAxis("logSoftmax", x, options, true);
 }

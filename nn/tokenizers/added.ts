@@ -1,6 +1,6 @@
 /**
- * Added tokens: names such as `<|im_end|>` or `<think>`, which are found in a text before anything else happens to it.
- * The leftmost match is taken, and of those that begin at the same place the longest, as in `tokenizers`.
+ * Added tokens: names such as `<|im_end|>` or `<think>`, which are searched in a text before anything else. The
+ * leftmost match is taken, and the longest of those that begin at the same place, as in `tokenizers`.
  */
 
 /** A token that was added to a vocabulary, by the names and meanings of `tokenizer.json`. */
@@ -33,14 +33,14 @@ const ENDS_WITH_WORD = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]$/u;
 const BEGINS_WITH_WORD = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
 const SPACE = /\p{White_Space}/u;
 
-/** Finds added tokens in texts. */
+/** A set of added tokens, which are found in texts. */
 export class AddedTokens {
   readonly #byContent: ReadonlyMap<string, AddedToken>;
   readonly #names: RegExp | undefined;
   /** Whether all are special, so that nothing is found unless special tokens are searched. */
   readonly #allSpecial: boolean;
 
-  /** @param contentOf the text that a token is found by: its name, normalised if the text is */
+  /** @param contentOf gives the text by which a token is found: its name, normalised if the text is */
   constructor(tokens: readonly AddedToken[], contentOf = ({ content }: AddedToken): string => content) {
     this.#byContent = new Map(
       tokens.map((token) => [contentOf(token), token] as const).filter(([name]) => name !== ""),
@@ -62,7 +62,7 @@ export class AddedTokens {
       let start = index;
       let end = index + name.length;
       if (token.special && (!specials || isPlain?.(start, end))) continue;
-      // Two UTF-16 units contain the character beside it, whatever that is.
+      // Two UTF-16 units contain the character beside it, in all cases.
       const besideWord = (): boolean =>
         ENDS_WITH_WORD.test(text.slice(Math.max(0, start - 2), start)) ||
         BEGINS_WITH_WORD.test(text.slice(end, end + 2));

@@ -6,9 +6,9 @@
 
 /**
  * Pieces: a word with at most one space before it; one digit; a run of other signs with at most one space before it;
- * one newline (so "\n" is always the same single token, whatever stands around it); white space, less its last
- * character where that can lead a word. Every character belongs to exactly one kind. Written without `\s`, `\d` and
- * `\v`, whose meanings differ between JavaScript and Oniguruma, the engine in which `tokenizers` will run it.
+ * one newline (so "\n" is always the same single token, in any context); white space, without its last character where
+ * that can lead a word. Every character belongs to exactly one kind. Written without `\s`, `\d` and `\v`, whose
+ * meanings differ between JavaScript and Oniguruma, the engine in which `tokenizers` will run it.
  */
 export const DEFAULT_PATTERN: string = [
   String.raw` ?[\p{L}\p{M}]+`,

@@ -1,8 +1,8 @@
 /**
- * Byte-pair encoding: the tokenizer itself. Encoding looks for added tokens, normalises, cuts the text into pieces and,
- * in each piece, merges neighbours in the order in which the merges were learnt, leftmost first, until none applies. A
- * heap over a linked list makes that O(n log n) for a piece of n bytes, so that a megabyte without a space is no trap;
- * pieces met before come from a cache.
+ * The tokenizer of byte-pair encoding. Encoding looks for added tokens, normalises, cuts the text into pieces and, in
+ * each piece, merges neighbours in the order in which the merges were learnt, leftmost first, until none applies. A
+ * heap over a linked list makes that O(n log n) for a piece of n bytes, so that a megabyte without a space takes no
+ * longer than other text; known pieces come from a cache.
  */
 import { check, fail, reasonOf } from "../../engine/errors.ts";
 import { type AddedToken, AddedTokens, type Range } from "./added.ts";
@@ -18,7 +18,7 @@ import type {
   Tokenizer,
 } from "./types.ts";
 
-/** Pairs of ids as one number, exact while ids stay below 2^24. */
+/** The limit of ids: a pair of them as one number is exact below 2^24. */
 const ID_LIMIT = 2 ** 24;
 const MAX_CACHED_PIECES = 1 << 16;
 const MAX_CACHED_LENGTH = 32;
@@ -55,7 +55,7 @@ export function piecesBy(pattern: string): RegExp {
   }
 }
 
-/** Cuts `text` at the matches of `pattern`; what lies between two matches is a piece too, so nothing is lost. */
+/** Cuts `text` at the matches of `pattern`; text between two matches is a piece too, so nothing is lost. */
 export function* splitPieces(text: string, pattern: RegExp): Generator<string> {
   let end = 0;
   for (const { 0: piece, index } of text.matchAll(pattern)) {
@@ -75,19 +75,19 @@ export class BpeTokenizer implements Tokenizer {
   readonly normalizer: Normalizer | undefined;
   readonly #tables: BpeTables;
   readonly #specialIds: ReadonlySet<number>;
-  /** Added tokens that are looked for in the text, and those that are looked for in the normalised text. */
+  /** Added tokens that are searched in the text, and those that are searched in the normalised text. */
   readonly #found: AddedTokens;
   readonly #foundNormalized: AddedTokens;
   readonly #idOfByte = new Int32Array(256).fill(-1);
   /** Ids by name. For tokenizers of the library the map is made at its first use. */
   #idOfName: Map<string, number> | undefined;
-  /** Ids by UTF-16 unit, of tokens of plain text that are one character; where a text is merged from characters. */
+  /** Ids by UTF-16 unit of the tokens of plain text that are one character, if a text is merged from characters. */
   #idOfUnit: Int32Array | undefined;
   readonly #merges: Merges;
   readonly #pattern: RegExp | undefined;
   readonly #cache = new Map<string, readonly number[]>();
 
-  /** Use `byteTokenizer`, `trainBpe` or `tokenizerFromJSON`. */
+  /** Not for users: see `byteTokenizer`, `trainBpe` and `tokenizerFromJSON`. */
   constructor(tables: BpeTables) {
     const { tokens, added, merges, pattern, foreign } = tables;
     check(tokens.length < ID_LIMIT, () => `tokenizer: ${tokens.length} tokens, fewer than ${ID_LIMIT} are supported`);
@@ -163,7 +163,7 @@ export class BpeTokenizer implements Tokenizer {
     parts: EncodedPart[],
   ): void {
     const text = this.normalizer?.apply(stretch) ?? stretch;
-    // If the text was changed, places in it are not those of the original; then the whole part is named.
+    // If the text was changed, places in it are not those of the original; then the place is the whole part.
     const isSame = text === stretch;
     const place = (start: number, end: number): Range => (isSame ? [at + start, at + end] : [at, at + stretch.length]);
     for (const { start, end, token } of this.#foundNormalized.split(text, specials, (from, to) =>
@@ -211,8 +211,8 @@ export class BpeTokenizer implements Tokenizer {
   }
 
   /**
-   * The ids that a piece is merged from: of its bytes or characters; of a character without token its bytes, or
-   * unknown.
+   * The ids that a piece is merged from: those of its bytes or characters; for a character without token those of its
+   * bytes, or the unknown one.
    */
   #symbols(piece: string, { byteLevel, byteFallback, unknown, fuseUnknown, plain }: ForeignParts): number[] {
     const ids: number[] = [];
@@ -221,7 +221,7 @@ export class BpeTokenizer implements Tokenizer {
       ids.push(id);
       wasUnknown = false;
     };
-    /** A character without token, whose bytes are those from `start` on. */
+    /** Adds a character without token, whose bytes are those from `start` on. */
     const addMissing = (bytes: Uint8Array, start: number, end: number): void => {
       let isComplete = byteFallback !== undefined;
       for (let at = start; isComplete && at < end; at++) isComplete = byteFallback![bytes[at]!]! >= 0;
@@ -270,7 +270,7 @@ export class BpeTokenizer implements Tokenizer {
 
   decode(ids: ArrayLike<number>, options: DecodeOptions = {}): string {
     const { foreign } = this.#tables;
-    const bytes = this.decodeBytes(ids, options); // refuses ids that are none
+    const bytes = this.decodeBytes(ids, options); // throws for unknown ids
     const mark = foreign?.firstWithout;
     if (mark !== undefined) {
       const kept = Array.from(ids).filter((id) => options.specials !== "skip" || !this.#specialIds.has(id));
@@ -292,7 +292,9 @@ export class BpeTokenizer implements Tokenizer {
       : new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   }
 
-  /** Runs of byte tokens are text if all of the run is UTF-8, else one U+FFFD a byte: as `tokenizers` does. */
+  /**
+   * Decodes with byte tokens: a run of them is text if all of it is UTF-8, else one U+FFFD a byte, as in `tokenizers`.
+   */
   #decodeFallback(given: ArrayLike<number>, { specials }: DecodeOptions, byteFallback: Int32Array): string {
     const ids = Array.from(given).filter((id) => specials !== "skip" || !this.#specialIds.has(id));
     const isByte = new Set(byteFallback);

@@ -2,24 +2,24 @@
  * The merges of byte-pair encoding, applied to one piece of text: neighbours are merged in the order in which the
  * merges were learnt, leftmost first, until none applies.
  *
- * Where no merge joins what ends in one symbol with what begins with the next, nothing is ever merged across. There the
- * piece is cut, so that a text which no pattern splits (SentencePiece) falls into its words all the same. A short part
- * is searched for its next merge from end to end; a long one has a heap over a linked list, O(n log n), so that a
- * megabyte without a space is no trap.
+ * A piece is cut between two symbols if no merge joins a token that ends in the first with one that begins with the
+ * second: nothing is ever merged across. So a text which no pattern splits (SentencePiece) still falls into its words.
+ * A short part is searched for its next merge from end to end; a long one has a heap over a linked list, O(n log n), so
+ * that a megabyte without a space takes no longer than other text.
  */
 import { Heap } from "./heap.ts";
 
 /** [left, right, result], in order of rank. */
 export type Merge = readonly [left: number, right: number, result: number];
 
-/** The rank of a pair that is not merged itself, but across which something else may be. */
+/** The rank of a pair that is not merged itself, but across which other symbols may be. */
 const CROSSED = 2 ** 31 - 1;
-/** Symbols up to which a search from end to end is faster than a heap. */
+/** The number of symbols up to which a search from end to end is faster than a heap. */
 const SHORT = 64;
-/** Numbers of a slot of the hash table: left, right, rank. */
+/** The number of entries in a slot of the hash table: left, right, rank. */
 const SLOT = 3;
 
-/** Where a pair stands in a table of 2ⁿ slots, or the empty slot where it would. */
+/** The place of a pair in a table of 2ⁿ slots, or the empty slot for it. */
 function placeOf(table: Int32Array, left: number, right: number): number {
   const mask = table.length / SLOT - 1;
   const hash = Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b);
@@ -31,10 +31,13 @@ function placeOf(table: Int32Array, left: number, right: number): number {
 }
 
 export class Merges {
-  /** Open addressing: a slot for each merge and for each seam across which something is merged, and free ones. */
+  /**
+   * The hash table (open addressing): a slot for each merge and for each seam across which symbols are merged, and free
+   * ones.
+   */
   readonly #table: Int32Array;
   readonly #results: Int32Array;
-  /** By id, whether a merge makes it. */
+  /** Whether a merge makes an id. */
   readonly #isResult: Uint8Array;
   readonly #canCut: boolean;
   readonly #ids = new Int32Array(SHORT);
@@ -76,7 +79,7 @@ export class Merges {
     this.#table[at + 2] = rank;
   }
 
-  /** −1: nothing is merged across these symbols. */
+  /** The rank of two symbols; −1: nothing is merged across them. */
   #rank(left: number, right: number): number {
     return this.#table[placeOf(this.#table, left, right) + 2]!;
   }
@@ -87,7 +90,7 @@ export class Merges {
     return rank === -1 ? CROSSED : rank;
   }
 
-  /** What the merges make of the symbols of one piece. */
+  /** The ids of one piece after all merges of its symbols. */
   apply(symbols: readonly number[]): number[] {
     const ids: number[] = [];
     let start = 0;
@@ -101,7 +104,10 @@ export class Merges {
     return ids;
   }
 
-  /** A symbol that is also a merge's result (a token such as `<0x0A>`, spelt) is left to the search. */
+  /**
+   * Whether nothing is merged across two symbols. A symbol that is also a merge's result (a token such as `<0x0A>`,
+   * spelt) is left to the search.
+   */
   #isSeam(left: number, right: number): boolean {
     return this.#canCut && this.#rank(left, right) === -1 && this.#isResult[left] === 0 && this.#isResult[right] === 0;
   }

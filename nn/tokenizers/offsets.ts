@@ -1,4 +1,4 @@
-/** Where in a text its tokens stand. */
+/** The places of tokens in a text. */
 import { check } from "../../engine/errors.ts";
 import type { Range } from "./added.ts";
 import type { EncodeOptions, Tokenizer } from "./types.ts";
@@ -8,8 +8,8 @@ const UTF8 = new TextEncoder();
 /**
  * As `tokenizer.encode`, with the place of each token in the text. Tokens that hold parts of the same character all
  * have the whole character's place; a token that stands for no text (BOS, the mark that SentencePiece puts first) has
- * an empty one. Where Unicode normalisation changes a character, its tokens have the place of all that it was made of.
- * Where a normaliser changes more than that, or characters have no token, the tokens have the place of the whole
+ * an empty one. If Unicode normalisation changes a character, its tokens have the place of all characters that it was
+ * made of. If a normaliser changes more than that, or characters have no token, the tokens have the place of the whole
  * stretch between two added tokens.
  *
  * @returns `offsets[i]`: [start, end) of `ids[i]` in UTF-16 units, as `text.slice` takes them
@@ -28,7 +28,7 @@ export function encodeWithOffsets(
     if (isToken) offsets.push(...part.ids.map((): Range => [start, end]));
     else {
       const stretch = text.slice(start, end);
-      // A tokenizer that marks spaces takes the mark in a text for a space.
+      // A tokenizer that marks spaces reads the mark in a text as a space.
       const shown = stretch.replaceAll("▁", " ");
       const places = placesIn(tokenizer, stretch, start, part.ids) ?? placesIn(tokenizer, shown, start, part.ids);
       offsets.push(...(places ?? part.ids.map((): Range => [start, end])));
@@ -37,11 +37,11 @@ export function encodeWithOffsets(
   return { ids, offsets };
 }
 
-/** Walks along the bytes of a stretch and of its tokens, which are the same but for a space put first. */
+/** The places of a stretch's tokens: their bytes are those of the stretch, but for a space put first. */
 function placesIn(tokenizer: Tokenizer, stretch: string, start: number, ids: readonly number[]): Range[] | undefined {
   const form = tokenizer.normalizer?.form ?? "none";
   if (form === "other") return undefined;
-  // Per byte of the normalised text: the place that it is from.
+  // The original place of each byte of the normalised text.
   const bytes: number[] = [];
   const places: Range[] = [];
   for (const [cluster, from] of clustersOf(stretch, form)) {
@@ -56,7 +56,7 @@ function placesIn(tokenizer: Tokenizer, stretch: string, start: number, ids: rea
   for (const id of ids) {
     const token = tokenizer.decodeBytes([id]);
     const fits = (skip: number): boolean => token.every((byte, i) => i < skip || bytes[at + i - skip] === byte);
-    // What SentencePiece puts first stands for no text.
+    // The space that SentencePiece puts first stands for no text.
     const skip = fits(0) ? 0 : token[0] === 0x20 && fits(1) ? 1 : undefined;
     if (skip === undefined) return undefined;
     const last = at + token.length - skip;
@@ -67,7 +67,10 @@ function placesIn(tokenizer: Tokenizer, stretch: string, start: number, ids: rea
   return at === bytes.length ? offsets : undefined;
 }
 
-/** Characters, or with Unicode's forms what may be joined to one: a letter with its marks, a syllable of Hangul. */
+/**
+ * Characters, or with Unicode's forms the sequences that may be joined to one: a letter with its marks, a syllable of
+ * Hangul.
+ */
 function* clustersOf(text: string, form: string): Generator<readonly [cluster: string, at: number]> {
   if (form === "none") {
     let at = 0;

@@ -1,7 +1,7 @@
 /**
- * Learning the merges of byte-level BPE (Sennrich, Haddow, Birch 2016, algorithm 1) with incremental counts: the text
- * is reduced to its distinct pieces with their frequencies, each merge touches only the pieces that have the pair, and
- * a heap with lazily corrected counts yields the next pair: well under a second for a megabyte and 1,000 merges.
+ * The training of the merges of byte-level BPE (Sennrich, Haddow, Birch 2016, algorithm 1) with incremental counts: the
+ * text is reduced to its distinct pieces with their frequencies, each merge touches only the pieces that have the pair,
+ * and a heap with lazily corrected counts yields the next pair: well under a second for a megabyte and 1,000 merges.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -11,13 +11,13 @@ import { Heap } from "./heap.ts";
 
 /** Options of `trainBpe`. */
 export interface TrainBpeOptions {
-  /** Ids wanted: 256 bytes + special tokens + merges. */
+  /** The wanted number of ids: 256 bytes + special tokens + merges. */
   readonly vocabSize: number;
   /** Names of the special tokens; their ids follow the bytes, so they do not move when vocabSize changes. */
   readonly specials?: readonly string[];
   /** Pre-tokenisation: source of a regular expression (flag u) whose matches are never merged across. */
   readonly pattern?: string;
-  /** Pairs seen fewer times are not merged. Default 2. */
+  /** The least count of a pair that is merged. Default 2. */
   readonly minFrequency?: number;
 }
 
@@ -35,9 +35,9 @@ interface Candidate {
 /**
  * Trains a byte-level BPE tokenizer. Ids: bytes 0–255, special tokens, merges in the order learnt.
  *
- * The result depends on nothing but the pieces' frequencies: of the pairs with the highest count the one with the
- * smallest left id is merged, then with the smallest right id. A pair whose result has the bytes of a token that exists
- * already, or the name of a special token, is passed over, so that no two tokens have the same name in tokenizer.json.
+ * The result depends only on the pieces' frequencies: of the pairs with the highest count the one with the smallest
+ * left id is merged, then with the smallest right id. A pair whose result has the bytes of a token that exists already,
+ * or the name of a special token, is passed over, so that no two tokens have the same name in tokenizer.json.
  *
  * @returns a tokenizer of at most `vocabSize` ids; fewer if the text has no more pairs of `minFrequency`
  * @throws WorldgradError if `vocabSize` has no room for bytes and special tokens, or the pattern is malformed
@@ -98,10 +98,10 @@ function countPieces(texts: Iterable<string>, pattern: RegExp): Piece[] {
   return Array.from(frequencies, ([piece, frequency]) => ({ ids: [...encoder.encode(piece)], frequency }));
 }
 
-/** How often each pair of neighbours occurs, and in which pieces. */
+/** The count of each pair of neighbours, and the pieces that have it. */
 class PairCounts {
   readonly #counts = new Map<number, number>();
-  /** Per pair the pieces that had it once; some may have lost it since. */
+  /** The pieces that once had each pair; some may have lost it since. */
   readonly #pieces = new Map<number, Set<Piece>>();
   readonly #heap = new Heap<Candidate>(
     (a, b) =>
@@ -124,7 +124,7 @@ class PairCounts {
       if (candidate === undefined) return undefined;
       const count = this.#counts.get(pairKey(candidate.left, candidate.right)) ?? 0;
       if (count === candidate.count) return candidate;
-      // Counts of known pairs only fall, so an outdated candidate stood too high and is put where it belongs.
+      // Counts of known pairs only fall, so an outdated candidate stood too high and is put back with its count.
       if (count > 0) this.#heap.push({ ...candidate, count });
     }
   }

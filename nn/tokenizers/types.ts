@@ -4,7 +4,7 @@ import type { AddedToken, Range } from "./added.ts";
 /** Options of `Tokenizer.encode`. */
 export interface EncodeOptions {
   /**
-   * How the name of a special token in the text is read: as text (the default, so that no observation can forge the end
+   * The reading of a special token's name in the text: as text (the default, so that no observation can forge the end
    * of a turn), or as the token, as in `tokenizers`, for text that a chat template wrote.
    */
   readonly specials?: "text" | "tokens";
@@ -16,13 +16,15 @@ export interface EncodeOptions {
 
 /** Options of `Tokenizer.decode`. */
 export interface DecodeOptions {
-  /** What a special token becomes: its name (the default: nothing disappears unseen), or nothing. */
+  /** The text of a special token: its name (the default: nothing disappears unseen), or nothing. */
   readonly specials?: "name" | "skip";
 }
 
-/** A part of a text with its ids: an added token, what lies between two of them, or what was put around the text. */
+/**
+ * A part of a text with its ids: an added token, the text between two of them, or tokens that were put around the text.
+ */
 export interface EncodedPart {
-  /** The part's place in the text, in UTF-16 units; where what was added stands, start and end are the same. */
+  /** The part's place in the text, in UTF-16 units; for tokens that were put around it, start and end are the same. */
   readonly start: number;
   readonly end: number;
   readonly ids: readonly number[];
@@ -30,27 +32,28 @@ export interface EncodedPart {
   readonly isToken: boolean;
 }
 
-/** Text ↔ ids in [0, vocabSize). Stateless to its user: the same input gives the same output, always. */
+/** Text ↔ ids in [0, vocabSize). It has no state for its user: the same input always gives the same output. */
 export interface Tokenizer {
   /** Number of ids, special tokens included. */
   readonly vocabSize: number;
   /** Ids of the special tokens by name. No prototype: an unknown name is undefined. */
   readonly special: Readonly<Record<string, number>>;
   /**
-   * The tokens that are found as a whole in texts: the special ones, and others such as `<think>`. This and what is
-   * optional below is needed for chat templates of checkpoints; those of `tokenizerFromJSON` and `trainBpe` have it.
+   * The tokens that are found as a whole in texts: the special ones, and others such as `<think>`. Chat templates of
+   * checkpoints need this and the optional members below; the tokenizers of `tokenizerFromJSON` and `trainBpe` have
+   * them.
    */
   readonly addedTokens?: readonly AddedToken[];
   /** The normalisation of a text before it is cut; undefined if there is none. */
   readonly normalizer?: Normalizer | undefined;
   /**
-   * The ids of `text`: a plain array, made to be concatenated. Unless asked for, never a special token: the literal
-   * text "<|end|>" is encoded as the seven characters that it is. Added tokens that are not special are always found.
-   * A lone surrogate, which UTF-8 cannot express, is encoded as U+FFFD, as TextEncoder does. With bytes and byte-level
-   * BPE that does not normalise, every well-formed string survives encode → decode unchanged.
+   * The ids of `text`: a plain array, made to be concatenated. Never a special token unless asked for: the literal text
+   * "<|end|>" is encoded as the seven characters that it is. Added tokens that are not special are always found. A lone
+   * surrogate, which UTF-8 cannot express, is encoded as U+FFFD, as TextEncoder does. With bytes and byte-level BPE
+   * that does not normalise, every well-formed string survives encode → decode unchanged.
    */
   encode(text: string, options?: EncodeOptions): number[];
-  /** As `encode`, in parts that say where in the text they stand. */
+  /** As `encode`, in parts with their places in the text. */
   encodeParts?(text: string, options?: EncodeOptions): EncodedPart[];
   /** The text of `ids`. Bytes that are no UTF-8 (a cut character, say) become U+FFFD, as in `tokenizers`. */
   decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
@@ -75,13 +78,13 @@ export interface Normalizer {
   readonly apply: (text: string) => string;
   /** Unicode's form, if that (and white space that is written otherwise) is all that it changes. */
   readonly form: "NFC" | "NFD" | "NFKC" | "NFKD" | "none" | "other";
-  /** Letters that it may make of one, Unicode's forms apart; see `expectGrowth`. */
+  /** The largest number of letters that it may make of one, Unicode's forms apart; see `expectGrowth`. */
   readonly growth: number;
 }
 
-/** What defines a tokenizer. Ids index `tokens`. */
+/** The data that defines a tokenizer. Ids index `tokens`. */
 export interface BpeTables {
-  /** Each token's bytes; for an added token the UTF-8 of its name. */
+  /** The bytes of each token; for an added token the UTF-8 of its name. */
   readonly tokens: readonly Uint8Array[];
   /** The added tokens, special ones among them. */
   readonly added: readonly AddedToken[];
@@ -107,7 +110,7 @@ export interface ForeignParts {
   readonly byteFallback: Int32Array | undefined;
   readonly unknown: number | undefined;
   readonly fuseUnknown: boolean;
-  /** Whether a piece that is a token is that token, whatever the merges make of it. */
+  /** Whether a piece that is a token becomes that token, without merges. */
   readonly ignoreMerges: boolean;
   /** The ids that are put before and after a text. */
   readonly around: readonly [before: readonly number[], behind: readonly number[]];

@@ -22,9 +22,10 @@ export const groupsOf = (rollouts: readonly Rollout[]): Rollout[][] => groupBy(r
 export const taskOf = ({ env, task, seed }: Trajectory): string => JSON.stringify([env, task, seed]);
 
 /**
- * The family of each episode's task (`info.family`), undefined where nobody knows it. An environment may report it with
- * its answers only, so that one that was cut off in its first turn has none. Then it is that of another episode of the
- * same task or group: those that were cut off at once must not be compared, or counted, among themselves.
+ * The family of each episode's task (`info.family`), undefined where it is not known. An environment may report it only
+ * with its answers, so an episode that was cut off in its first turn has none. It then gets the family of another
+ * episode of the same task or group: otherwise episodes that were cut off at once would be compared and counted among
+ * themselves.
  */
 export function familiesOf(trajectories: readonly Trajectory[]): readonly (string | undefined)[] {
   const known = new Map<string | number, string>();
@@ -54,8 +55,8 @@ const NO_SPREAD = 1e-8;
 
 /**
  * Whether there are fewer than two values, or all are equal but for rounding: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1,
- * and divided by their deviation such values would seem to be far apart. For values above 1 the tolerance grows with
- * them, and stays below what f32 can tell apart.
+ * and a division by the deviation would drive such values far apart. For values above 1 the tolerance grows with them,
+ * and stays below what f32 can tell apart.
  */
 export function isWithoutSpread(values: readonly number[]): boolean {
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1);
@@ -87,7 +88,7 @@ export function membersWithSpread(group: readonly Rollout[], part: string): Roll
 /**
  * The rows of groups whose outcomes are all equal. DAPO's dynamic sampling leaves them out of the policy term's
  * denominators.
- * @param byPart whether a group with spread in one component of its reward has something to teach, too (GDPO)
+ * @param byPart whether spread in one component of a group's reward is enough (GDPO)
  */
 export function rowsWithoutSpread(trajectories: readonly Trajectory[], byPart = false): Set<number> {
   const hasPartWithSpread = (group: readonly Rollout[]): boolean =>
@@ -104,7 +105,7 @@ const truncatedRows = (trajectories: readonly Trajectory[]): Set<number> =>
     rolloutRows(trajectories).flatMap((rows) => (rows.some((row) => isTruncated(trajectories[row]!)) ? rows : [])),
   );
 
-/** The trajectories, of which those that ran out of tokens cannot be scored: no statistics count them. */
+/** The trajectories; those that ran out of tokens get the reward NaN, so that no statistics count them. */
 export function withoutTruncated(trajectories: readonly Trajectory[]): readonly Trajectory[] {
   const cut = truncatedRows(trajectories);
   return trajectories.map((t, row) => (cut.has(row) ? { ...t, reward: NaN } : t));

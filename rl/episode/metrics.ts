@@ -13,8 +13,8 @@ export type Metrics = Record<string, number>;
  * The outcomes of a batch of episodes. Rollouts are counted, not rows: a rollout whose history was rewritten has
  * several rows and counts once. `masked` and `unscored` (their reward is NaN) count the rollouts that `reward`,
  * `reward_std` and `success` leave out; lengths, turns and calls leave out those that are masked. `reward` is the mean
- * of the returns that are trained on: of an episode that was cut short what `truncatedReward` makes of it, and of all
- * what a `reward` function says.
+ * of the returns that are trained on: after `truncatedReward` has replaced those of episodes that were cut short, and a
+ * `reward` function those of all.
  */
 export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const rollouts = rolloutRows(trajectories).map((rows) => rows.map((row) => trajectories[row]!));
@@ -76,8 +76,8 @@ function isCutOff(episode: Trajectory): boolean {
 }
 
 /**
- * `tools/false_call_frequency`: the share with a call, of the episodes that wanted a plain answer and say so in
- * `falseCalls`; left out where there are none (Agent-FLAN's hallucinated calls, arXiv 2403.12881).
+ * `tools/false_call_frequency`: among the episodes that wanted a plain answer, and say so in `falseCalls`, the share
+ * with a call; left out where there are none (Agent-FLAN's hallucinated calls, arXiv 2403.12881).
  */
 export function falseCalls(trajectories: readonly Trajectory[]): Metrics {
   const counts = trajectories.map(({ info }) => info["falseCalls"]).filter((n) => typeof n === "number");

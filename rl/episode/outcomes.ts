@@ -1,6 +1,6 @@
 /**
- * Success of episodes and of groups. All of the library asks here: metrics, evaluations, transcripts, curricula,
- * filters, imitation, hindsight.
+ * Success of episodes and of groups, for all of the library: metrics, evaluations, transcripts, curricula, filters,
+ * imitation, hindsight.
  */
 import { hasFailed, outcomeOf, rolloutsOf, type Trajectory } from "./stream.ts";
 
@@ -9,8 +9,9 @@ export type Success = (trajectory: Trajectory) => boolean;
 
 /**
  * Whether the environment reports success (`info.success`). If it reports nothing, an episode is a success if its
- * outcome is positive and its environment has not failed. In a world with costs, whose best outcome is below 0, or with
- * graded rewards, of which any is positive, the environment has to report success, or the reward is what to look at.
+ * outcome is positive and its environment has not failed. This rule fails in a world with costs, whose best outcome is
+ * below 0, and with graded rewards, which are all positive: such an environment has to report success, or the mean
+ * reward is the number to look at.
  */
 export const succeeded: Success = (trajectory) => {
   const { success } = trajectory.info;

@@ -1,6 +1,5 @@
 /**
- * The central data structure of the RL layer: an episode as a sequence of tokens, each with the role of whoever wrote
- * it.
+ * The central data structure of the RL layer: an episode as a sequence of tokens, each with the role of its writer.
  *
  * The token ids are the data, and text is only decoded from them: nothing that a model sampled is ever tokenised again.
  * Every method is a table *role → (loss, weight)* over this stream.
@@ -8,15 +7,15 @@
 import { check } from "../../engine/errors.ts";
 
 /**
- * Who wrote a token. The model sampled `thought` and `action` (its end-of-turn token included). `prompt` is the task,
- * and any action that was given and not sampled. `observation` is what the environment answered, `scaffold` are the
- * tags of the chat template, and `pad` fills batches.
+ * The roles of tokens. The model sampled `thought` and `action` (its end-of-turn token included). `prompt` is the task,
+ * and any action that was given and not sampled. `observation` is the environment's answer, `scaffold` are the tags of
+ * the chat template, and `pad` fills batches.
  */
 export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
-/** Who wrote a token: one of `ROLES`. Only `thought` and `action` tokens can be in the policy term of a loss. */
+/** The role of a token: one of `ROLES`. Only `thought` and `action` tokens can be in the policy term of a loss. */
 export type Role = (typeof ROLES)[number];
 
-/** Why an episode ended. */
+/** The reasons why an episode ends. */
 export const STOP_REASONS = [
   "completed", // the environment said done
   "max_turns",
@@ -27,7 +26,7 @@ export const STOP_REASONS = [
   "timeout", // the environment took too long: the whole episode is masked
   "aborted", // the run was stopped: the whole episode is masked
 ] as const;
-/** Why an episode ended: one of `STOP_REASONS`. After `tool_error`, `timeout` and `aborted` it is masked. */
+/** The reason why an episode ended: one of `STOP_REASONS`. After `tool_error`, `timeout` and `aborted` it is masked. */
 export type StopReason = (typeof STOP_REASONS)[number];
 
 /** Whether the episode ran out of tokens, a limit that the environment does not know of. */
@@ -35,8 +34,8 @@ export const isTruncated = ({ stopReason }: { readonly stopReason: StopReason })
   stopReason === "max_tokens" || stopReason === "context_overflow";
 
 /**
- * Whether what the agent wrote ended the episode before the environment could judge it: it ran out of tokens, or a
- * strict template found no action.
+ * Whether the agent's text ended the episode before the environment could judge it: it ran out of tokens, or a strict
+ * template found no action.
  */
 export const isCutShort = ({ stopReason }: { readonly stopReason: StopReason }): boolean =>
   isTruncated({ stopReason }) || stopReason === "parse_error";
@@ -66,8 +65,8 @@ export interface TokenStream {
   readonly versions: number[];
   /**
    * Whether a world model may be trained on a token: true for the tokens of an answer, false for warnings of the
-   * harness. Where an answer was cut, its marker is such a warning; the token right behind the gap, which nobody can
-   * predict, is none either.
+   * harness. The marker in an answer that was cut is such a warning; the token right behind the gap, which nobody can
+   * predict, is no target either.
    */
   readonly targets: boolean[];
 }
@@ -84,8 +83,8 @@ export const emptyStream = (): TokenStream => ({
 });
 
 /**
- * What `append` records with tokens. A list has one entry for each token. By default tokens count as not sampled:
- * log-probability 0, temperature 1, version −1.
+ * The record that `append` makes of tokens. A list has one entry for each token. By default tokens count as not
+ * sampled: log-probability 0, temperature 1, version −1.
  */
 export interface AppendOptions {
   readonly oldLogProbs?: readonly number[];
@@ -124,8 +123,8 @@ export interface Trajectory {
   /** Episodes of the same task share this number; advantages compare them with each other. */
   readonly group: number;
   /**
-   * The return of the episode, NaN if it could not be scored. As played it is `returnOf`; of an episode that was cut
-   * short training makes what `truncatedReward` says, and a `reward` function makes it anew.
+   * The return of the episode, NaN if it could not be scored. As played it is `returnOf`; training replaces it where
+   * `truncatedReward` applies, and a `reward` function replaces all.
    */
   readonly reward: number;
   /**
@@ -134,8 +133,8 @@ export interface Trajectory {
    */
   readonly rewardIsBound?: boolean;
   /**
-   * The reward of each step of the environment, in order. What it says of an end from outside is in that of the last
-   * turn, which may have no answer.
+   * The reward of each step of the environment, in order. A reward for an end from outside is in that of the last turn,
+   * which may have no answer.
    */
   readonly stepRewards: readonly number[];
   readonly stopReason: StopReason;
@@ -150,8 +149,8 @@ export interface Trajectory {
   readonly info: Readonly<Record<string, number | string | boolean>>;
   /**
    * Rows of one rollout share this number. If the history of an episode is rewritten (a fork), its tokens do not
-   * continue those before: a new row starts, which repeats as `prompt` what the model saw. Rewards, turns and
-   * statistics belong to the rollout. Default: the row is a rollout of its own.
+   * continue those before: a new row starts, in which the text that the model saw stands as `prompt`. Rewards, turns
+   * and statistics belong to the rollout. Default: the row is a rollout by itself.
    */
   readonly rollout?: number;
   /**
@@ -163,7 +162,7 @@ export interface Trajectory {
   readonly outcome?: number;
   /** The reward of each token, where rewards are known more finely than per step; see `rewardsOfTokens`. */
   readonly tokenRewards?: ArrayLike<number>;
-  /** How much a critic holds each token for the cause of the outcome, one number per token; see `outcomeCritic`. */
+  /** A critic's estimate of how much each token caused the outcome; see `outcomeCritic`. */
   readonly tokenShares?: readonly number[];
   /**
    * The return of the greedy rollout of the same task, ReMax's baseline; NaN if that rollout failed or could not be
@@ -172,21 +171,21 @@ export interface Trajectory {
   readonly greedyReward?: number;
 }
 
-/** Σ of the step rewards: what the environment has paid. */
+/** The sum of the step rewards: the environment's payment. */
 export const paid = ({ stepRewards }: Pick<Trajectory, "stepRewards">): number =>
   stepRewards.reduce((a, b) => a + b, 0);
 
 /**
- * The return of an episode as it was played: what the environment has paid, but not more than 0 if it was cut short and
- * the environment has not scored that. Rewards of 0 or 1 at the end make it 0 then (arXiv 2605.24517).
+ * The return of an episode as it was played: the sum of its step rewards, but at most 0 if it was cut short and the
+ * environment has not scored that. With rewards of 0 or 1 at the end it is 0 then (arXiv 2605.24517).
  */
 export const returnOf = (episode: Pick<Trajectory, "stepRewards" | "stopReason" | "scoredAtEnd">): number =>
   isCutShort(episode) && !episode.scoredAtEnd ? Math.min(0, paid(episode)) : paid(episode);
 
 /**
- * The outcome of an episode: its return without shaping. Success, and whether the episodes of a group differ, are
- * judged by the outcome. Shaping (the form of an action, say) varies in nearly every group, so by the return a group of
- * equal outcomes would seem to have spread.
+ * The outcome of an episode: its return without shaping. It decides whether an episode succeeded and whether the
+ * episodes of a group differ. Shaping (the form of an action, say) varies in nearly every group, so returns have spread
+ * even where outcomes are equal.
  */
 export const outcomeOf = ({ outcome, reward }: Pick<Trajectory, "outcome" | "reward">): number => outcome ?? reward;
 
@@ -200,9 +199,9 @@ export function rolloutRows(trajectories: readonly Pick<Trajectory, "rollout">[]
   trajectories.forEach(({ rollout }, i) => {
     const earlier = rollout === undefined ? undefined : known.get(rollout);
     if (earlier) return void earlier.push(i);
-    const own = [i];
-    rows.push(own);
-    if (rollout !== undefined) known.set(rollout, own);
+    const ofRollout = [i];
+    rows.push(ofRollout);
+    if (rollout !== undefined) known.set(rollout, ofRollout);
   });
   return rows;
 }
@@ -223,8 +222,7 @@ export interface Rollout {
   readonly group: number;
   readonly reward: number;
   /**
-   * True if no row is masked and the reward is not NaN: only then the rollout counts in statistics and is trained by
-   * the policy term.
+   * True if no row is masked and the reward is not NaN; other rollouts are in no statistics and not in the policy term.
    */
   readonly scorable: boolean;
   readonly first: Trajectory;
@@ -253,7 +251,7 @@ function rolloutOf(rows: readonly number[], trajectories: readonly Trajectory[])
  * The reward of each turn of the environment, from turn 0 on; they sum to the return. Turns whose action was given (by
  * an expert or by exploration) are among them. The policy's last turn also gets the difference between the return and
  * the sum of the step rewards (shaping, or the end of an episode that was cut short). Where such an episode has a
- * return above what it has paid, the last turn gets all of it, and the others nothing: its costs are void
+ * return above the sum of its step rewards, the last turn gets all of it and the others nothing: its costs are void
  * (`truncatedReward`), and the tokens that ran out of room must not be praised for them.
  */
 export function rewardsOfTurns(
@@ -281,7 +279,7 @@ export function rewardsOfTurns(
  * The reward of each of the rollout's tokens. If the trajectories do not give it per token, the reward of a turn is on
  * the last token of its action. If the action of a turn was given, the reward is on the policy's last token before that
  * turn, as if the environment's answer to that token had just been longer. So it counts in the returns of earlier
- * tokens and not in those of later ones. What was earned before the policy's first token counts for no token.
+ * tokens and not in those of later ones. A reward before the policy's first token counts for no token.
  */
 export function rewardsOfTokens(rollout: Rollout, trajectories: readonly Trajectory[]): number[] {
   const { tokens, rows } = rollout;
@@ -302,7 +300,7 @@ export function turnCount({ stream }: Trajectory): number {
 }
 
 /**
- * The last token of each turn in which somebody acted, in order. What is read there has seen the action and its answer,
+ * The last token of each turn with an action, in order. A model that reads up to there knows the action, its answer,
  * and whether the episode goes on.
  */
 export function turnEnds({ stream, stepRewards }: Pick<Trajectory, "stream" | "stepRewards">): number[] {

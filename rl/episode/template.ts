@@ -25,11 +25,11 @@ export interface AnswerTokens {
 
 /** The text around the parts of an episode. Names of special tokens in it are these tokens. */
 export interface EpisodeFormat {
-  /** Before and behind the task. A system prompt and the descriptions of tools are part of what stands before. */
+  /** The text before and behind the task. A system prompt and the descriptions of tools are part of the former. */
   readonly task: readonly [before: string, behind: string];
-  /** Before and behind an answer of the environment. It follows the token that ended the action. */
+  /** The text before and behind an answer of the environment, which follows the token that ended the action. */
   readonly observation: readonly [before: string, behind: string];
-  /** What asks for an action; it follows a task or an answer. */
+  /** The text that asks for an action; it follows a task or an answer. */
   readonly action: string;
   /** The name of the token that ends an action. */
   readonly end: string;
@@ -47,20 +47,20 @@ export const OWN_FORMAT: EpisodeFormat = {
 };
 
 /**
- * Options of `Template`: the text around the parts, whether tags tell an action from the thoughts around it, and what
- * happens without them.
+ * Options of `Template`: the text around the parts, the tags that tell an action from the thoughts around it, and
+ * whether an action without them ends the episode.
  */
 export interface TemplateOptions {
   /**
-   * The tags around the action in what the model writes, as in `["<answer>", "</answer>"]`. Tokens from the opening to
-   * the closing tag, tags included, have the role `action`; everything else that the model wrote has the role
-   * `thought`. The environment gets the text between the tags. Default: all text is action.
+   * The tags around the action in the model's text, as in `["<answer>", "</answer>"]`. Tokens from the opening to the
+   * closing tag, tags included, have the role `action`; everything else that the model wrote has the role `thought`.
+   * The environment gets the text between the tags. Default: all text is action.
    */
   readonly action?: readonly [open: string, close: string];
   /**
-   * What happens if the tags are missing. False (default): the environment gets the whole text and answers what is
-   * wrong with it. True: the episode ends with `parse_error`; it keeps what was earned before, and the environment does
-   * not see the action.
+   * Whether missing tags end the episode. False (default): the environment gets the whole text and answers with an
+   * error. True: the episode ends with `parse_error`; it keeps the rewards that it has, and the environment does not
+   * see the action.
    */
   readonly strict?: boolean;
   /**
@@ -79,8 +79,8 @@ export interface TemplateOptions {
   readonly format?: EpisodeFormat;
   /**
    * The names of further tokens that end an action, beside the format's: many models have several (`eos_token_id` of a
-   * `generation_config.json`). Whichever the model draws ends its action and stays as it was drawn; no other is put
-   * behind it. Default none.
+   * `generation_config.json`). Any of them ends the action and stays as the model drew it; no other is put behind it.
+   * Default none.
    */
   readonly ends?: readonly string[];
 }
@@ -92,16 +92,16 @@ export interface TemplateOptions {
  */
 export class Template {
   readonly tokenizer: Tokenizer;
-  /** The options that it was made with. Templates of the same tokenizer and options write and read the same. */
+  /** The options of the template. Templates of the same tokenizer and options write and read the same. */
   readonly options: TemplateOptions;
-  /** The token that ends an action that the model did not write, as its text has it. */
+  /** The token that ends an action which the model did not write. */
   readonly endId: number;
   /** All tokens that end an action of the model's, `endId` first. */
   readonly endIds: readonly number[];
   /** The token that fills batches. */
   readonly padId: number;
   readonly #format: EpisodeFormat;
-  /** The tokens of a text and of what stands around it, in which only the latter has special tokens. */
+  /** The tokens of a text between two others; names of special tokens count only in those two. */
   readonly #encodeBetween: (text: string, around: readonly [string, string]) => number[];
   readonly #action: readonly number[];
   readonly #observation: readonly [before: readonly number[], behind: readonly number[]];
@@ -140,7 +140,7 @@ export class Template {
       return;
     }
     this.#action = tokenizer.encode(action, { specials: "tokens" });
-    // Which tokens the text around an answer has is seen with an answer between: its ends may be joined to the answer.
+    // The text around an answer is tokenised with an answer in between: its ends may be joined to the answer.
     const [before, behind] = observation;
     const { ids, offsets } = encodeWithOffsets(tokenizer, `${before}x${behind}`, { specials: "tokens" });
     const first = offsets.findIndex(([, to]) => to > before.length);
@@ -154,18 +154,18 @@ export class Template {
     return id !== undefined && this.endIds.includes(id);
   }
 
-  /** The tokens before an answer: where they stand as `scaffold`, an answer follows. */
+  /** The tokens before an answer; where they stand as `scaffold`, an answer follows. */
   get answerOpening(): readonly number[] {
     return this.#observation[0];
   }
 
-  /** The number of tokens around an answer: the last one, or one after which the model acts. */
+  /** The number of tokens around an answer; after the `last` one of an episode the model does not act. */
   tokensAroundAnswer(last: boolean): number {
     const [before, behind] = this.#observation;
     return before.length + behind.length + (last ? 0 : this.#action.length);
   }
 
-  /** The task, and what asks for the first action. */
+  /** Appends the task and the text that asks for the first action. */
   appendTask(stream: TokenStream, text: string): void {
     append(stream, "prompt", 0, this.#encodeBetween(text, this.#format.task));
     append(stream, "scaffold", 0, this.#action);
@@ -193,7 +193,7 @@ export class Template {
     append(stream, "action", turn, this.encodeAction(text));
   }
 
-  /** Appends what the model wrote in a turn, its thoughts and its action. */
+  /** Appends the model's text of a turn, its thoughts and its action. */
   appendSampled(stream: TokenStream, turn: number, ids: readonly number[], options: AppendOptions = {}): void {
     const roles = this.#rolesOf(ids);
     for (let from = 0; from < ids.length;) {
@@ -228,8 +228,8 @@ export class Template {
   }
 
   /**
-   * The role of each token. The end token has the role of the token before it. A token that holds part of a tag is
-   * action.
+   * The role of each token. The end token has the role of the token before it. A token that holds part of a tag has the
+   * role `action`.
    */
   #rolesOf(ids: readonly number[]): Role[] {
     const tags = this.options.action;
@@ -269,12 +269,13 @@ export class Template {
   }
 
   /**
-   * The tokens of an answer, as they are between those of the format: a text that begins with a space, say, is cut as
-   * in the whole. If there are more than `maxTokens`, a marker replaces those in the middle. The world has not written
-   * it, and nothing says what stands behind the gap: neither the marker's tokens nor the next one are targets.
+   * The tokens of an answer between those of the format: a text that begins with a space, say, is split as it is in the
+   * whole. If there are more than `maxTokens`, a marker replaces those in the middle. Neither the marker's tokens,
+   * which the world has not written, nor the next one, which nothing predicts, are targets.
    */
   encodeObservation(text: string, maxTokens: number): AnswerTokens {
-    // What is far too long is not read whole: the middle goes anyway, and ten megabytes take a tokenizer seconds.
+    // An answer that is far too long is not read whole: its middle is dropped anyway, and ten megabytes take a
+    // tokenizer seconds.
     const most = LETTERS_PER_TOKEN * Math.max(maxTokens, 64);
     const isLong = text.length > 2 * most;
     const ids = this.#encodeAnswer(isLong ? text.slice(0, most) + text.slice(-most) : text);
@@ -296,12 +297,12 @@ export class Template {
       ids.length >= before.length + behind.length &&
       before.every((id, i) => ids[i] === id) &&
       behind.every((id, i) => ids[ids.length - behind.length + i] === id);
-    // A text that is joined to what stands around it (a newline to a newline) is cut by itself.
+    // A text that is joined to the text around it (a newline to a newline) is split by itself.
     return isWhole ? between : this.tokenizer.encode(text);
   }
 }
 
-/** No token of a published vocabulary is longer, but for runs of blanks: texts up to this are read whole. */
+/** The largest number of letters in a token of a published vocabulary, but for runs of blanks. */
 const LETTERS_PER_TOKEN = 64;
 
 /** The last complete span from an opening to a closing tag, tags included. */

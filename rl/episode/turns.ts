@@ -1,6 +1,6 @@
 /**
- * An episode as text, for rewards that read what was written. The text is decoded from the token ids for reading only
- * and is never tokenised again.
+ * An episode as text, for rewards that read it. The text is decoded from the token ids for reading only and is never
+ * tokenised again.
  */
 import { isAgentToken, type Trajectory } from "./stream.ts";
 import type { Template } from "./template.ts";
@@ -8,7 +8,7 @@ import type { Template } from "./template.ts";
 /** A turn of an episode as text: the action that the environment got, and its answer. */
 export interface Turn {
   readonly action: string;
-  /** What the environment answered, as the agent read it: with the marker if it was cut, without any warning. */
+  /** The environment's answer as the agent read it: with the marker if it was cut, without any warning. */
   readonly observation: string;
   /** The number of tokens that the model sampled for the action. */
   readonly tokens: number;

@@ -1,14 +1,14 @@
 /**
- * Aggregation: how the losses of single tokens become one number. The denominators are those of the whole optimiser
- * step. They are folded into per-token weights before the step is split, so that the loss is a plain weighted sum and
+ * Aggregation: from the losses of single tokens to one number. The denominators are those of the whole optimiser step.
+ * They are folded into per-token weights before the step is split, so that the loss is a plain weighted sum and
  * splitting it into micro-batches changes nothing. (A mean of the means of micro-batches does change with the split:
  * TRL issue 3021.) The names are verl's.
  */
 import { check } from "../../engine/errors.ts";
 
 /**
- * How the losses of tokens become one number, under verl's names: the mean or the sum over all tokens, the mean of the
- * sequences' sums (`-norm`: over a constant length) or means, or of the tasks' means.
+ * The aggregations, under verl's names: the mean or the sum over all tokens, the mean of the sequences' sums (`-norm`:
+ * over a constant length) or means, or of the tasks' means.
  */
 export const AGGREGATIONS = [
   "token-mean",
@@ -42,8 +42,8 @@ export interface AggregationOptions {
   /** The task of each sequence, for `prompt-mean-token-mean`. Default: every sequence has a task of its own. */
   readonly groups?: readonly number[];
   /**
-   * How much each trained token counts, ≥ 0; default 1. The denominators count tokens the same way, so only proportions
-   * matter.
+   * The importance of each trained token, ≥ 0; default 1. The denominators count tokens the same way, so only
+   * proportions matter.
    */
   readonly importance?: readonly Float64Array[];
 }
@@ -104,14 +104,14 @@ export function aggregationWeights(
     if (count.N_sequence === 0) continue; // a sequence without trained tokens would divide by 0
     const weight = 1 / DENOMINATORS[aggregation].reduce((product, name) => product * count[name], 1);
     for (const row of rows) {
-      const [mask, own] = [masks[row]!, importance?.[row]];
-      for (let t = 0; t < mask.length; t++) weights[row]![t] = worth(mask, own, t) * weight;
+      const [mask, ofRow] = [masks[row]!, importance?.[row]];
+      for (let t = 0; t < mask.length; t++) weights[row]![t] = worth(mask, ofRow, t) * weight;
     }
   }
   return weights;
 }
 
-/** How much token `t` of a row counts. */
+/** The importance of token `t` of a row, 0 outside the mask. */
 const worth = (mask: readonly boolean[], importance: Float64Array | undefined, t: number): number =>
   mask[t] ? (importance?.[t] ?? 1) : 0;
 

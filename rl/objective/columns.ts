@@ -1,8 +1,7 @@
 /**
- * What the loss is told of every token. The record is filled where the tokens of a step get their weights, is packed
- * into micro-batches and is read by the loss. A column is declared here and nowhere else: its name, its meaning, and
- * the number that stands at a token which it does not concern. In the objective's formula (objective.ts) the weights
- * have the same names.
+ * The numbers per token that the loss reads. `weigh` fills this record, `pack` splits it into micro-batches, and the
+ * loss reads it. A column is declared here and nowhere else: its name, its meaning, and the number that stands at a
+ * token which it does not concern. In the objective's formula (objective.ts) the weights have the same names.
  */
 import type { Trajectory } from "../episode/stream.ts";
 
@@ -37,7 +36,7 @@ export type Columns<T = Float64Array> = { readonly [Name in ColumnName]: T };
 export interface TermColumnsByName {
   /** Weights by term. */
   readonly weights: Readonly<Record<string, Float64Array>>;
-  /** What a term reads beside its weight, as `TERM.COLUMN`. */
+  /** The columns that a term reads beside its weight, as `TERM.COLUMN`. */
   readonly more: Readonly<Record<string, Float64Array>>;
 }
 

@@ -43,10 +43,10 @@ export function stepLambda(entries: readonly (readonly [step: number, value: num
   return (step) => entries.findLast(([from]) => from <= step)![1];
 }
 
-/** What L_Env divides by. */
+/** The denominators of L_Env. */
 export const ECHO_NORMALIZATIONS = ["full-observation", "selected", "token-mean"] as const;
 /**
- * What L_Env of `echo` divides by: all observation tokens of an episode (`full-observation`, the paper), its trained
+ * The denominator of L_Env of `echo`: all observation tokens of an episode (`full-observation`, the paper), its trained
  * ones (`selected`, verl's recipe), or all trained ones of the batch (`token-mean`; prime-rl, OpenEnv, TRL).
  */
 export type EchoNormalization = (typeof ECHO_NORMALIZATIONS)[number];

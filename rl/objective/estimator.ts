@@ -1,18 +1,18 @@
 /**
- * What an advantage estimator is, and what all estimators share: grouping, unscorable (NaN) rewards, groups without
- * spread, and turning one number per rollout or per trained token into columns. Statistics count rollouts, not rows or
- * tokens.
+ * The interface of an advantage estimator, and the code that all estimators share: grouping, unscorable (NaN) rewards,
+ * groups without spread, and turning one number per rollout or per trained token into columns. Statistics count
+ * rollouts, not rows or tokens.
  */
 import { groupsOf, isWithoutSpread, fracWithoutSpread, moments } from "../episode/groups.ts";
 import { rolloutsOf, type Rollout, type Trajectory } from "../episode/stream.ts";
 import { type PerToken, statistic, type TokenStatistic, type TokenStatistics } from "./tokenStatistics.ts";
 
-/** What an estimator returns. */
+/** Advantages and what was measured on the way. */
 export interface Advantages {
   /** The advantage of each token, per row; 0 where nothing is trained. */
   readonly perToken: readonly Float64Array[];
   /**
-   * The share of groups whose rewards are all equal, or that have one member only. They teach the policy nothing,
+   * The share of groups whose rewards are all equal, or that have only one member. The policy learns nothing from them,
    * unless the estimator compares steps (`gigpo`, `milestone`), which may differ where returns are equal.
    */
   readonly fracRewardZeroStd: number;
@@ -39,13 +39,11 @@ export interface AdvantageEstimator {
    */
   readonly readsReturn?: false;
   /**
-   * True: the estimator compares the components of the reward one by one, so a group whose outcomes are all equal has
-   * something to teach if one component has spread (GDPO).
+   * True: the estimator compares the components of the reward one by one, so it learns from a group whose outcomes are
+   * all equal if one component has spread (GDPO).
    */
   readonly readsParts?: true;
-  /**
-   * The advantages of a step. Of earlier steps it knows only what `observe` has stored, and it stores nothing itself.
-   */
+  /** The advantages of a step. It stores nothing itself, and knows earlier steps only through `observe`. */
   estimate(trajectories: readonly Trajectory[], statistics?: TokenStatistics): Advantages;
   /**
    * For estimators with a memory: called after every step with the episodes that the policy played in it without help.
@@ -57,10 +55,10 @@ export interface AdvantageEstimator {
 }
 
 /**
- * What a rollout earns beside what a memory knows, if its return is only a bound from above
- * (`Trajectory.rewardIsBound`): twice the return that the memory knows or expects, if that is negative. The lowest
- * return of an end is no higher, so this is a bound, too. It is made of the memory, which must not learn it again.
- * @returns undefined where the return stands as it is, null where rewards per token leave no place for another
+ * The return of a rollout whose own return is only a bound from above (`Trajectory.rewardIsBound`), for an estimator
+ * that remembers or predicts returns: twice the return `known` to it, if that is negative. The lowest return of an end
+ * is no higher, so this is a bound, too. It is computed from the memory, which must not learn it again.
+ * @returns undefined where the return stays as it is, null where rewards per token leave no place for another
  */
 export function boundBeside({ first, reward }: Rollout, known: number): number | null | undefined {
   const bound = 2 * Math.min(0, known);

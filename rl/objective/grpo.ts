@@ -6,7 +6,7 @@ import { rolloutsOf } from "../episode/stream.ts";
 import { moments } from "../episode/groups.ts";
 import { type AdvantageEstimator, groupEstimator } from "./estimator.ts";
 
-/** Options of the standard deviation that advantages are divided by. */
+/** Options of the standard deviation by which advantages are divided. */
 export const STD = {
   ddof: number(1, "what the sum of squares is divided by: 1 for n − 1, as in TRL and verl, 0 for n", {
     integer: true,

@@ -3,7 +3,7 @@ import { check, fail } from "../../engine/errors.ts";
 import { nearest } from "../../engine/options.ts";
 import type { OptionTable } from "../../engine/optionTable.ts";
 
-/** One part of a method: its options, how to make it, and what `--list` says of it. */
+/** One part of a method: its options, its constructor, and the formula and source that `--list` shows. */
 export interface Entry<T> {
   readonly options: OptionTable; /** Throws on unknown options and on values out of range. */
   make(options?: object): T;
@@ -13,12 +13,12 @@ export interface Entry<T> {
 /** Parts of methods by name, such as `POLICY_LOSSES` and `ADVANTAGES`. */
 export type Table<T> = Readonly<Record<string, Entry<T>>>;
 
-/** So many names stand in one error message. */
+/** The largest number of names in one error message. */
 const SHORT_LIST = 15;
 
 /**
  * The entry of this name.
- * @param kind what is looked up, for the error: `policy loss: unknown name "pppo"; did you mean "ppo"?`
+ * @param kind the kind of part, for the error: `policy loss: unknown name "pppo"; did you mean "ppo"?`
  */
 export function entryByName<E>(kind: string, table: Readonly<Record<string, E>>, name: string): E {
   if (Object.hasOwn(table, name)) return table[name]!;

@@ -1,6 +1,6 @@
 /**
- * The objective: one loss over one forward pass. Each token has a role, and a table *role → (loss form, weight)* says
- * what it adds to
+ * The objective: one loss over one forward pass. Each token has a role, and a table *role → (loss form, weight)* gives
+ * its share of
  *
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·ℓ_world + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value + …
  *
@@ -32,8 +32,8 @@ export interface KlOptions {
    * The estimator in the reward is k1, whose policy gradient is that of the KL (arXiv 2512.21852). As a reward the
    * others lack the slope of the estimate itself: they drive a policy that is sharper than the reference away from it.
    *
-   * With an advantage that divides by the deviation of a group, a group of equal returns is judged by the penalty alone
-   * and at full size, as the division removes β (verl does the same). `dropConstantGroups` leaves such groups out.
+   * If the advantage divides by the deviation of a group, the penalty alone judges a group of equal returns, and at
+   * full size, as the division removes β (verl does the same). `dropConstantGroups` leaves such groups out.
    */
   readonly in?: "loss" | "reward";
   readonly clamp?: KlClamp;
@@ -80,8 +80,9 @@ export const SWITCHES = options("objective", {
     "whether groups without spread are left out of the denominators; by default the preset's (DAPO: true)",
   ),
   /**
-   * As if they could not be scored; world models still learn from them. TRL's `mask_truncated_completions` leaves them
-   * in the statistics of their group, where their return pushes the others up or down.
+   * Truncated rollouts count as if they could not be scored; world models still learn from them. TRL's
+   * `mask_truncated_completions` leaves them in the statistics of their group, where their return pushes the others up
+   * or down.
    */
   maskTruncated: flag(
     false,
@@ -92,17 +93,19 @@ export const SWITCHES = options("objective", {
     "a mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, " +
       "as if the agent had chosen it",
   ),
-  /** Before it every advantage is 0, no success is imitated and no value is learnt: only the world model learns. */
+  /**
+   * Before this step every advantage is 0, no success is imitated and no value is learnt: only the world model learns.
+   */
   rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
 });
 
-/** What is trained, as functions and numbers. */
+/** The objective of training, as functions and numbers. */
 export interface Objective extends OptionsOf<typeof SWITCHES> {
-  /** How rewards become an advantage for each of the agent's tokens: `grpo()`, `gae()`, …. */
+  /** The advantage estimator: rewards → an advantage for each of the agent's tokens: `grpo()`, `gae()`, …. */
   readonly advantage: AdvantageEstimator;
-  /** The loss of a token of the agent's: `ppoClip()`, `gspo()`, …. */
+  /** The loss of one of the agent's tokens: `ppoClip()`, `gspo()`, …. */
   readonly policyLoss: PolicyLoss;
-  /** How the tokens' losses become one number; TRL's `loss_type` chooses this. */
+  /** The aggregation of the tokens' losses into one number; TRL's `loss_type`. */
   readonly aggregation: Aggregation;
   /** L_max of `seq-mean-token-sum-norm`. */
   readonly maxLength?: number;
@@ -112,7 +115,7 @@ export interface Objective extends OptionsOf<typeof SWITCHES> {
   readonly terms?: readonly LossTerm[];
   /** A penalty that keeps the policy near a reference model. Without it no reference model is needed. */
   readonly kl?: KlOptions;
-  /** How much each of the agent's tokens counts in the policy term. Default: all count the same. */
+  /** The weights of the agent's tokens in the policy term. Default: all count the same. */
   readonly tokenWeights?: TokenWeighting;
   /** Weights for a sampler that is not the learner. */
   readonly importanceCorrection?: ImportanceCorrection;
@@ -151,8 +154,8 @@ export const worldsOf = ({ world }: Pick<Objective, "world">): readonly WorldObj
   world === undefined ? [] : "name" in world ? [world] : world;
 
 /**
- * The terms of an objective beside those that every one has. A world objective whose loss of a token is not −lp is a
- * term of its own.
+ * The terms of an objective beside those that every objective has. A world objective whose token loss is not −lp is one
+ * of them.
  */
 export const extraTermsOf = ({ world, terms = [] }: Pick<Objective, "world" | "terms">): readonly LossTerm[] => [
   ...worldsOf({ world }).flatMap((one) => (isTerm(one) ? [worldTerm(one)] : [])),
@@ -194,7 +197,7 @@ export function statisticsOf(objective: Objective): TokenStatistic[] {
 }
 
 /**
- * @param where how the size of a group is called there
+ * @param where the name of the group size there
  * @throws if the estimator compares the episodes of a group and there is only one, or if the size is no whole number
  */
 export function checkGroupSize(
@@ -243,7 +246,7 @@ export function checkObjective(objective: Objective): void {
   checkTerms(extraTermsOf(objective).map(({ name }) => name));
 }
 
-/** Throws if a part is missing, or is of another kind: a name in the place of what it names, say. */
+/** Throws if a part is missing, or is of another kind, such as the name of a part. */
 function checkParts({ advantage, aggregation, world, tokenWeights, importanceCorrection, ...rest }: Objective): void {
   const where = "objective";
   checkMethods(where, "advantage", advantage, "an advantage estimator, such as grpo()", ["estimate"]);
@@ -269,7 +272,9 @@ export function checkPolicyLoss(where: string, loss: PolicyLoss): void {
   checkMethods(where, "policyLoss", loss, "a policy loss, such as ppoClip()", ["tokenLoss"]);
 }
 
-/** Throws if answers are trained as actions, with parts that read of actions what answers do not have. */
+/**
+ * Throws if answers are trained as actions together with parts that read what only actions have, such as probabilities.
+ */
 function checkAnswers({ trainObservations, policyLoss, tokenWeights, importanceCorrection, kl }: Objective): void {
   if (!trainObservations) return;
   const reader =
@@ -314,9 +319,9 @@ function checkKl(kl: KlOptions, advantage: AdvantageEstimator): void {
   );
 }
 
-/** Those options of the training loops that let an update use tokens of an older policy. */
+/** Options of the training loops that let an update use tokens of an older policy. */
 export interface OffPolicySources {
-  /** How many steps old a policy may be in the asynchronous loop. */
+  /** The largest age of a policy in the asynchronous loop, in steps. */
   readonly maxStaleness?: number;
   readonly replay?: unknown;
   readonly offPolicy?: boolean;
@@ -325,8 +330,8 @@ export interface OffPolicySources {
 
 /**
  * A loss without a ratio is a policy gradient for the policy that wrote the tokens. If that policy was an older one, a
- * correction or V-trace can make up for it, but only once per step. Changes by the step's own earlier passes can be
- * made up for by a ratio only.
+ * correction or V-trace can make up for it, but only once per step. Only a ratio makes up for the changes by the step's
+ * earlier passes.
  * @throws if nothing makes up for an older policy, or for earlier passes of the same step, or if answers are trained as
  *   actions, which have no recorded probability
  */

@@ -1,6 +1,6 @@
 /**
- * What a policy loss is: a function from the columns of a micro-batch to one loss per token. Weights and denominators
- * are applied elsewhere (rl/objective/aggregation.ts), in the same way for all losses.
+ * A policy loss: a function from the columns of a micro-batch to one loss per token. Weights and denominators are
+ * applied elsewhere (rl/objective/aggregation.ts), in the same way for all losses.
  *
  * The mask is applied before every `exp`: the values of a masked token are replaced first, so that an overflow there
  * cannot become a NaN in the loss or its gradient. In comments and tables lp is the new log-probability, old the
@@ -12,7 +12,7 @@ import type { Columns } from "./columns.ts";
 import type { PerToken, TokenStatistic } from "./tokenStatistics.ts";
 
 /**
- * Which sequence each token of a micro-batch belongs to. A sequence is a rollout with all its rows, or a preference
+ * The sequences that the tokens of a micro-batch belong to. A sequence is a rollout with all its rows, or a preference
  * pair; it is never split.
  */
 export interface Segments {
@@ -21,13 +21,13 @@ export interface Segments {
   readonly count: number;
 }
 
-/** What a policy loss sees of the N tokens of a micro-batch, each column [N]. */
+/** The columns that a policy loss reads of the N tokens of a micro-batch, each [N]. */
 export interface TokenColumns
   extends
     Pick<Columns<Tensor>, "oldLogProbs" | "advantages" | "mask">,
-    // Losses with a `prepare` have the one, losses that need the reference the other.
+    // `prepared` is there for losses with a `prepare`, `refLogProbs` for losses that need the reference.
     Partial<Pick<Columns<Tensor>, "prepared" | "refLogProbs">> {
-  /** Of the policy that is trained: the gradient flows through these. */
+  /** Log-probabilities of the policy that is trained: the gradient flows through these. */
   readonly logProbs: Tensor;
   readonly segments: Segments;
 }

@@ -4,8 +4,8 @@
  *
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·(−lp) + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value + …
  *
- * These five belong to every objective (rl/train/loss.ts). Whatever else a method adds is a `LossTerm` of
- * `Objective.terms`, and may have a head of its own on the hidden states.
+ * These five belong to every objective (rl/train/loss.ts). Any other term of a method is a `LossTerm` of
+ * `Objective.terms`, and may have its own head on the hidden states.
  */
 import type { Tensor } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
@@ -13,24 +13,27 @@ import type { Trajectory } from "../episode/stream.ts";
 import type { TokenColumns } from "./policyLoss.ts";
 import type { PerToken, TokenStatistic, TokenStatistics } from "./tokenStatistics.ts";
 
-/** A step whose tokens get their weights: everything is there, and nothing is split into micro-batches yet. */
+/** A step whose tokens get their weights, before it is split into micro-batches. */
 export interface WeighedStep {
   readonly trajectories: readonly Trajectory[];
-  /** Counts from 0, for schedules. */
+  /** The number of the step, from 0, for schedules. */
   readonly step: number;
-  /** Those that the parts of the objective need. */
+  /** The statistics that the parts of the objective need. */
   readonly statistics: TokenStatistics;
-  /** Which tokens the policy term trains, per row and token. */
+  /** The mask of the policy term, per row and token. */
   readonly masks: readonly (readonly boolean[])[];
-  /** The weights that the objective's aggregation alone gives these tokens: their sum is 1, or as it defines. */
+  /**
+   * The weights that the objective's aggregation alone gives these tokens; their sum is 1, unless the aggregation
+   * defines another.
+   */
   readonly aggregated: readonly Float64Array[];
 }
 
-/** What a term makes of a step: a number for each row and token. */
+/** The columns of a term: a number for each row and token. */
 export interface TermColumns {
-  /** How much the loss of each token counts, all denominators included. */
+  /** The weight of each token's loss, all denominators included. */
   readonly weight: PerToken;
-  /** What `tokenLoss` reads beside it, by name; 0 where a row has none. */
+  /** Further columns that `tokenLoss` reads, by name; 0 where a row has none. */
   readonly columns?: Readonly<Record<string, PerToken>>;
 }
 
@@ -40,13 +43,13 @@ export interface TermTokens extends TokenColumns {
   readonly entropy: Tensor;
   /** 1 where the term has a weight, else 0. */
   readonly weighted: Tensor;
-  /** What the term's head says at each token. @throws if the term has none */
+  /** The prediction of the term's head at each token. @throws if the term has none */
   readonly predictions: Tensor;
   /** A column that the term has made. @throws if it has made none of this name */
   readonly column: (name: string) => Tensor;
 }
 
-/** How the head of a term learns. */
+/** The training of a term's head. */
 export interface HeadTraining {
   /** Whether its loss also trains the transformer under it. Default true. */
   readonly trunk?: boolean;
@@ -56,7 +59,7 @@ export interface HeadTraining {
 
 /** A term of the loss beside those that every objective has. */
 export interface LossTerm {
-  /** As in the metrics `NAME_loss` and `grad_share/NAME`, and as its head is called among the learner's `heads`. */
+  /** The name in the metrics `NAME_loss` and `grad_share/NAME`, and that of its head among the learner's `heads`. */
   readonly name: string;
   /** Statistics that `weigh` reads. */
   readonly needs?: readonly TokenStatistic[];
@@ -68,7 +71,7 @@ export interface LossTerm {
   tokenLoss(tokens: TermTokens): Tensor;
 }
 
-/** The terms that every objective has: no other one may be called so. */
+/** The terms that every objective has; no other term may have such a name. */
 export const OWN_TERMS = ["policy", "world", "imitation", "kl", "entropy", "value"] as const;
 
 /** @throws if two terms have one name, or a name that a term of every objective has */

@@ -1,7 +1,7 @@
 /**
- * Token statistics: a value for each token of a step, which a method reads *before* the step is split into parts.
- * What is taken over the whole batch (an entropy quantile, a covariance, the mean energy) does not depend on the split
- * only if it is computed at this point.
+ * Token statistics: a value for each token of a step, which a method reads *before* the step is split into parts. A
+ * quantity over the whole batch (an entropy quantile, a covariance, the mean energy) must be computed at this point:
+ * else it would depend on the split.
  *
  * Each part of an objective names the statistics that it needs, and the learner runs only the gradient-free forward
  * passes that these require. An objective that needs none, such as GRPO with ECHO, has no extra pass.
@@ -9,9 +9,9 @@
 import { check, fail } from "../../engine/errors.ts";
 
 /**
- * The statistics that can be computed of each token before an update, without gradient: of the policy its
- * log-probability, its entropy (nats) and its collision probability Σ_v π(v)², of the critic its value, and four of the
- * frozen reference, whose names begin with `ref`.
+ * The statistics of a token that can be computed before an update, without gradient: the policy's log-probability,
+ * entropy (nats) and collision probability Σ_v π(v)², the critic's value, and four of the frozen reference, whose names
+ * begin with `ref`.
  */
 export const TOKEN_STATISTICS = [
   "logProbs", // log π(token) of the learner before the update, at the sampling temperature

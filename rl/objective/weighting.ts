@@ -1,6 +1,6 @@
 /**
- * Factors on the weights of the policy term, and choices of its rows: what an objective may have of each. Papers
- * implement them; a step only asks them (rl/train/weights.ts).
+ * Interfaces of the factors on the weights of the policy term, and of the choice of its rows. Papers implement them;
+ * `weigh` calls them (rl/train/weights.ts).
  */
 import type { Trajectory } from "../episode/stream.ts";
 import type { PerToken, TokenStatistic, TokenStatistics } from "./tokenStatistics.ts";

@@ -1,19 +1,19 @@
 /**
- * What environments of others answer, checked before anything is done with it: a missing `info`, a reward that is a
- * text would otherwise be found in the middle of a training step, or not at all. An answer that breaks the
- * contract counts as an environment that failed: its episode is masked, the run goes on.
+ * Checks of the answers of environments that others wrote: a missing `info`, or a reward that is a text, would
+ * otherwise fail in the middle of a training step, or not at all. An answer that breaks the contract counts as an
+ * environment that failed: its episode is masked, the run goes on.
  */
 import { check, WorldgradError } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import type { EndResult, StepInfo, StepResult } from "../environment.ts";
 
-/** One such task is an episode that is masked; where no task fits, the rollout is set up wrongly (`Player.run`). */
+/** An error that masks the episode of one task; if no task fits, the rollout is set up wrongly (`Player.run`). */
 export class TaskTooLong extends WorldgradError {}
 
-/** More letters for each token of the context are not even tokenised, which would take a tokenizer many seconds. */
+/** The largest number of letters per token of the context that is tokenised at all: more would take many seconds. */
 const LETTERS_PER_TOKEN = 1_000;
 
-/** The letters beyond which a task fills a context of so many tokens, whatever they are. */
+/** The number of letters beyond which any task fills a context of so many tokens. */
 export const mostLetters = (maxTokens: number): number => LETTERS_PER_TOKEN * maxTokens;
 
 /** @throws WorldgradError if a task is no text */
@@ -44,7 +44,7 @@ function checkInfo(part: Part, info: unknown): StepInfo {
 }
 
 /**
- * The answer as a plain object of its own.
+ * The answer as a new plain object.
  * @throws WorldgradError naming the part that is not what the contract says
  */
 export function checkAnswer(who: string, answer: unknown): StepResult {
@@ -63,14 +63,14 @@ export function checkAnswer(who: string, answer: unknown): StepResult {
 }
 
 /**
- * What an environment says of an end from outside, as a plain object of its own.
+ * An environment's score of an end from outside, as a new plain object.
  * @throws WorldgradError naming the part that is not what the contract says
  */
-export function checkEnd(who: string, said: unknown): EndResult {
+export function checkEnd(who: string, answer: unknown): EndResult {
   const part = partsOf(`${who}.end`);
-  if (said === undefined) return {};
-  part("the answer", "{ reward, info } or undefined", said, typeof said === "object" && said !== null);
-  const { reward, info } = said as Readonly<Record<keyof EndResult, unknown>>;
+  if (answer === undefined) return {};
+  part("the answer", "{ reward, info } or undefined", answer, typeof answer === "object" && answer !== null);
+  const { reward, info } = answer as Readonly<Record<keyof EndResult, unknown>>;
   if (reward !== undefined) checkReward(part, reward);
   return {
     ...(reward === undefined ? {} : { reward: reward as number }),

@@ -3,12 +3,12 @@ import { reasonOf } from "../../engine/errors.ts";
 import { LONGEST_TIMER } from "../../engine/options.ts";
 import type { StopReason } from "../episode/stream.ts";
 
-/** Those who are to be told when a signal is aborted. */
+/** The callbacks of each signal, which are called when it is aborted. */
 const waiting = new WeakMap<AbortSignal, Set<() => void>>();
 
 /**
  * Calls `tell` when the signal is aborted. A run's signal gets one listener for all calls, because Node warns of more
- * than ten. Of `AbortSignal.any` it keeps something for each call in Node 20.
+ * than ten. `AbortSignal.any` is not used: in Node 20 the signal keeps something for each call of it.
  * @returns a function after which it is not called
  */
 function whenAborted(signal: AbortSignal, tell: () => void): () => void {
@@ -22,39 +22,39 @@ function whenAborted(signal: AbortSignal, tell: () => void): () => void {
   return () => void all.delete(tell);
 }
 
-/** The end of one call. `forget` is to be called when the call is over. */
+/** The signal of one call. `forget` is to be called when the call is over. */
 export interface CallEnd {
-  /** Is aborted with the signal around it, when the time is up, and by `abort`. */
+  /** Aborted with the outer signal, when the time is up, and by `abort`. */
   readonly signal: AbortSignal;
   abort(reason: unknown): void;
   forget(): void;
 }
 
 /**
- * A signal for one call under a longer one, such as a run's, on which nothing of the call stays.
+ * A signal for one call under a longer-lived one, such as a run's, which keeps nothing of the call.
  * @param timeout in milliseconds; Infinity for no limit
  * @param tooLate the reason when the time is up
  */
 export function endOfCall(timeout: number, outer: AbortSignal | undefined, tooLate: () => Error): CallEnd {
-  const own = new AbortController();
-  const timer = setTimeout(() => own.abort(tooLate()), Math.min(timeout, LONGEST_TIMER));
-  const passOn = (): void => own.abort(outer?.reason);
+  const controller = new AbortController();
+  const timer = setTimeout(() => controller.abort(tooLate()), Math.min(timeout, LONGEST_TIMER));
+  const passOn = (): void => controller.abort(outer?.reason);
   if (outer?.aborted) passOn();
   const stopWaiting = outer && whenAborted(outer, passOn);
   const forget = (): void => {
     clearTimeout(timer);
     stopWaiting?.();
   };
-  return { signal: own.signal, abort: (reason) => own.abort(reason), forget };
+  return { signal: controller.signal, abort: (reason) => controller.abort(reason), forget };
 }
 
-/** The result of a call, or why there is none. */
+/** The result of a call, or the reason why there is none. */
 export type Answer<R> =
   { readonly result: R } | { readonly stop: StopReason; readonly error: string; readonly cause: unknown };
 
 /**
- * The result of `call`, or why there is none: `timeout`, `aborted`, or `tool_error` if it threw. It never rejects. When
- * the time is up the call's own signal is aborted, but nothing waits for the call to end.
+ * The result of `call`, or the reason why there is none: `timeout`, `aborted`, or `tool_error` if it threw. It never
+ * rejects. When the time is up the signal of the call is aborted, but nothing waits for the call to end.
  * @param timeout in milliseconds; Infinity for no limit
  * @param who the name of the environment, for the error
  */
@@ -62,7 +62,7 @@ export async function answerWithin<R>(
   call: (signal: AbortSignal) => Promise<R>,
   { timeout, signal: outer, who }: { timeout: number; signal?: AbortSignal | undefined; who: string },
 ): Promise<Answer<R>> {
-  // Of the name that AbortSignal.timeout gives it, so that an environment can tell it from the end of the run.
+  // It has the name that AbortSignal.timeout uses, so that an environment can tell it from the end of the run.
   const tooLate = (): Error => new DOMException(`${who}: no answer within ${timeout} ms`, "TimeoutError");
   const end = endOfCall(timeout, outer, tooLate);
   const { signal } = end;

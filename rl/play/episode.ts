@@ -27,9 +27,9 @@ import {
 import type { Template } from "../episode/template.ts";
 
 /**
- * What to play. `group` is the number of the task, and `seed` makes the task. The token at position p of the episode is
- * drawn with the p-th random number of the stream `rng`. Drawing does not advance the stream, so two episodes with the
- * same stream use the same numbers.
+ * An episode to play. `group` is the number of the task, and `seed` makes the task. The token at position p of the
+ * episode is drawn with the p-th random number of the stream `rng`. Drawing does not advance the stream, so two
+ * episodes with the same stream use the same numbers.
  */
 export interface EpisodeRequest {
   readonly spec: EnvironmentSpec;
@@ -49,13 +49,13 @@ export interface EpisodeRequest {
   readonly given?: readonly GivenActions[];
 }
 
-/** Given actions as plain data. Whoever plays the request elsewhere knows the kinds, and what else belongs to each. */
+/** Given actions as plain data. The thread that plays the request knows the kinds and the further data of each. */
 export interface GivenActions {
   readonly kind: string;
   readonly [option: string]: string | number;
 }
 
-/** What all episodes of a rollout share. */
+/** Limits and settings that all episodes of a rollout share. */
 export interface EpisodeLimits {
   readonly template: Template;
   readonly maxTurns: number;
@@ -70,7 +70,7 @@ export interface EpisodeLimits {
 
 /**
  * Appends the environment's answer after the action that it answers, if it fits.
- * @returns why the episode is over, or null if it goes on
+ * @returns the reason why the episode is over, or null if it goes on
  */
 export function appendAnswer(
   stream: TokenStream,
@@ -93,10 +93,10 @@ const isOutside = (stop: StopReason | null): stop is OutsideEnd =>
   stop === "max_turns" || stop === "max_tokens" || stop === "context_overflow" || stop === "parse_error";
 
 /**
- * Adds what an environment says of an end from outside: to the reward of the last turn that has tokens, and to the
- * info.
+ * Adds an environment's score of an end from outside to the reward of the last turn that has tokens, and its facts to
+ * the info.
  * @param rewards of the steps so far; changed in place
- * @returns what the trajectory says of it
+ * @returns the fields of the trajectory that say so
  */
 export function addEnd(
   { reward, info }: EndResult,
@@ -118,7 +118,7 @@ export class Episode {
   /** Tokens that the model has not read yet. */
   pending: number[] = [];
   stop: StopReason | null = null;
-  /** The error, if it never began because its task alone fills the context. */
+  /** The error of an episode that never began because its task alone fills the context. */
   tooLong: Error | undefined;
   readonly #limits: EpisodeLimits;
   readonly #env: Environment;
@@ -163,7 +163,7 @@ export class Episode {
     this.pending = [...this.task];
   }
 
-  /** All tokens so far, including those of an unfinished action: what a model has to read that has read nothing yet. */
+  /** All tokens so far, including those of an unfinished action: the input of a model that has read nothing yet. */
   get tokens(): number[] {
     return [...this.stream.ids, ...this.#action];
   }
@@ -248,11 +248,11 @@ export class Episode {
   async tell(): Promise<void> {
     const { stop } = this;
     if (!isOutside(stop) || this.#env.end === undefined) return;
-    const said = await this.#guarded(async (signal) =>
+    const result = await this.#guarded(async (signal) =>
       checkEnd(this.#env.name, await this.#env.end!(stop, { signal })),
     );
-    if (said === null) return;
-    const { info, scoredAtEnd = false } = addEnd(said, this.stream, this.#rewards, this.#info);
+    if (result === null) return;
+    const { info, scoredAtEnd = false } = addEnd(result, this.stream, this.#rewards, this.#info);
     this.#info = info;
     this.#isScoredAtEnd = scoredAtEnd;
   }
@@ -271,13 +271,13 @@ export class Episode {
   }
 
   /**
-   * Closes the environment, whether or not the episode is over. If that throws the environment has failed, as if `step`
-   * had thrown.
+   * Closes the environment, whether or not the episode is over. If that throws, the environment has failed, as if
+   * `step` had thrown.
    */
   close(): void {
     try {
       const closing: unknown = this.#env.close?.();
-      // Nobody waits for it, and a rejection must not end the process.
+      // Nothing awaits it, and a rejection must not end the process.
       if (closing instanceof Promise) closing.catch(() => undefined);
     } catch (error) {
       if (this.stop !== null && hasFailed({ stopReason: this.stop })) return; // the first error is the one to be told

@@ -4,8 +4,8 @@
 const immediate = (globalThis as { readonly setImmediate?: (callback: () => void) => unknown }).setImmediate;
 
 /**
- * Lets everything run that is ready to run. In browsers it waits for a message to itself, which arrives after that.
- * Node would read a thousand such messages in a row before it looks at timers and other ports, so there it uses
+ * Lets all callbacks run that are ready. In browsers it waits for a message to itself, which arrives after them. Node
+ * would read a thousand such messages in a row before it looks at timers and other ports, so there it uses
  * `setImmediate`.
  */
 export class EventLoop {

@@ -10,7 +10,7 @@ import { Episode, type EpisodeLimits, type EpisodeRequest } from "./episode.ts";
 import { EventLoop } from "./eventLoop.ts";
 import type { Trajectory } from "../episode/stream.ts";
 
-/** Is called with the episode when it is over. */
+/** The callback of an episode that is over. */
 export type Finished = (trajectory: Trajectory) => void;
 
 /** An episode with its row of the decoder. */
@@ -27,7 +27,7 @@ interface Seat {
 export interface PlayerOptions {
   readonly limits: EpisodeLimits;
   readonly draw: DrawOptions;
-  /** How many episodes are played at once. */
+  /** The number of episodes that are played at once. */
   readonly rows: number;
   /** The width of the decoder's batches on WebGPU, where the bits of a result must not depend on the number of rows. */
   readonly width?: number;
@@ -43,7 +43,7 @@ export class Player {
   readonly #loop: EventLoop = new EventLoop();
   readonly #free: number[];
   #version: number;
-  /** How often the model has got new weights. */
+  /** The number of times that the model has got new weights. */
   #epoch = 0;
   /** Episodes that have not begun, in order. */
   readonly #waiting: { readonly request: EpisodeRequest; readonly finished: Finished }[] = [];
@@ -55,10 +55,10 @@ export class Player {
   readonly #acted: Seat[] = [];
   /** One promise for each environment that is answering; none rejects. */
   readonly #busy = new Set<Promise<void>>();
-  /** For each task the episode whose row reads it, or has read it, so that the others can copy it. */
+  /** The episode whose row reads each task, or has read it, so that the others can copy it. */
   readonly #tasks = new Map<string, Seat>();
   #failure: { readonly error: unknown } | undefined;
-  /** The first task that alone fills the context, and whether there were others. */
+  /** The error of the first task that alone fills the context, and whether another task has fitted. */
   #tooLong: Error | undefined;
   #hasFitted = false;
   #onAdded: () => void = () => {};
@@ -82,7 +82,7 @@ export class Player {
     return this.#live.size > 0 || this.#waiting.length > 0;
   }
 
-  /** Has to be called when the model has new weights, which draw the next token. */
+  /** Tells the player that the model has new weights, which draw the next token. */
   refresh(version: number): void {
     this.#version = version;
     this.#epoch++;
@@ -91,7 +91,7 @@ export class Player {
 
   /**
    * Plays until there is nothing left to play.
-   * @throws if the model fails, or no task so far has fitted; failures of environments only end their episode
+   * @throws if the model fails, or no task so far has fitted; the failure of an environment only ends its episode
    */
   async run(): Promise<void> {
     for (;;) {

@@ -59,7 +59,7 @@ const MOST_ROWS = 256;
 const rowsThatFit = ({ config, params }: Model, maxTokens: number): number =>
   rowsAtOnce(config, maxTokens, bytesPerElement(params.embedding.dtype));
 
-/** How many episodes of up to `maxTokens` tokens are played at once, unless `maxConcurrent` says it. */
+/** The number of episodes of up to `maxTokens` tokens that are played at once, unless `maxConcurrent` is given. */
 export function rowsAtOnce(config: ModelConfig, maxTokens: number, bytesPerNumber: number): number {
   const bytes = maxTokens * config.kvHeads * config.headDim * bytesPerNumber;
   const fit = Math.min(CACHE_BYTES / (2 * config.layers * bytes), TENSOR_BYTES / bytes, MOST_ROWS);
@@ -100,7 +100,7 @@ export async function rollout(
 
 /**
  * A player with these options.
- * @param expected how many episodes there will be at once; the player needs no more rows than that
+ * @param expected the number of episodes at once; the player needs no more rows than that
  */
 export function playerFor(model: Model, template: Template, given: RolloutOptions, expected: number): Player {
   const { temperature, topK, topP, minP, version, ...limits } = ROLLOUT.read(given);
@@ -113,7 +113,7 @@ export function playerFor(model: Model, template: Template, given: RolloutOption
   );
   const { maxConcurrent = rowsThatFit(model, maxTokens), ...ofEpisode } = rest;
   const rows = Math.min(maxConcurrent, expected);
-  // On WebGPU the bits of a matrix product may depend on its number of rows, so that must not depend on the number of
+  // On WebGPU the bits of a matrix product may depend on its number of rows, so the rows must not depend on the
   // requests.
   const width = device.kind === "webgpu" ? { width: 2 ** Math.ceil(Math.log2(maxConcurrent)) } : {};
   return new Player(model, {

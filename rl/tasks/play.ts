@@ -28,29 +28,28 @@ import { TRUNCATED, type TruncatedReward, withTruncatedReward } from "./truncate
 /** Options that change the data of a step. They can be combined, and all are off by default. */
 export interface DataOptions extends RewardOptions {
   /**
-   * What an episode earns that ran out of tokens, or in which a strict template found no action; default `worst`, twice
-   * the lowest return of its group, or 0 if none is negative. A `reward` function gets the episode with this return.
+   * The return of an episode that ran out of tokens, or in which a strict template found no action; default `worst`:
+   * twice the lowest return of its group, or 0 if none is negative. A `reward` function gets the episode with this
+   * return.
    */
   readonly truncatedReward?: TruncatedReward;
   /** The sampling temperature at each step, in place of `rollout.temperature`. */
   readonly temperature?: Schedule;
-  /** What changes which episodes a step has. Some have a state of their own: save `state()` with the run. */
+  /** Plug-ins that change which episodes a step has. Some have a state: save `state()` with the run. */
   readonly plugins?: readonly EpisodePlugin[];
 }
 /** All keys of `DataOptions`. */
 export const DATA_KEYS = ["truncatedReward", "reward", "rewardLimits", "temperature", "plugins"] as const;
 
-/**
- * What a step of `trainRl` plays: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`.
- */
+/** Options of a step's episodes: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`. */
 export interface PlayOptions extends DataOptions {
   /** The policy. */
   readonly model: Model;
-  /** How an episode becomes tokens. */
+  /** The chat template, which turns an episode into tokens. */
   readonly template: Template;
   /** The world: a spec, whose `make` begins an episode. */
   readonly env: EnvironmentSpec;
-  /** What `env.make` is given; {} for the world's defaults. */
+  /** The options of `env.make`; {} for the world's defaults. */
   readonly envOptions: EnvironmentOptions;
   /** Tasks per step. */
   readonly groups: number;
@@ -62,7 +61,7 @@ export interface PlayOptions extends DataOptions {
   readonly rollout: RolloutOptions;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
-  /** Of the method it is only asked whether it reads components of a reward. */
+  /** The method, of which only this is read: whether it reads components of a reward. */
   readonly objective?: { readonly advantage: Pick<AdvantageEstimator, "readsParts"> };
 }
 
@@ -105,18 +104,18 @@ export type PlayEpisodes = (
   options: RolloutOptions,
 ) => Promise<readonly Trajectory[]>;
 
-/** Some groups of a step that has not been learnt from yet. */
+/** Some groups of a step that is not trained yet. */
 export interface PlayedPart extends PlayedStep {
   readonly step: number;
   /** The tasks that a plug-in chose, by group. */
   readonly choices: ReadonlyMap<number, TaskChoice>;
 }
 
-/** Which groups of a step to play; by default all. */
+/** The choice of groups to play of a step; by default all. */
 export interface PartOptions {
   readonly first: number;
   readonly count: number;
-  /** An earlier part whose tasks are played again. */
+  /** An earlier part, whose tasks are played again. */
   readonly again?: PlayedPart | undefined;
 }
 
@@ -156,19 +155,19 @@ export async function playPart(
 export function finishStep(options: PlayOptions, step: number, parts: readonly PlayedPart[]): PlayedStep {
   const { plugins = [], temperature, truncatedReward } = options;
   const { requests, trajectories: played, choices, metrics } = parts.length === 1 ? parts[0]! : joined(step, parts);
-  // Parts were scored one by one: a group without an end of its own is compared with the whole step only here. A
-  // `reward` function has had the last word.
+  // Parts were scored one by one: a group in which no episode came to an end is compared with the whole step only here.
+  // The returns of a `reward` function stay.
   const trajectories = options.reward ? played : withTruncatedReward(played, truncatedReward);
   const sampling = samplingOf(options, step);
-  // A step that was stopped is not learnt from, so nobody must remember its outcomes.
+  // A step that was stopped is not trained, so no plug-in may remember its outcomes.
   if (!sampling.signal?.aborted) chooserOf(plugins)?.observe?.(outcomesOf(trajectories, choices));
-  const own = trajectories.filter((t) => !isHelped(t));
+  const unaided = trajectories.filter((t) => !isHelped(t));
   return {
     requests,
     trajectories,
     metrics: {
       ...(temperature ? { temperature: sampling.temperature! } : {}),
-      ...(Object.assign({}, ...plugins.map((plugin) => plugin.metrics?.(own))) as Metrics),
+      ...(Object.assign({}, ...plugins.map((plugin) => plugin.metrics?.(unaided))) as Metrics),
       ...rewardMetrics(options, trajectories),
       ...metrics,
     },

@@ -49,7 +49,7 @@ export interface PlayedGroups {
 /** Plays `count` new groups, the first of which has the number `first`. */
 export type PlayGroups = (first: number, count: number) => Promise<PlayedGroups>;
 
-/** What `play` can use while groups of a step are played. */
+/** Tools of `play` while groups of a step are played. */
 export interface PlayTools {
   /** Plays further episodes, in the order of the requests. */
   readonly play: (requests: readonly EpisodeRequest[]) => Promise<readonly Trajectory[]>;
@@ -64,11 +64,11 @@ export interface PlayTools {
 /** A step whose episodes have been played. */
 export interface StepSoFar {
   readonly step: number;
-  /** All that was played in this step. */
+  /** All episodes that were played in this step. */
   readonly fresh: readonly Trajectory[];
-  /** Those of them that the policy has played from their start. */
+  /** The episodes of `fresh` that the policy has played from their start. */
   readonly own: readonly Trajectory[];
-  /** All that is trained so far: `fresh`, and what plug-ins before this one have added. */
+  /** The episodes that are trained so far: `fresh`, and those that plug-ins before this one have added. */
   readonly trained: readonly Trajectory[];
   readonly objective: Objective;
   readonly model: Model;
@@ -79,13 +79,17 @@ export interface StepSoFar {
   readonly logProbs: (rows: readonly Trajectory[]) => Promise<readonly ArrayLike<number>[]>;
 }
 
-/** What a plug-in adds to a step. */
+/** The episodes that a plug-in adds to a step. */
 export interface Extension {
-  /** Trained like those that were played, behind them. Their groups have numbers that no others have. */
+  /**
+   * Episodes that are trained like those that were played, behind them. Their groups have numbers that no others have.
+   */
   readonly trained?: readonly Trajectory[];
   /** Whether an older policy wrote some of these. */
   readonly isOffPolicy?: boolean;
-  /** Imitated beside the policy loss with this weight. They have no reward, no advantage and no old policy. */
+  /**
+   * Episodes that are imitated beside the policy loss, and their weight. They have no reward, advantage or old policy.
+   */
   readonly imitated?: { readonly episodes: readonly Trajectory[]; readonly weight: number };
   readonly metrics: Metrics;
 }
@@ -100,7 +104,7 @@ export interface EpisodePlugin {
   objective?(objective: Objective): Objective;
   /** The task of a new group. One plug-in of a run may choose tasks. */
   task?(rng: Rng): TaskChoice;
-  /** Is called once per step, with the outcomes of the tasks that it has chosen, in the order of their groups. */
+  /** Gets, once per step, the outcomes of the tasks that it has chosen, in the order of their groups. */
   observe?(outcomes: readonly TaskOutcome[]): void;
   /** The request that is played in place of this one. */
   request?(request: EpisodeRequest, step: number): EpisodeRequest;
@@ -110,7 +114,7 @@ export interface EpisodePlugin {
   metrics?(own: readonly Trajectory[]): Metrics;
   /** Adds episodes to a step. */
   extend?(step: StepSoFar): Extension | Promise<Extension>;
-  /** What it remembers of earlier steps as plain JSON; `restore` takes it back. */
+  /** The memory of earlier steps as plain JSON; `restore` takes it back. */
   state?(): unknown;
   /** @throws if the state is not that of a plug-in with these options */
   restore?(state: unknown): void;
@@ -118,7 +122,7 @@ export interface EpisodePlugin {
 
 /**
  * Whether an episode belongs to a group that was helped, as by an expert's first actions: the number of such a group is
- * negative. It is trained, and is no outcome of the policy's.
+ * negative. It is trained, but is not counted as an outcome of the policy.
  */
 export const isHelped = ({ group }: Trajectory): boolean => group < 0;
 

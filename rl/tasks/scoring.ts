@@ -1,11 +1,11 @@
 /**
- * The returns of a step's episodes by a function of the caller's, in place of the environment's own. The function may
- * answer at once or later: a judge, a server, a program that is run. Answers that come later have a time limit, and
- * only so many are awaited at a time. The order of the episodes and their returns do not depend on who answers first.
+ * The returns of a step's episodes by the caller's function, in place of the environment's. The function may answer at
+ * once or later: a judge, a server, a program that is run. Answers that come later have a time limit, and only so many
+ * are awaited at a time. The order of the episodes and their returns do not depend on which answer comes first.
  *
- * A reward that throws, is no reward or comes too late masks its episode, as an environment does that fails: nothing of
- * it is trained. `info.rewardError` says why, and the metric `rewards/failed` counts them. Steps in which every reward
- * failed teach nothing, so a run ends with an error after a few of them in a row.
+ * A reward that throws, is no reward or comes too late masks its episode, as a failed environment does: nothing of it
+ * is trained. `info.rewardError` says why, and the metric `rewards/failed` counts them. A step in which every reward
+ * failed trains nothing, so a run ends with an error after a few of them in a row.
  */
 import { check, fail, reasonOf } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -15,12 +15,12 @@ import type { Metrics } from "../episode/metrics.ts";
 import { answerWithin } from "../play/deadline.ts";
 
 /**
- * What a `RewardFunction` says of an episode: its return, NaN if it cannot be scored, and the components of it; and if
- * it rewards single steps, those of all steps that the environment has answered.
+ * The result of a `RewardFunction`: the return of an episode, NaN if it cannot be scored, and its components; if it
+ * rewards single steps, also the rewards of all steps that the environment has answered.
  */
 export interface EpisodeReward extends Partial<Pick<Trajectory, "stepRewards" | "tokenShares">> {
   readonly reward: number;
-  /** The part of `reward` that says whether the task is solved; default: all of it. */
+  /** The part of `reward` that decides whether the task is solved; default: all of it. */
   readonly outcome?: number;
   /** Unweighted scores by name, for metrics. */
   readonly parts: Readonly<Record<string, number>>;
@@ -28,7 +28,7 @@ export interface EpisodeReward extends Partial<Pick<Trajectory, "stepRewards" | 
 
 /**
  * The return of an episode, at once or as a promise. The signal is aborted when the time is up and when the run is
- * stopped; then nobody waits for the answer.
+ * stopped; the answer is then ignored.
  */
 export type RewardFunction = (trajectory: Trajectory, signal: AbortSignal) => EpisodeReward | Promise<EpisodeReward>;
 
@@ -40,10 +40,13 @@ export const REWARD_LIMITS = options("trainRl: rewardLimits", {
     min: 1,
   }),
 });
-/** How long rewards may take, how many are awaited at a time, and how many steps without any end a run. */
+/**
+ * Limits of rewards: the time that each may take, how many are awaited at a time, and how many steps without any end a
+ * run.
+ */
 export type RewardLimits = OptionsOf<typeof REWARD_LIMITS>;
 
-/** How a run scores its episodes. */
+/** The scoring of a run's episodes. */
 export interface RewardOptions {
   /** The return of an episode, with its components, in place of the environment's own return. */
   readonly reward?: RewardFunction;
@@ -62,7 +65,7 @@ export function checkRewards({ reward, rewardLimits }: RewardOptions): void {
   if (rewardLimits) REWARD_LIMITS.read(rewardLimits);
 }
 
-/** Lets so many in at a time, in the order in which they came. */
+/** A limit on how many run at a time, in the order in which they came. */
 class Gate {
   #free: number;
   readonly #waiting: (() => void)[] = [];
@@ -94,7 +97,7 @@ const gates = new WeakMap<RewardOptions, Gate>();
  * `rewardsOfTokens` adds it to the last token that the policy wrote, even in an action that was cut off.
  *
  * @param options the same object throughout a run, whose calls share `concurrency`
- * @param signal stops the run: what has not been scored by then stays as it is
+ * @param signal stops the run: episodes that have not been scored by then stay as they are
  */
 export async function rewarded(
   options: RewardOptions,
@@ -132,15 +135,15 @@ function scoreOf(
   signal: AbortSignal | undefined,
 ): Trajectory | Promise<Trajectory> {
   const clock = new AbortController();
-  let said: ReturnType<RewardFunction>;
+  let given: ReturnType<RewardFunction>;
   try {
-    said = reward(t, clock.signal);
-    if (!isPromise(said)) return withReward(t, said);
+    given = reward(t, clock.signal);
+    if (!isPromise(given)) return withReward(t, given);
   } catch (error) {
     return failed(t, error);
   }
-  const promised = said;
-  void Promise.resolve(promised).catch(() => undefined); // a rejection that nobody waits for any more is no crash
+  const promised = given;
+  void Promise.resolve(promised).catch(() => undefined); // a rejection that nothing awaits any more is no crash
   const answer = answerWithin(
     async (stop) => {
       stop.addEventListener("abort", () => clock.abort(stop.reason), { once: true });
@@ -151,16 +154,16 @@ function scoreOf(
   return answer.then((a) => ("result" in a ? a.result : a.stop === "aborted" ? t : failed(t, a.cause)));
 }
 
-const isPromise = (said: ReturnType<RewardFunction>): said is Promise<EpisodeReward> =>
-  typeof (said as Partial<Promise<EpisodeReward>> | undefined)?.then === "function";
+const isPromise = (answer: ReturnType<RewardFunction>): answer is Promise<EpisodeReward> =>
+  typeof (answer as Partial<Promise<EpisodeReward>> | undefined)?.then === "function";
 
 /** @throws if this is no reward */
-function withReward(t: Trajectory, said: EpisodeReward): Trajectory {
-  const { reward, parts, outcome, stepRewards, tokenShares } = said ?? {};
+function withReward(t: Trajectory, answer: EpisodeReward): Trajectory {
+  const { reward, parts, outcome, stepRewards, tokenShares } = answer ?? {};
   const isScore = (value: unknown): boolean => typeof value === "number" && Math.abs(value) !== Infinity;
   const isParts = typeof parts === "object" && (parts as unknown) !== null && Object.values(parts).every(isScore);
   if (!isScore(reward) || !isParts || !(outcome === undefined || isScore(outcome))) {
-    return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(said)}`);
+    return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(answer)}`);
   }
   check(
     stepRewards === undefined || (stepRewards.length === t.stepRewards.length && stepRewards.every(Number.isFinite)),
@@ -198,7 +201,7 @@ export class RewardWatch {
     this.#patience = REWARD_LIMITS.read(rewardLimits).patience;
   }
 
-  /** @throws if this was one such step too many, with what the first reward of it said */
+  /** @throws if this was one such step too many, with the first reward's error */
   see(trajectories: readonly Trajectory[], step: number): void {
     // Episodes whose environment failed had nothing to score.
     const asked = trajectories.filter(({ masked, stopReason, info }) => {

@@ -1,7 +1,7 @@
 /**
- * What an episode earns that what the agent wrote cut short (`isCutShort`): it ran out of tokens, in an action or
- * because an answer did not fit, or a strict template found no action. The environment has not judged it, unless it was
- * asked and has scored it (`Environment.end`); then that counts, and nothing here applies.
+ * The return of an episode that the agent's text cut short (`isCutShort`): it ran out of tokens, in an action or
+ * because an answer did not fit, or a strict template found no action. The environment has not judged it. (If it has
+ * scored it in `Environment.end`, that score counts, and nothing here applies.)
  *
  * Σ is the sum of its step rewards. Where turns cost, Σ is *less* of a cost than playing on: an agent that babbles in
  * its first turn has paid nothing. So neither 0 (`zero`, right for rewards of 0 or 1, arXiv 2605.24517) nor Σ (`keep`)
@@ -15,9 +15,9 @@ import { isCutShort, paid, returnOf, type Rollout, rolloutsOf, type Trajectory }
 export const TRUNCATED_REWARDS = ["worst", "keep", "zero", "soft"] as const;
 
 /**
- * What an episode earns that was cut short: `worst`, the default (`withTruncatedReward` says what it is); `keep`, Σ;
- * `zero`; `soft`, Σ − 1, which is DAPO's punishment of a text that reaches its limit (arXiv 2503.14476, eq. 13; the
- * three words as in Tencent-Hunyuan/UniRL#19); or a number (thinking-machines-lab/tinker-cookbook#506).
+ * The return of an episode that was cut short: `worst`, the default (see `withTruncatedReward`); `keep`, Σ; `zero`;
+ * `soft`, Σ − 1, which is DAPO's punishment of a text that reaches its limit (arXiv 2503.14476, eq. 13; the three words
+ * as in Tencent-Hunyuan/UniRL#19); or a number (thinking-machines-lab/tinker-cookbook#506).
  */
 export type TruncatedReward = (typeof TRUNCATED_REWARDS)[number] | number;
 
@@ -36,8 +36,8 @@ export const TRUNCATED = options("trainRl", {
  *
  *     min(0, 2·L)      L: the lowest return in the group
  *
- * where all scorable episodes of the group count, those that were cut short with what they have paid. If none of the
- * group came to its own end, L is the lowest return of all `trajectories`. Why:
+ * where all scorable episodes of the group count; those that were cut short count with the sum of their step rewards.
+ * If none of the group came to its own end, L is the lowest return of all `trajectories`. The reasons:
  *
  * - No other option of an episode is worse: not an end of its own, and not being cut short later, having paid more. All
  *   of a group that were cut short have the same return, so the one that babbled first is not the best of them.
@@ -81,14 +81,17 @@ export function withTruncatedReward(
   });
 }
 
-/** Whether the option says what an episode earns. One that cannot be scored stays so. */
+/** Whether the option gives the return of an episode. One that cannot be scored stays so. */
 const isOpen = (t: Trajectory): boolean => isCutShort(t) && !t.masked && !t.scoredAtEnd && !Number.isNaN(t.reward);
 
-/** What is cut short earns beside these returns, as they were played: twice the lowest, or 0 if none is negative. */
+/**
+ * The return of an episode that was cut short beside episodes with these returns: twice the lowest, or 0 if none is
+ * negative.
+ */
 export const worstBeside = (returns: readonly number[]): number =>
   2 * returns.reduce((low, value) => Math.min(low, value), 0);
 
-/** What an episode of each group earns that was cut short. */
+/** The return of an episode that was cut short, by group. */
 function worstOf(trajectories: readonly Trajectory[]): ReadonlyMap<number, number> {
   const returnAsPlayed = (t: Trajectory): number => (isOpen(t) ? returnOf(t) : t.reward);
   const worst = (rollouts: readonly Rollout[]): number =>

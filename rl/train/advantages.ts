@@ -8,8 +8,8 @@ import { betaOf, checkObjective, type Objective } from "../objective/objective.t
 import { statistic, type TokenStatistics } from "../objective/tokenStatistics.ts";
 
 /**
- * What `advantagesOf` returns: an advantage per row and token, the critic's targets if the estimator has any, the share
- * of groups without spread, and the mean KL if it is taken off the reward.
+ * The result of `advantagesOf`: an advantage per row and token, the critic's targets if the estimator has any, the
+ * share of groups without spread, and the mean KL if it is subtracted from the reward.
  */
 export interface StepAdvantages extends Advantages {
   /** Mean KL per trained token, where the penalty is in the reward. */
@@ -21,9 +21,9 @@ export const judged = (objective: Objective, played: readonly Trajectory[]): rea
   objective.maskTruncated ? withoutTruncated(played) : played;
 
 /**
- * What the objective's estimator makes of the rewards, of which a KL penalty may be taken off before.
+ * The advantages of the objective's estimator, from rewards from which a KL penalty may have been subtracted.
  * @throws one clear line if the parts of the objective do not fit together
- * @param step counts from 0: before the objective's `rewardFrom` all advantages are 0, and nobody has returns
+ * @param step from 0: before the objective's `rewardFrom` all advantages are 0, and there are no returns
  */
 export function advantagesOf(
   objective: Objective,
@@ -42,7 +42,7 @@ export function advantagesOf(
   return {
     perToken: isRewarded ? perToken : perToken.map((row) => new Float64Array(row.length)),
     ...(isRewarded && returns ? { returns } : {}),
-    // Groups without spread are those of the outcomes, whatever a penalty makes of them.
+    // Spread is that of the outcomes, without a penalty.
     fracRewardZeroStd: kl === undefined ? fracRewardZeroStd : fracWithoutSpread(rolloutsOf(trajectories)),
     ...(kl === undefined ? {} : { kl }),
   };
@@ -61,11 +61,11 @@ function withKlInReward(
   const rewards = new Map<number, number>();
   let [total, count] = [0, 0];
   for (const rollout of rolloutsOf(trajectories)) {
-    const own = rewardsOfTokens(rollout, trajectories);
+    const ofTokens = rewardsOfTokens(rollout, trajectories);
     let penalty = 0;
     rollout.tokens.forEach(({ row, t }, k) => {
       const kl = klEstimate(estimator, trajectories[row]!.stream.oldLogProbs[t]!, ref[row]![t]!, clamp);
-      tokenRewards[row]![t] = own[k]! - beta * kl;
+      tokenRewards[row]![t] = ofTokens[k]! - beta * kl;
       penalty += kl;
     });
     for (const row of rollout.rows) rewards.set(row, rollout.reward - beta * penalty);

@@ -1,6 +1,6 @@
 /**
- * Parts of a run that do not belong together: each of them would train nothing, or fail in the middle of a step, and
- * numbers would look as if all was well. The loops ask before they begin.
+ * Checks that the parts of a run belong together, before a loop begins. Without them a run would train nothing, or fail
+ * in the middle of a step, and its numbers would look as if all was well.
  */
 import { check } from "../../engine/errors.ts";
 import { type Tree, treeEntries, treeLeaves } from "../../engine/index.ts";
@@ -9,7 +9,7 @@ import type { Objective } from "../objective/objective.ts";
 import { type Heads, headTraining } from "./loss.ts";
 import type { TrainedHead } from "./update.ts";
 
-/** Whose memory the leaves are: two trees of equal shapes may be two models. */
+/** The memory of the leaves: two trees of equal shapes may be two models. */
 const memoryOf = (tree: Tree): Set<unknown> => new Set(treeLeaves(tree).map(({ storage }) => storage));
 
 /** @throws if the optimiser was made of other parameters than those that get gradients: it would move those */
@@ -40,8 +40,8 @@ export function checkReference(model: Model, reference: Model | undefined): void
     leaves.every(({ storage }) => !trained.has(storage)),
     () => "reference: it is the model in training itself and would move with it; give a copy with its own parameters",
   );
-  const [own, other] = [model.config.vocabSize, reference.config.vocabSize];
-  check(own === other, () => `reference: it has ${other} tokens in its vocabulary, the model has ${own}`);
+  const [expected, other] = [model.config.vocabSize, reference.config.vocabSize];
+  check(expected === other, () => `reference: it has ${other} tokens in its vocabulary, the model has ${expected}`);
 }
 
 /** @throws if a term of the objective has a head, and the learner has none for it: the term would not be trained */
@@ -55,7 +55,7 @@ export function checkHeadsOf(objective: Objective, heads: Heads<TrainedHead> = {
   );
 }
 
-/** By which optimiser, that is in which run, a part of an objective has learnt something. */
+/** The optimiser, which stands for the run, with which each part of an objective has learnt something. */
 const runs = new WeakMap<object, AdamW<Tree>>();
 
 /** The parts of an objective that change from step to step. */
@@ -66,8 +66,8 @@ const memoriesOf = ({ advantage, kl, entropy }: Objective): (readonly [name: str
 ];
 
 /**
- * An estimator with a memory or an adaptive coefficient is part of one run.
- * @param isNew whether the run begins here: one that goes on may have got back what it remembered
+ * Checks that an estimator with a memory or an adaptive coefficient is part of one run.
+ * @param isNew whether the run begins here: a continued one may have restored its memory
  * @throws if such a part of a new run comes from another one
  */
 export function checkMemories(objective: Objective, optimizer: AdamW<Tree>, isNew: boolean): void {

@@ -11,17 +11,17 @@ import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
 import type { MixturePart } from "./imitation.ts";
 
-/** Where the episodes of a step come from. */
+/** The source of a step's episodes. */
 export interface EpisodeSource {
   /** New episodes for step `step`; `null` if the run was stopped. */
   play(step: number): Promise<Pick<PlayedStep, "trajectories" | "metrics"> | null>;
-  /** The parameters have changed; the step's report may be added to. */
+  /** Called when the parameters have changed; it may add to the step's report. */
   updated?(report: StepReport): Promise<StepReport>;
 }
 
 export interface StepEpisodes {
   readonly trajectories: readonly Trajectory[];
-  /** Those that the policy has played in this step, without help. */
+  /** Episodes that the policy has played in this step, without help. */
   readonly own: readonly Trajectory[];
   /** Episodes that are imitated beside the policy loss. They have no reward, no advantage and no old policy. */
   readonly imitated: readonly MixturePart[];
@@ -30,7 +30,7 @@ export interface StepEpisodes {
   readonly metrics: Metrics;
 }
 
-/** Plays new episodes, to which plug-ins add others. */
+/** Plays new episodes; plug-ins add others. */
 export async function play(
   options: DataOptions & Pick<PlayOptions, "model" | "template" | "rng"> & { readonly objective: Objective },
   source: EpisodeSource,
@@ -60,7 +60,7 @@ export async function play(
 }
 
 /**
- * If the estimator asks for it, plays each task once more, greedily. The return of that episode is the baseline of the
+ * Plays each task once more, greedily, if the estimator asks for it. The return of that episode is the baseline of the
  * task's group (ReMax); it is NaN if the environment failed.
  */
 export async function withBaseline(
@@ -73,7 +73,7 @@ export async function withBaseline(
   const first = requests.filter((_, e) => e % groupSize === 0);
   const again = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
   const played = await playEpisodes(again, { ...rollout, temperature: 0 });
-  // Where nobody else has scored them, the sampled episodes are ends to compare with.
+  // The sampled episodes are ends to compare with, unless a `reward` function has scored them.
   const beside = options.reward ? [] : trajectories;
   const judged = withTruncatedReward([...played, ...beside], truncatedReward).slice(0, played.length);
   const greedy = await rewarded(options, judged, rollout.signal);

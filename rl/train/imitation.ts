@@ -5,33 +5,33 @@ import { aggregationWeights } from "../objective/aggregation.ts";
 import { rowOf, type TokenRow } from "../objective/columns.ts";
 import { observationTokens } from "../objective/echo.ts";
 
-/** Episodes, and how much their mean counts in the loss. */
+/** Episodes, and the weight of their mean in the loss. */
 export interface MixturePart {
   readonly episodes: readonly Trajectory[];
   readonly weight: number;
 }
 
-/** What is imitated of an episode. */
+/** The choice of tokens to imitate. */
 export interface Imitation {
   /** Weight of predicting the environment's answers. Default 0. */
   readonly observationWeight?: number;
-  /** Which of the agent's tokens are imitated. Default: all. */
+  /** Whether one of the agent's tokens is imitated. Default: all are. */
   readonly imitate?: (trajectory: Trajectory, token: number) => boolean;
 }
 
 /**
  * Rows of −lp on the agent's tokens, averaged over all of them (`token-mean`). The weights are those of the world term,
- * whose loss of a token it is.
+ * which has the same loss.
  */
 export function imitationRows(
   trajectories: readonly Trajectory[],
   { observationWeight = 0, imitate }: Imitation = {},
 ): TokenRow[] {
   check(trajectories.length > 0, () => "imitationRows: the list of episodes is empty");
-  const masks = trajectories.map((t) => policyMask(t).map((own, k) => own && (imitate?.(t, k) ?? true)));
+  const masks = trajectories.map((t) => policyMask(t).map((isAgents, k) => isAgents && (imitate?.(t, k) ?? true)));
   const weights = aggregationWeights(masks, "token-mean");
   const count = (of: readonly boolean[][]): number => of.reduce((n, mask) => n + mask.filter(Boolean).length, 0);
-  // A batch of which nothing is imitated is still read, beside the tokens that the agent wrote.
+  // A batch without imitated tokens still has rows; its denominator is then the number of the agent's tokens.
   const agentTokens = count(masks) || count(trajectories.map(policyMask));
   return trajectories.map((trajectory, i) => {
     const { targets } = observationTokens(trajectory);

@@ -50,12 +50,12 @@ const RL_KEYS = [
   "mixedGroups",
   ...DATA_KEYS,
 ] as const;
-/** What is played (`PlayOptions`), and how it is trained on. */
+/** Options of `trainRl`: those of playing (`PlayOptions`) and of training. */
 export interface RlOptions extends StepOptions, PlayOptions {
   readonly objective: Objective;
-  /** Up to which step it trains: TRL's `max_steps`. */
+  /** The number of the step before which training ends: TRL's `max_steps`. */
   readonly steps: number;
-  /** The first step, of a run that goes on. Default 0. */
+  /** The first step of a continued run. Default 0. */
   readonly startStep?: number;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
@@ -68,11 +68,11 @@ export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, v
   const playEpisodes: PlayEpisodes = (requests, how) => rollout(model, template, requests, how);
   yield* trainFrom(options, {
     async play(step) {
-      // Every task is tried by a group of episodes.
+      // A group of episodes tries each task.
       const part = await playPart(options, step);
       if (sampling.signal?.aborted) return null;
       const trajectories = await withBaseline(options, part, playEpisodes);
-      // A baseline that was stopped is no baseline.
+      // A baseline that was interrupted cannot be used.
       return sampling.signal?.aborted ? null : finishStep(options, step, [{ ...part, trajectories }]);
     },
   });
@@ -100,7 +100,7 @@ export function checkRl(options: RlOptions): void {
   checkVocabulary(options.model, options.template, "trainRl");
 }
 
-/** The loop of `trainRl`, wherever the episodes come from. The options have been checked. */
+/** The loop of `trainRl` for episodes from any source. The options have been checked. */
 export async function* trainFrom(options: RlOptions, source: EpisodeSource): AsyncGenerator<StepReport, void, void> {
   const { steps, startStep = 0 } = options;
   checkMemories(options.objective, options.optimizer, startStep === 0);

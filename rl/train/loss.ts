@@ -26,13 +26,13 @@ import type { HeadTraining, TermTokens } from "../objective/terms.ts";
 import type { MicroBatch } from "./pack.ts";
 import { hiddenOf, type PassingOptions, type Ratios, scoreHidden } from "./score.ts";
 
-/** The parts of an objective that are asked once its tokens have their weights. */
+/** The parts of an objective that the loss reads once the tokens have their weights. */
 export type LossParts = Pick<Objective, "policyLoss" | "world" | "terms" | "kl" | "critic">;
 
 /** Heads by the names of their terms; the critic's is `value`. */
 export type Heads<H = ValueHead> = Readonly<Record<string, H>>;
 
-/** What is trained: of the policy the parameters of `trainableOf(model)`, all or an adapter, and the heads of terms. */
+/** The trained parameters: those of `trainableOf(model)`, all or an adapter, and the heads of terms. */
 export type Trained<T extends Tree = Tree> = { readonly policy: T; readonly heads?: Heads };
 
 /** The tokens of a micro-batch, with the columns that every objective has. */
@@ -41,7 +41,7 @@ type Tokens = TermTokens & Columns<Tensor>;
 /** A term as the loss computes it. */
 export interface Term {
   readonly name: string;
-  /** Where its weights stand. */
+  /** The column of its weights. */
   readonly weight: (columns: MicroBatch["columns"]) => Float64Array | undefined;
   readonly tokenLoss: (tokens: Tokens) => Tensor;
   readonly head?: HeadTraining;
@@ -59,8 +59,8 @@ export function termsOf(objective: LossParts): readonly Term[] {
     },
     ...extraTermsOf(objective).map((term): Term => {
       const { name, head } = term;
-      const own = { name, weight: ({ weights }: MicroBatch["columns"]) => weights[name] };
-      return { ...own, tokenLoss: (tokens) => term.tokenLoss(tokens), ...(head ? { head } : {}) };
+      const base = { name, weight: ({ weights }: MicroBatch["columns"]) => weights[name] };
+      return { ...base, tokenLoss: (tokens) => term.tokenLoss(tokens), ...(head ? { head } : {}) };
     }),
   ];
   if (kl && kl.in !== "reward") {
@@ -80,18 +80,18 @@ export function termsOf(objective: LossParts): readonly Term[] {
   return terms;
 }
 
-/** How the heads of an objective's terms learn, by term. */
+/** The training of the heads of an objective's terms, by term. */
 export const headTraining = (objective: LossParts): Heads<HeadTraining> =>
   Object.fromEntries(termsOf(objective).flatMap(({ name, head }) => (head ? [[name, head]] : [])));
 
-/** Those of the heads that the objective's terms have. */
+/** The heads of the objective's terms. */
 export const headsFor = <H>(objective: LossParts, heads: Heads<H>): Heads<H> =>
   Object.fromEntries(Object.entries(heads).filter(([name]) => Object.hasOwn(headTraining(objective), name)));
 
-/** The terms of the loss by name, each a scalar, and what the forward pass gave per scored token, [N]. */
+/** The terms of the loss by name, each a scalar, and the results of the forward pass per scored token, [N]. */
 export interface BatchLoss {
   readonly terms: Readonly<Record<string, Tensor>>;
-  /** What the heads of further terms said, by term. */
+  /** The predictions of the heads of further terms, by term. */
   readonly predictions: Readonly<Record<string, Tensor>>;
   readonly logProbs: Tensor;
   readonly entropy: Tensor;
@@ -114,8 +114,8 @@ export function lossOf(
   const current = trainableOf(model).modelOf(policy, { dropout: passing.dropout });
   const hidden_NC = hiddenOf(current, batch, passing);
   const { logProbs, entropy } = scoreHidden(current.params, hidden_NC, batch);
-  // With exact ratios the policy that played is the one that is trained, and every ratio is 1. What the sampler
-  // recorded then serves for metrics only.
+  // With exact ratios the policy that played is the one that is trained, and every ratio is 1. The sampler's
+  // log-probabilities then serve for metrics only.
   const exactly = ratios === "exact" ? { oldLogProbs: stopGradient(logProbs) } : {};
   const tokens = lossTokens(batch, device, { logProbs, entropy }, exactly);
   const terms: Record<string, Tensor> = {};
@@ -125,7 +125,7 @@ export function lossOf(
     if (weight === undefined || (head && heads[name] === undefined)) continue;
     const isAlways = name === "policy" || name === "world";
     if (!isAlways && weight.every((w) => w === 0)) continue;
-    const own = Object.create(tokens, {
+    const ofTerm = Object.create(tokens, {
       weighted: lazily(() => tensor(weight.map(isNonZero), { device, dtype: device.float })),
       predictions: lazily(() => {
         check(head !== undefined, () => `the term "${name}" reads predictions and has no head`);
@@ -139,8 +139,8 @@ export function lossOf(
         },
       },
     }) as Tokens;
-    terms[name] = sum(mul(tensor(weight, { device, dtype: device.float }), tokenLoss(own)));
-    if (head && name !== "value") predictions[name] = stopGradient(own.predictions);
+    terms[name] = sum(mul(tensor(weight, { device, dtype: device.float }), tokenLoss(ofTerm)));
+    if (head && name !== "value") predictions[name] = stopGradient(ofTerm.predictions);
   }
   const [first, ...others] = Object.values(terms);
   const loss = others.reduce((total, term) => add(total, term), first!);

@@ -1,6 +1,6 @@
 /**
- * From weighted episodes to the arrays of a forward pass: rows of similar length are packed together, and of all
- * positions only those that carry a weight are listed, so that the output matrix is applied to nothing else.
+ * From weighted episodes to the arrays of a forward pass. Rows of similar length are packed together. Only positions
+ * that carry a weight are listed, so that the output matrix is applied to nothing else.
  *
  * A position is listed for the token that it predicts: the hidden state at t − 1 scores token t.
  */
@@ -18,13 +18,13 @@ export interface MicroBatch {
   readonly rows: number;
   readonly length: number;
   readonly ids: Int32Array;
-  /** The N scored tokens: where their prediction is made (b·T + t − 1), and which token it is. */
+  /** The N scored tokens: the position of their prediction (b·T + t − 1), and the token's id. */
   readonly index: Int32Array;
   readonly targets: Int32Array;
-  /** Where each of the N came from: position in the list of rows, and token. */
+  /** The source of each of the N: its row's position in the list, and its token's in the row. */
   readonly episode: Int32Array;
   readonly token: Int32Array;
-  /** Which sequence (rollout or pair) of the micro-batch each of the N belongs to, and how many there are. */
+  /** The sequence (rollout or pair) of the micro-batch that each of the N belongs to, and the number of sequences. */
   readonly segment: Int32Array;
   readonly segments: number;
   /**
@@ -38,10 +38,10 @@ export interface MicroBatch {
 export type IsScored = (row: TokenRow, token: number) => boolean;
 
 export interface PackOptions {
-  /** Padded tokens at most in one micro-batch (a longer row is alone); default 8192. */
+  /** The largest number of tokens, padding included, in a micro-batch (a longer row is alone); default 8192. */
   readonly maxTokens?: number;
   readonly padId: number;
-  /** Which tokens to score; default: those of the policy term, and those with a weight. */
+  /** The tokens to score; default: those of the policy term, and those with a weight. */
   readonly scored?: IsScored;
 }
 
@@ -61,8 +61,7 @@ const longestFirst = (a: Unit, b: Unit): number => b.longest - a.longest || a.ro
 
 /**
  * Packs rows, longest first; rows without a scored token are left out. Rows of one segment stay together, however many
- * tokens that makes. Each micro-batch is made when it is asked for: an executor can compute with one while the next is
- * packed.
+ * tokens they have. Each micro-batch is made on demand: an executor can compute with one while the next is packed.
  */
 export function* pack(rows: readonly TokenRow[], options: PackOptions): Generator<MicroBatch, void, undefined> {
   const { maxTokens = 8192, scored = hasWeight, padId } = options;
@@ -101,7 +100,7 @@ function packUnits(
   padId: number,
 ): MicroBatch {
   const ids = new Int32Array(units.reduce((n, unit) => n + unit.rows.length, 0) * T).fill(padId);
-  // A step has thousands of tokens, so these are plain loops over arrays of numbers: objects and iterators cost ten
+  // These are plain loops over arrays of numbers: a step has thousands of tokens, and objects and iterators cost ten
   // times as much.
   const perToken = (): Int32Array => new Int32Array(ids.length);
   const [index, targets, episode, token, segment] = [perToken(), perToken(), perToken(), perToken(), perToken()];
@@ -111,13 +110,13 @@ function packUnits(
     for (const i of members) {
       const row = rows[i]!;
       const first = spans.length * T;
-      const own = row.trajectory.stream.ids;
-      ids.set(own, first);
+      const rowIds = row.trajectory.stream.ids;
+      ids.set(rowIds, first);
       const start = count;
-      for (let t = 1; t < own.length; t++) {
+      for (let t = 1; t < rowIds.length; t++) {
         if (!scored(row, t)) continue;
         index[count] = first + t - 1;
-        targets[count] = own[t]!;
+        targets[count] = rowIds[t]!;
         segment[count] = unit;
         episode[count] = i;
         token[count++] = t;

@@ -1,9 +1,10 @@
 /**
- * A reader: a copy of a policy with a new head, which judges what others wrote. It reads episodes up to some of their
- * tokens and says a few logits at each. An outcome reward model has one logit at the end of an episode (WebRL, Qi et
- * al. 2024, arXiv 2411.02337, where it is the probability of YES), a process reward model one at the end of each step.
+ * A reader: a copy of a policy with a new head, which judges episodes. It reads them up to some of their tokens and
+ * gives a few logits at each. An outcome reward model has one logit at the end of an episode (WebRL, Qi et al. 2024,
+ * arXiv 2411.02337, where it is the probability of YES), a process reward model one at the end of each step.
  *
- * What a token is told is read where it is predicted, as a critic's value is: the state has seen all tokens before it.
+ * The logits of a token are read where the token is predicted, as a critic's value is: from the hidden state that has
+ * seen all tokens before it.
  */
 import { check } from "../../engine/errors.ts";
 import {
@@ -40,7 +41,7 @@ export interface Reader {
   readonly head: ReaderHead;
 }
 
-/** A new head with small random weights, outside of all scopes: before it has learnt, what it says is chance. */
+/** A new head with small random weights, outside of all scopes; untrained, its logits are chance. */
 export function initReaderHead({ config, params }: Model, logits: number, rng: Rng): ReaderHead {
   const { device } = params.embedding;
   return outsideScopes(() => ({
@@ -53,13 +54,13 @@ export function initReaderHead({ config, params }: Model, logits: number, rng: R
 export const readerLogits = ({ weight, bias }: ReaderHead, hidden_NC: Tensor): Tensor =>
   add(matmul(hidden_NC, weight, { transB: true }), bias);
 
-/** An episode, and what is right at some of its tokens: a probability in [0, 1]. */
+/** An episode with targets at some of its tokens: probabilities in [0, 1]. */
 export interface Marked {
   readonly episode: Trajectory;
   readonly marks: readonly { readonly token: number; readonly target: number }[];
 }
 
-/** The last token of an episode: what is read there has seen all that came before. */
+/** The last token of an episode; logits that are read there have seen all tokens before it. */
 export const lastToken = ({ stream }: Trajectory): number => stream.ids.length - 1;
 
 /** −(y·ln σ(z) + (1 − y)·ln(1 − σ(z))) = ln(1 + e^z) − y·z, without overflow. */
@@ -80,18 +81,18 @@ function rowsOf(lessons: readonly Marked[]): TokenRow[] {
   });
 }
 
-/** How a reader is trained: `trainReader`, `trainOutcomeCritic`. */
+/** Options of a reader's training: `trainReader`, `trainOutcomeCritic`. */
 export interface ReaderTraining extends Pick<PackOptions, "padId" | "maxTokens"> {
-  /** Lessons of a step, drawn with replacement. */
+  /** The number of lessons in a step, drawn with replacement. */
   readonly batchSize: number;
   readonly steps: number;
   readonly lr: Schedule;
   readonly rng: Rng;
-  /** Is told each finished step and its loss. What it throws ends the training. */
+  /** Called with each finished step and its loss. An exception from it ends the training. */
   readonly onStep?: (step: number, loss: number) => void | Promise<void>;
 }
 
-/** What a reader learns in a step: micro-batches, and the share of each in the loss. */
+/** The lesson of a step: micro-batches, and the share of each in the loss. */
 export interface ReaderLesson {
   readonly batches: Iterable<MicroBatch>;
   readonly lossOf: (reader: Reader, batch: MicroBatch) => Tensor;
@@ -115,8 +116,8 @@ export async function readerSteps(
       const { loss, norm } = scope(() => {
         const { batches, lossOf } = lessonOf(rng.split(step));
         const { gradient, parts } = gradientOf(trained, batches, (tree, batch) => {
-          const { model: params, head: own } = tree as { model: Model["params"]; head: ReaderHead };
-          const total = lossOf({ model: { ...model, params }, head: own }, batch);
+          const { model: params, head: newHead } = tree as { model: Model["params"]; head: ReaderHead };
+          const total = lossOf({ model: { ...model, params }, head: newHead }, batch);
           return [total, total];
         });
         const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
@@ -136,7 +137,7 @@ export async function readerSteps(
 
 /**
  * Trains a reader of one logit on marked episodes: binary cross-entropy, averaged over the marks of a batch. Half of
- * the lessons of a step have a target below one half, if there are such. Model and head change in place.
+ * the lessons of a step have a target below one half, if there are any. Model and head change in place.
  * @returns the loss of each step, before its update
  */
 export async function trainReader(

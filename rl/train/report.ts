@@ -1,5 +1,5 @@
 /**
- * What is reported of a step, under TRL's names. A metric that does not exist (no penalty, nothing sampled) is left out
+ * The report of a step, under TRL's names. A metric that does not exist (no penalty, nothing sampled) is left out
  * rather than 0.
  */
 import type { Tensor } from "../../engine/index.ts";
@@ -18,37 +18,37 @@ import type { Part } from "./update.ts";
 export interface StepReport {
   readonly step: number;
   readonly metrics: Metrics;
-  /** The episodes, with what the loss was told of their tokens. */
+  /** The episodes, with the columns that the loss read. */
   readonly rows: readonly TokenRow[];
   readonly scores: Scores;
-  /** What ratios refer to, and what else was asked of the tokens before the update; of a step of RL. */
+  /** The log-probabilities that ratios refer to, and the token statistics from before the update; only of RL steps. */
   readonly ratios?: Ratios;
   readonly statistics?: TokenStatistics;
 }
 
-/** What one pass over the rows did, and what its forward pass gave. */
+/** The result of one pass over the rows, and the scores of its forward pass. */
 export interface PassResult extends Scores {
-  /** The terms of the loss by name, summed over the micro-batches: `policy`, `world`, and what else there was. */
+  /** The terms of the loss by name, summed over the micro-batches: `policy`, `world`, and any others. */
   readonly terms: Readonly<Record<string, number>>;
-  /** Before clipping. NaN or infinite: the step was skipped, parameters are as they were. */
+  /** The norm of the gradient before clipping. NaN or infinite: the step was skipped, parameters are as they were. */
   readonly gradNorm: number;
 }
 
-/** What happened in a step of reinforcement learning. */
+/** The facts of a step of reinforcement learning, from which it is reported. */
 export interface StepFacts {
   readonly objective: Objective;
   readonly trajectories: readonly Trajectory[];
-  /** Those whose outcomes are reported. */
+  /** The episodes whose outcomes are reported. */
   readonly own: readonly Trajectory[];
-  /** Of playing. */
+  /** The metrics of playing. */
   readonly metrics: Metrics;
   readonly statistics: TokenStatistics;
   readonly advantages: StepAdvantages;
-  /** Of the trajectories, and behind them of what is imitated beside them. */
+  /** The rows of the trajectories, and behind them those of imitated episodes. */
   readonly rows: readonly TokenRow[];
   readonly ratios: Ratios;
   readonly measured: Metrics;
-  /** None: there was nothing to train. */
+  /** The passes; none if there was nothing to train. */
   readonly passes: readonly PassResult[];
   readonly learningRate: number;
 }
@@ -77,7 +77,7 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
 /** The loss: the sum of its terms. */
 export const lossIn = ({ terms }: PassResult): number => Object.values(terms).reduce((sum, term) => sum + term, 0);
 
-/** Reads what the micro-batches of a pass gave, and frees it. @param norm of the gradient */
+/** Reads the results of a pass's micro-batches, and frees them. @param norm of the gradient */
 export async function readPass(
   rows: readonly TokenRow[],
   parts: readonly Part<BatchLoss>[],
@@ -89,8 +89,8 @@ export async function readPass(
   for (const { batch, result } of parts) {
     await scatter(batch, result.logProbs, logProbs);
     await scatter(batch, result.entropy, entropy);
-    for (const [name, said] of Object.entries(result.predictions))
-      await scatter(batch, said, (predictions[name] ??= unscored(rows)));
+    for (const [name, values] of Object.entries(result.predictions))
+      await scatter(batch, values, (predictions[name] ??= unscored(rows)));
     for (const [name, term] of Object.entries(result.terms)) {
       terms[name] = (terms[name] ?? 0) + (await term.item());
       term.dispose();
@@ -102,8 +102,9 @@ export async function readPass(
 }
 
 /**
- * What an update did: losses, entropy of the agent's tokens, clipping, and how far the sampler was from the trainer.
- * @param passes one result per pass over the episodes. Clipping is the mean over them; the rest is of the first, in
+ * Metrics of an update: losses, entropy of the agent's tokens, clipping, and the distance from the sampler to the
+ * trainer.
+ * @param passes one result per pass over the episodes. Clipping is the mean over them; the rest is from the first, in
  *   which the policy is still the one that played.
  */
 export function updateMetrics(
@@ -149,7 +150,7 @@ export function updateMetrics(
   };
 }
 
-/** A token of the policy term: its row and place, what the sampler recorded, its advantage. */
+/** A token of the policy term: its row and place, the sampler's log-probability, its advantage. */
 interface TrainedToken {
   readonly i: number;
   readonly t: number;
@@ -167,8 +168,8 @@ function klMetrics(objective: Objective, inReward: number | undefined, { terms }
 
 /**
  * `world_loss`: mean of −lp over the targets of the world objective, in nats per token, whatever λ is;
- * `world_loss_weighted`: its share of the loss. `imitation_loss`: mean of −lp over the agent's own tokens in successful
- * rollouts, and in those that were relabelled, whatever its weight is. What has no tokens is left out.
+ * `world_loss_weighted`: its share of the loss. `imitation_loss`: mean of −lp over the agent's tokens in successful
+ * rollouts, and in those that were relabelled, whatever its weight is. A loss without tokens is left out.
  */
 function worldMetrics(rows: readonly TokenRow[], worlds: readonly string[], { logProbs, terms }: PassResult): Metrics {
   const [world, imitated]: [number[], number[]] = [[], []];
@@ -227,7 +228,7 @@ function driftMetrics(trained: readonly TrainedToken[], passes: readonly PassRes
 
 /**
  * Shares of trained tokens whose ratio the clip cut off: `low` below 1 − εl with A < 0, `high` above 1 + εh with A > 0.
- * Where the loss looks at a sequence's ratio, shares of sequences.
+ * If the loss reads a sequence's ratio, shares of sequences.
  */
 function clipMetrics(
   rows: readonly TokenRow[],

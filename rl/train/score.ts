@@ -42,7 +42,7 @@ import { EventLoop } from "../play/eventLoop.ts";
 import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
 
 /**
- * Which log-probabilities the ratios of a step refer to.
+ * The log-probabilities that the ratios of a step refer to.
  * - `exact`: those of the policy that is trained, so that every ratio is exactly 1. For one pass over the policy's own
  *   samples.
  * - `before`: those of this policy before the first of several passes.
@@ -60,11 +60,11 @@ export function ratiosOf(
   return iterations > 1 ? "before" : "exact";
 }
 
-/** The models that statistics are read from. */
+/** The models that compute statistics. */
 export interface ScoreSources {
   readonly model: Model;
   readonly reference?: Model | undefined;
-  /** The critic's, for `values`. */
+  /** The critic's head, for `values`. */
   readonly head?: ValueHead | undefined;
 }
 
@@ -130,8 +130,8 @@ function statisticsOfBatch(
   const hidden_NC = hiddenOf(model, batch);
   const at = (temperatureOf: (t: number) => number): { logProbs: Tensor; entropy: Tensor } =>
     scoreHidden(params, hidden_NC, batch, batch.columns.temperatures.map(temperatureOf));
-  const sampled = once(() => at((T) => T));
-  const plain = once(() => at(() => 1));
+  const sampled = lazy(() => at((T) => T));
+  const plain = lazy(() => at(() => 1));
   // Each gets its own copy, because two statistics of one tensor are freed one by one.
   return names.map((name) => {
     switch (name) {
@@ -159,7 +159,7 @@ function statisticsOfBatch(
   });
 }
 
-function once<T>(make: () => T): () => T {
+function lazy<T>(make: () => T): () => T {
   let value: T | undefined;
   return () => (value ??= make());
 }
@@ -168,7 +168,7 @@ function once<T>(make: () => T): () => T {
 export interface Scores {
   readonly logProbs: PerToken;
   readonly entropy: PerToken;
-  /** What the heads of further terms of the loss said, by term; of a pass that trains. */
+  /** The predictions of the heads of further terms, by term; of a pass that trains. */
   readonly predictions?: Readonly<Record<string, PerToken>>;
 }
 
@@ -199,13 +199,13 @@ export async function score(
   return { logProbs, entropy };
 }
 
-/** How micro-batches pass through a model that is trained. */
+/** Options of the forward pass of a model that is trained. */
 export interface PassingOptions extends Pick<ForwardOptions, "gradientCheckpointing"> {
   /** The stream of an adapter's dropout in this pass; without it nothing is dropped. */
   readonly dropout?: Rng | undefined;
 }
 
-/** The options among others that concern the forward pass. */
+/** The options that concern the forward pass, out of others. */
 export function passingOf({
   gradientCheckpointing = false,
 }: PassingOptions): Pick<ForwardOptions, "gradientCheckpointing"> {

@@ -41,21 +41,21 @@ import { headObjective, isValuePretraining, monteCarloReturns } from "./valuePre
 import { watchOf, type WatchOptions } from "./watch.ts";
 import { weigh, withPrepared } from "./weights.ts";
 
-/** What every training loop needs. */
+/** Options of every training loop. */
 export interface TrainerOptions {
-  /** All of its parameters are trained, or its adapter if it has one (`trainableOf`). */
+  /** The policy. All of its parameters are trained, or its adapter if it has one (`trainableOf`). */
   readonly model: Model;
-  /** How an episode becomes tokens: `<|task|> … <|end|> <|act|> … <|end|> <|obs|> … <|end|>`. */
+  /** The chat template: an episode becomes the tokens `<|task|> … <|end|> <|act|> … <|end|> <|obs|> … <|end|>`. */
   readonly template: Template;
-  /** Of `trainableOf(model).params`: of all parameters, or of the adapter. */
+  /** The optimiser of `trainableOf(model).params`: of all parameters, or of the adapter. */
   readonly optimizer: AdamW<Tree>;
   /** The learning rate at step n. */
   readonly lr: Schedule;
-  /** A micro-batch has at most so many tokens, padding included. */
+  /** The largest number of tokens in a micro-batch, padding included. */
   readonly maxBatchTokens?: number;
   /**
-   * Keep of each block its input only and run it again in the backward pass: the same bits, less memory, more time (see
-   * `ForwardOptions`). `npm run fit` says how much. Default false.
+   * Whether each block keeps only its input and runs again in the backward pass: the same bits, less memory, more time
+   * (see `ForwardOptions`). `npm run fit` says how much. Default false.
    */
   readonly gradientCheckpointing?: boolean;
 }
@@ -65,13 +65,13 @@ export interface WeightedStep {
   readonly step: number;
   readonly model: Model;
   readonly objective: Objective;
-  /** Of the episodes of the step, without those that are only imitated. */
+  /** The rows of the step's episodes, without those that are only imitated. */
   readonly rows: readonly TokenRow[];
   readonly statistics: TokenStatistics;
   readonly ratios: Ratios;
-  /** How rows are packed and pass through the model. */
+  /** Options of packing rows and of the forward pass. */
   readonly packing: PackOptions & PassingOptions;
-  /** Of the terms that have one. */
+  /** The heads of the terms that have one. */
   readonly heads?: Heads | undefined;
 }
 
@@ -81,9 +81,9 @@ export interface StepProbe {
   measure(before: WeightedStep): Promise<Metrics>;
 }
 
-/** What a step of reinforcement learning needs. */
+/** Options of a step of reinforcement learning. */
 export interface StepOptions extends TrainerOptions, DataOptions, WatchOptions {
-  /** The method: how advantages are estimated, the policy loss, world losses, penalties (rl/objective/objective.ts). */
+  /** The method: the advantage estimator, the policy loss, world losses, penalties (rl/objective/objective.ts). */
   readonly objective: Objective;
   /** Passes over each batch of episodes; default 1. In later ones the policy has moved: the loss must have a ratio. */
   readonly iterations?: number;
@@ -99,10 +99,11 @@ export interface StepOptions extends TrainerOptions, DataOptions, WatchOptions {
   readonly heads?: Heads<TrainedHead>;
   /**
    * Whether an older policy played the episodes; default false. If so, the objective needs an importance correction,
-   * V-trace, or a loss with a ratio; that ratio then divides by what the sampler recorded, in the first pass too.
+   * V-trace, or a loss with a ratio; that ratio then divides by the probability that the sampler recorded, in the first
+   * pass too.
    */
   readonly offPolicy?: boolean;
-  /** What is measured before the update of a step in which the policy learns. Default: nothing. */
+  /** Measurements before the update of a step in which the policy learns. Default: none. */
   readonly probes?: readonly StepProbe[];
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
@@ -110,7 +111,7 @@ export interface StepOptions extends TrainerOptions, DataOptions, WatchOptions {
 
 /**
  * One step: plays episodes and trains on them.
- * @param step counts from 0, for schedules and random choices
+ * @param step the number of the step, from 0, for schedules and random choices
  * @returns `null` if the source was stopped
  */
 export async function trainStep(options: StepOptions, source: EpisodeSource, step: number): Promise<StepReport | null> {
@@ -143,11 +144,11 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   // plug-ins add to them (rl/tasks/plugin.ts).
   const { trajectories, own } = episodes;
   watchOf(optimizer).see(own, step, objective, options, episodes.imitated.length > 0);
-  // Which old log-probability ρ refers to: "exact", the one of this very pass (ρ = 1); "before", the policy's before
-  // the first pass; "recorded", the one that the sampler stored (score.ts).
+  // The old log-probability of ρ: "exact", the one of this very pass (ρ = 1); "before", the policy's before the first
+  // pass; "recorded", the one that the sampler stored (score.ts).
   const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
   const played = { ...episodes, objective, ratios, learningRate }; // what the report needs of the stages until here
-  // An episode is masked if its environment failed: none of its tokens is trained on.
+  // An episode is masked if its environment failed: none of its tokens is trained.
   if (trajectories.every((t) => t.masked)) return reportOf(step, { ...played, ...untrained(trajectories) });
 
   const sources = { model, reference, head: heads?.["value"]?.head };
@@ -155,7 +156,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const estimated = advantagesOf(objective, trajectories, step, statistics);
   const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
   const weighed = weigh(objective, trajectories, advantages, step, statistics, ratios);
-  // Behind them episodes that are imitated, with weights that sum to the option's. They have no advantage and no old
+  // The imitated episodes stand behind them, with weights that sum to the option's. They have no advantage and no old
   // policy.
   const rows = [...weighed, ...(isHeadOnly ? [] : mixedRows(episodes.imitated))];
 
@@ -182,16 +183,16 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 }
 
 /**
- * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and the
- * heads that are trained with the policy.
+ * Options of `optimizerStep`: the learning rate, the packing of rows into micro-batches, the log-probabilities of
+ * ratios, and the heads that are trained with the policy.
  */
 export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly lr: number;
-  /** Which old log-probabilities ratios refer to. Default `exact`: the policy's own samples, in one pass over them. */
+  /** The old log-probabilities of ratios. Default `exact`: the policy's own samples, in one pass over them. */
   readonly ratios?: Ratios;
-  /** Those of the objective's terms are trained with the policy, each at `lr` times its own `rate`. */
+  /** The heads. Those of the objective's terms are trained with the policy, each at `lr` times its `rate`. */
   readonly heads?: Heads<TrainedHead> | undefined;
-  /** Whether the heads are all that is trained. Default false. */
+  /** Whether only the heads are trained. Default false. */
   readonly isHeadOnly?: boolean;
 }
 
@@ -206,8 +207,8 @@ export async function optimizerStep(
   const { lr, ratios = "exact", heads = {}, dropout, isHeadOnly = false } = options;
   const { params } = trainableOf(model);
   checkOptimizer(optimizer, params);
-  const own = untrainedHeads(headsFor(objective, heads));
-  const trained: Trained = { policy: params, ...(Object.keys(own).length > 0 ? { heads: own } : {}) };
+  const ofTerms = untrainedHeads(headsFor(objective, heads));
+  const trained: Trained = { policy: params, ...(Object.keys(ofTerms).length > 0 ? { heads: ofTerms } : {}) };
   const loss = (tree: Trained, batch: MicroBatch, n: number) =>
     lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
   const optimizers = { optimizer, heads };
@@ -219,18 +220,18 @@ export async function optimizerStep(
   return readPass(rows, parts, norm);
 }
 
-/** The heads without what trains them. */
+/** The heads without their optimisers. */
 const untrainedHeads = (heads: Heads<TrainedHead>): Heads =>
   Object.fromEntries(Object.entries(heads).map(([name, { head }]) => [name, head]));
 
-/** The options of a training loop that say how rows are packed and how they pass through the model. */
+/** The options of packing and of the forward pass, out of those of a training loop. */
 export const packingOf = ({ template, maxBatchTokens, ...passing }: TrainerOptions): PackOptions & PassingOptions => ({
   padId: template.padId,
   ...passingOf(passing),
   ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }),
 });
 
-/** What `reportOf` gets if every environment failed: nothing was scored, weighed or trained. */
+/** The facts for `reportOf` if every environment failed: nothing was scored, weighed or trained. */
 const untrained = (trajectories: readonly Trajectory[]) => ({
   statistics: {},
   advantages: { perToken: [], fracRewardZeroStd: 1 },
@@ -240,8 +241,8 @@ const untrained = (trajectories: readonly Trajectory[]) => ({
 });
 
 /**
- * The rows of a later pass. Some policy losses choose tokens by comparing all of a step (Clip-Cov, KL-Cov, M2PO): that
- * choice, the column `prepared`, is made anew with the policy as it is now. All other columns stay.
+ * The rows of a later pass. Some policy losses choose tokens by comparing all of a step (Clip-Cov, KL-Cov, M2PO): the
+ * current policy makes that choice, the column `prepared`, anew. All other columns stay.
  */
 async function preparedAgain(
   options: StepOptions,
@@ -255,7 +256,7 @@ async function preparedAgain(
   return withPrepared(objective.policyLoss, rows, step, logProbs);
 }
 
-/** Adaptive coefficients, of the entropy bonus and the KL penalty, follow what was measured in this step. */
+/** Updates the adaptive coefficients of the entropy bonus and the KL penalty with the measurements of this step. */
 function adaptCoefficients({ kl, entropy }: Objective, metrics: Metrics, trajectories: readonly Trajectory[]): void {
   if (typeof entropy === "object") entropy.update(metrics["entropy"] ?? NaN);
   if (typeof kl?.beta === "object" && metrics["kl"] !== undefined) {

@@ -1,4 +1,4 @@
-/** What every training loop needs: one clear error where something is missing, or is of another kind. */
+/** Checks of the options of every training loop: one clear error where something is missing, or is of another kind. */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import { checkMethods, showValue } from "../../engine/options.ts";
@@ -8,7 +8,7 @@ import type { Heads } from "./loss.ts";
 import type { TrainedHead } from "./update.ts";
 import type { StepProbe, TrainerOptions } from "./step.ts";
 
-/** Options of a loop that goes on for a number of steps. */
+/** Options of a loop over a number of steps. */
 interface LoopOptions extends TrainerOptions {
   readonly steps: number;
   readonly startStep?: number;
@@ -39,14 +39,14 @@ export function checkModel(where: string, name: string, model: Model): void {
 const checkOptimizer = (where: string, name: string, optimizer: unknown): void =>
   checkMethods(where, name, optimizer, "an optimiser, new AdamW(trainableOf(model).params)", ["step", "resume"]);
 
-/** @throws if one of them lacks a head or what trains it */
+/** @throws if one of them lacks a head or its optimiser */
 export function checkHeads(where: string, heads: Heads<TrainedHead>): void {
   const isTable = typeof heads === "object" && heads !== null;
   check(isTable, () => `${where}: heads must be { TERM: { head, optimizer } }, got ${showValue(heads)}`);
-  for (const [name, own] of Object.entries(heads)) {
-    const isHead = typeof own === "object" && own !== null && typeof own.head === "object";
-    check(isHead, () => `${where}: heads.${name} must be { head, optimizer }, got ${showValue(own)}`);
-    checkOptimizer(where, `heads.${name}.optimizer`, own.optimizer);
+  for (const [name, entry] of Object.entries(heads)) {
+    const isHead = typeof entry === "object" && entry !== null && typeof entry.head === "object";
+    check(isHead, () => `${where}: heads.${name} must be { head, optimizer }, got ${showValue(entry)}`);
+    checkOptimizer(where, `heads.${name}.optimizer`, entry.optimizer);
   }
 }
 

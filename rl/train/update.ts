@@ -6,25 +6,25 @@ import type { HeadTraining } from "../objective/terms.ts";
 import type { Heads, Trained } from "./loss.ts";
 import type { MicroBatch } from "./pack.ts";
 
-/** The head of a term, and what trains it. */
+/** The head of a term, and its optimiser. */
 export interface TrainedHead {
   readonly head: ValueHead;
   readonly optimizer: AdamW<ValueHead>;
 }
 
-/** What trains the policy, and the heads that are trained along with it. */
+/** The optimiser of the policy, and the heads that are trained along with it. */
 export interface Optimizers {
   readonly optimizer: AdamW<Tree>;
   readonly heads?: Heads<TrainedHead> | undefined;
 }
 
-/** What a loss returned beside its value, for each micro-batch. */
+/** The results of a loss beside its value, for each micro-batch. */
 export interface Part<A> {
   readonly batch: MicroBatch;
   readonly result: A;
 }
 
-/** Σ over the micro-batches of ∇loss. @param loss of a micro-batch, and which it is */
+/** Σ over the micro-batches of ∇loss. @param loss of a micro-batch, given its number */
 export function gradientOf<T extends Tree, A>(
   trained: T,
   batches: Iterable<MicroBatch>,
@@ -35,7 +35,7 @@ export function gradientOf<T extends Tree, A>(
   for (const batch of batches) {
     const { aux, grads } = valueAndGrad((tree: T) => loss(tree, batch, parts.length))(trained);
     const sum = accumulateGrads(gradient, grads);
-    // What has been added is not needed any more: else the gradients of every micro-batch would live on.
+    // Frees gradients that have been added: else those of every micro-batch would live on.
     if (gradient !== undefined) for (const g of treeLeaves(grads)) g.dispose();
     gradient = sum;
     parts.push({ batch, result: aux });
@@ -44,17 +44,17 @@ export function gradientOf<T extends Tree, A>(
   return { gradient, parts };
 }
 
-/** How the heads learn beside the policy. */
+/** Options of the training of heads. */
 export interface HeadOptions {
-  /** How each learns, by term. */
+  /** The training of each head, by term. */
   readonly training: Heads<HeadTraining>;
-  /** Whether they learn alone: the policy and its optimiser stay as they are. */
+  /** Whether only the heads learn: the policy and its optimiser stay as they are. */
   readonly alone: boolean;
 }
 
 /**
  * Changes the parameters of the policy, and of the heads that have a gradient, in place.
- * @returns the norm of the policy's gradient, before clipping; of the last head's, if heads learn alone
+ * @returns the norm of the policy's gradient, before clipping; that of the last head's, if only heads learn
  */
 export function update(
   { optimizer, heads = {} }: Optimizers,
@@ -64,8 +64,8 @@ export function update(
 ): Tensor {
   let norm = alone ? undefined : optimizer.step(gradient.policy, lr);
   for (const [name, ofHead] of Object.entries(gradient.heads ?? {})) {
-    const own = heads[name]!.optimizer.step(ofHead, lr * (training[name]?.rate ?? 1));
-    if (alone) norm = own;
+    const headNorm = heads[name]!.optimizer.step(ofHead, lr * (training[name]?.rate ?? 1));
+    if (alone) norm = headNorm;
   }
   return norm ?? fail("update: neither a policy nor a head is trained");
 }

@@ -1,7 +1,7 @@
 /**
  * Value pre-training (VAPO, Yue et al. 2025, arXiv 2504.05118, §4.1): a new value head knows nothing, and advantages
  * from it are noise. So in the first steps the policy plays and stays as it is, and the head learns from whole returns:
- * with λ = γ = 1 every token's target is what the episode still earns after it.
+ * with λ = γ = 1 every token's target is the sum of the rewards after it.
  *
  * VAPO's critic is a model of its own; here it is a head on the policy's transformer, and only that head learns in
  * these steps.
@@ -15,7 +15,7 @@ import type { PerToken } from "../objective/tokenStatistics.ts";
 /** Whether only the value head learns in this step. */
 export const isValuePretraining = ({ critic }: Objective, step: number): boolean => step < CRITIC.read(critic).pretrain;
 
-/** The objective of a step in which only the value head learns: nothing in it concerns the policy. */
+/** The objective of a step in which only the value head learns; no part of it concerns the policy. */
 export const headObjective = ({ advantage, aggregation, maxLength, critic }: Objective): Objective => ({
   advantage,
   aggregation,
@@ -24,7 +24,7 @@ export const headObjective = ({ advantage, aggregation, maxLength, critic }: Obj
   critic: { ...critic, trunk: false },
 });
 
-/** The Monte-Carlo targets: of each token the sum of the rewards from it on; NaN where nothing can be scored. */
+/** The Monte-Carlo target of each token: the sum of the rewards from it on; NaN where nothing can be scored. */
 export function monteCarloReturns(trajectories: readonly Trajectory[]): PerToken {
   const rollouts = rolloutsOf(trajectories);
   const ofRollout = (rollout: (typeof rollouts)[number]): number[] | null => {

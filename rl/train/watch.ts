@@ -1,6 +1,6 @@
 /**
- * What a run is watched for. An environment that fails, pays no score or gives the members of a group different tasks
- * leaves a run that looks like training. The first case of each is said; what makes a run pointless ends it.
+ * The watch over a run. If an environment fails, gives no score or gives the members of a group different tasks, the
+ * run still looks like training. The first case of each gets a warning; a fault that makes a run pointless ends it.
  */
 import { check } from "../../engine/errors.ts";
 import type { Tree } from "../../engine/index.ts";
@@ -8,9 +8,9 @@ import type { AdamW } from "../../nn/index.ts";
 import { hasFailed, type Trajectory } from "../episode/stream.ts";
 import { type Objective, worldsOf } from "../objective/objective.ts";
 
-/** How a run is told what goes wrong in it. */
+/** Options of the watch over a run. */
 export interface WatchOptions {
-  /** Is told once each what goes wrong without ending the run. Default: a warning on the console. */
+  /** The receiver of warnings about faults that do not end the run, one for each kind. Default: the console. */
   readonly warn?: (text: string) => void;
   /**
    * Whether the episodes of a group may have different tasks where the advantage compares them. Default false: then it
@@ -19,10 +19,10 @@ export interface WatchOptions {
   readonly mixedGroups?: boolean;
 }
 
-/** After how many steps in a row without a score a run ends. */
+/** The number of steps in a row without a score after which a run ends. */
 export const MOST_STEPS_WITHOUT_SCORE = 3;
 
-/** What the environment said when it failed in every one of these episodes, if it did. */
+/** The environment's error if it failed in every one of these episodes. */
 export const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
   episodes.length > 0 && episodes.every(hasFailed) ? errorOf(episodes[0]!) : undefined;
 
@@ -33,7 +33,7 @@ const isUnscored = ({ masked, reward }: Trajectory): boolean => !masked && Numbe
 /** The beginning of a task, as it stands in a message. */
 const beginningOf = ({ task }: Trajectory): string => JSON.stringify(task.length > 60 ? `${task.slice(0, 60)}…` : task);
 
-/** Two members of a group with different tasks. An episode whose environment has given no task has none. */
+/** Two members of a group with different tasks. An episode whose environment has given no task is not compared. */
 export function mixedMembers(episodes: readonly Trajectory[]): readonly [Trajectory, Trajectory] | undefined {
   const first = new Map<number, Trajectory>();
   for (const episode of episodes) {
@@ -45,10 +45,10 @@ export function mixedMembers(episodes: readonly Trajectory[]): readonly [Traject
   return undefined;
 }
 
-/** The watches of runs. A run is known by its optimiser: whoever calls `trainStep` may make its options anew. */
+/** The watches of runs. A run is known by its optimiser: a caller of `trainStep` may make its options anew. */
 const watches = new WeakMap<AdamW<Tree>, RunWatch>();
 
-/** To be called when a run begins: what an earlier one with the same optimiser has met is not its own. */
+/** Begins the watch of a new run: faults of an earlier one with the same optimiser do not count. */
 export function beginWatch(optimizer: AdamW<Tree>): void {
   watches.set(optimizer, new RunWatch());
 }
@@ -60,14 +60,14 @@ export function watchOf(optimizer: AdamW<Tree>): RunWatch {
   return watch;
 }
 
-/** Counts the steps in a row without a score, and knows what has been said. */
+/** The number of steps in a row without a score, and the kinds of faults that have been warned of. */
 export class RunWatch {
   #without = 0;
-  readonly #said = new Set<string>();
+  readonly #warned = new Set<string>();
 
   /**
-   * To be called with the episodes that the policy has played in a step, before it is trained on them.
-   * @param learnsMore whether something is learnt from episodes without a score, beside the objective's world models
+   * Checks the episodes that the policy has played in a step, before it is trained on them.
+   * @param learnsMore whether anything but the objective's world models learns from episodes without a score
    * @throws if this was one step too many without a score, or if members of a group that are compared have different
    *   tasks
    */
@@ -78,9 +78,9 @@ export class RunWatch {
     { warn = defaultWarn, mixedGroups = false }: WatchOptions,
     learnsMore = false,
   ): void {
-    const once = (kind: string, text: () => string): void => {
-      if (this.#said.has(kind)) return;
-      this.#said.add(kind);
+    const warnOnce = (kind: string, text: () => string): void => {
+      if (this.#warned.has(kind)) return;
+      this.#warned.add(kind);
       warn(text());
     };
     const where = (episode: Trajectory): string =>
@@ -88,25 +88,25 @@ export class RunWatch {
     this.#countLost(episodes, worldsOf(objective).length > 0 || learnsMore);
     const failed = episodes.find((episode) => hasFailed(episode) && episode.stopReason !== "aborted");
     if (failed)
-      once(
+      warnOnce(
         "failed",
         () =>
-          `trainRl: an episode of ${where(failed)} failed (${failed.stopReason}): ${errorOf(failed)}. Nothing of ` +
-          "such episodes is trained; the metric masked counts them",
+          `trainRl: an episode of ${where(failed)} failed (${failed.stopReason}): ${errorOf(failed)}. Nothing is ` +
+          "trained from such episodes; the metric masked counts them",
       );
     const unscored = episodes.find(isUnscored);
     if (unscored)
-      once(
+      warnOnce(
         "unscored",
         () =>
           `trainRl: an episode of ${where(unscored)} has no score: its reward is NaN. The policy does not learn from ` +
           "such episodes; the metric unscored counts them",
       );
-    this.#checkTasks(episodes, objective, mixedGroups, (text) => once("mixed", () => text));
+    this.#checkTasks(episodes, objective, mixedGroups, (text) => warnOnce("mixed", () => text));
     for (const { name, rewardMax = Infinity } of worldsOf(objective)) {
       const above = episodes.find(({ masked, reward }) => !masked && reward > rewardMax);
       if (above)
-        once(
+        warnOnce(
           `${name} rewardMax`,
           () =>
             `trainRl: an episode of ${where(above)} earned ${above.reward}, more than ${name}.rewardMax ` +
@@ -116,7 +116,7 @@ export class RunWatch {
     }
   }
 
-  /** @param isLearnt whether episodes without a score are learnt from */
+  /** @param isLearnt whether anything learns from episodes without a score */
   #countLost(episodes: readonly Trajectory[], isLearnt: boolean): void {
     const isLost = (episode: Trajectory): boolean => hasFailed(episode) || (!isLearnt && isUnscored(episode));
     if (episodes.length === 0) return;

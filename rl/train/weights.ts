@@ -17,9 +17,9 @@ import { judged, type StepAdvantages } from "./advantages.ts";
 import type { Ratios } from "./score.ts";
 
 /**
- * The rows of one optimiser step, with all that the loss is told of their tokens.
- * @param step counts from 0, for schedules
- * @param statistics those that `statisticsOf(objective)` names
+ * The rows of one optimiser step, with all columns that the loss reads.
+ * @param step the number of the step, from 0, for schedules
+ * @param statistics the statistics that `statisticsOf(objective)` names
  */
 export function weigh(
   objective: Objective,
@@ -79,7 +79,7 @@ export function weigh(
   return withPrepared(objective.policyLoss, rows, step, logProbs);
 }
 
-/** The rows with the policy loss's own column, if it has one. @param logProbs of the policy as it is now */
+/** The rows with the policy loss's own column, if it has one. @param logProbs of the current policy */
 export function withPrepared(
   policyLoss: PolicyLoss,
   rows: readonly TokenRow[],
@@ -106,7 +106,7 @@ const maskWithObservations = (trajectory: Trajectory): boolean[] =>
     (role, t) => t > 0 && !trajectory.masked && (isAgentToken(role) || role === "observation"),
   );
 
-/** Advantages in which an answer has that of the action before it. */
+/** Advantages in which each answer has the advantage of the action before it. */
 function carriedOn(advantages: Float64Array, { stream: { roles } }: Trajectory): Float64Array {
   const result = Float64Array.from(advantages);
   for (let t = 1; t < result.length; t++) if (!isAgentToken(roles[t]!)) result[t] = result[t - 1]!;
@@ -124,8 +124,8 @@ function rowsLeftOut(objective: Objective, trajectories: readonly Trajectory[]):
   ]);
 }
 
-// These are loops over tokens and not `map` with a closure: a JavaScript engine would compile the closures anew in
-// every step (docs/log.md).
+// Loops over tokens and not `map` with a closure: a JavaScript engine would compile the closures anew in every step
+// (docs/log.md).
 function onesWhere(mask: readonly boolean[]): Float64Array {
   const result = new Float64Array(mask.length);
   for (let t = 0; t < mask.length; t++) if (mask[t]) result[t] = 1;
@@ -145,7 +145,7 @@ const times = (a: readonly Float64Array[], b: readonly Float64Array[]): Float64A
     return result;
   });
 
-/** Weights of −lp: those of the world objectives that have no loss of their own, added up. */
+/** Weights of −lp: the sum over the world objectives without a `tokenLoss`. */
 function worldWeights(
   objective: Pick<Objective, "world">,
   trajectories: readonly Trajectory[],
@@ -162,7 +162,7 @@ function worldWeights(
   return weights;
 }
 
-/** What the further terms of an objective make of a step, row by row. */
+/** The columns of an objective's further terms, row by row. */
 function termColumns(objective: Pick<Objective, "world" | "terms">, step: WeighedStep): TermColumnsByName[] {
   const terms = extraTermsOf(objective).map((term) => ({ name: term.name, ...term.weigh(step) }));
   return step.trajectories.map((_, i) => ({
@@ -194,7 +194,7 @@ function addImitation(into: readonly Float64Array[], trajectories: readonly Traj
   for (const { row, t } of tokens) into[row]![t]! += weight / tokens.length;
 }
 
-/** The value loss is a mean over all tokens that have a target. */
+/** Weights of the value loss, a mean over all tokens that have a target. */
 function valueWeights(
   returns: PerToken,
   coefficient: number,
