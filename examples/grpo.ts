@@ -84,7 +84,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
       let over = false;
       // At <|end|> the action is complete and the world answers; splice(0) empties the list for the next turn.
       if (id === END) over = episode.react(seat.turn++, action[row]!.splice(0));
-      else over = action[row]!.push(id) === 2; // push returns the length; two tokens and no <|end|>: it is over
+      else over = action[row]!.push(id) === 2; // push returns the length; two tokens and no <|end|>: over, unanswered
       seat.tokens = episode.ids.slice(known);
       return over;
     });
@@ -95,9 +95,9 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 
 // 3. How much each token counts: advantages and weights.
 /**
- * GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group; the policy term is a mean over an episode's
- * own tokens, then over all episodes. ECHO (arXiv 2605.24517): λ times the mean of −log p over an episode's answers,
- * then over the episodes that were answered.
+ * GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group; the policy term is a mean over the
+ * agent's tokens of an episode, then over all episodes. ECHO (arXiv 2605.24517): λ times the mean of −log p over an
+ * episode's answers, then over the episodes that were answered.
  */
 function weigh(episodes: readonly Episode[], lambda: number): void {
   const answered = episodes.filter((episode) => episode.count("observation") > 0).length;
@@ -105,7 +105,7 @@ function weigh(episodes: readonly Episode[], lambda: number): void {
     const rewards = episodes.filter(({ group }) => group === episode.group).map(({ reward }) => reward);
     const mean = rewards.reduce((a, b) => a + b, 0) / rewards.length;
     const std = Math.sqrt(rewards.reduce((a, b) => a + (b - mean) ** 2, 0) / (rewards.length - 1));
-    const isFlat = Math.max(...rewards) === Math.min(...rewards); // then A is 0; a rounding error / 1e-4 would not be
+    const isFlat = Math.max(...rewards) === Math.min(...rewards); // R − mean may be a rounding error: A = 0
     episode.advantage = isFlat ? 0 : (episode.reward - mean) / (std + 1e-4);
     episode.policy = episode.column("action", 1 / (episodes.length * episode.count("action")));
     episode.world = episode.column("observation", lambda / (answered * episode.count("observation")));
@@ -120,11 +120,11 @@ const clipped = fuse("clipped", (lp, old, advantage) => {
 });
 type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // λ included
 type Optimizer = AdamW<TransformerParams>;
-/** One optimiser step. The hidden state at t − 1 predicts token t; tokens with a weight are scored; t = 0 has none. */
+/** One optimiser step. The hidden state at t − 1 predicts token t; those with a weight are scored. */
 async function update(model: Model, optimizer: Optimizer, episodes: readonly Episode[], lr: number): Promise<Report> {
   const { config, params } = model;
   const on = params.embedding.device;
-  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length); // in `trainRl`'s order: sums round alike
+  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length); // longest first, as `trainRl`: rounds alike
   const T = rows[0]!.ids.length;
   const ids = new Int32Array(rows.length * T).fill(PAD);
   rows.forEach((row, b) => ids.set(row.ids, b * T));
@@ -142,7 +142,7 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
     const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] })); // row, time, channel
     const targets = tensor(next, { device: on }); // one per scored token; `index` says where its hidden state is
     const { logProbs } = tokenLogProbs(pickHidden(hidden_BTC, index), outputMatrix(p), targets);
-    // Each batch is used for one update, so the policy is still the one that played: `old` is lp itself, and ρ is 1.
+    // One update per batch: `old` is lp itself. ρ is 1 then, but ∇ρ is ∇lp: −ρA has the gradient of −A·lp.
     const policyLoss = sum(mul(column("policy"), clipped(logProbs, stopGradient(logProbs), column("advantage"))));
     const worldLoss = sum(mul(column("world"), mul(logProbs, -1)));
     return [add(policyLoss, worldLoss), { policyLoss, worldLoss }];
@@ -161,7 +161,7 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
 type StepOptions = Readonly<Record<"groups" | "groupSize" | "lambda" | "lr", number>>;
 export async function step(model: Model, optimizer: Optimizer, rng: Rng, options: StepOptions): Promise<Report> {
   const { groups, groupSize, lambda, lr } = options;
-  const streamOf = (what: string, n: number): Rng => rng.split(what).split(n); // `rng`: all randomness of the step
+  const streamOf = (what: string, n: number): Rng => rng.split(what).split(n); // the step's only randomness
   const groupOf = Array.from({ length: groups * groupSize }, (_, i) => Math.floor(i / groupSize));
   const episodes = groupOf.map((group) => new Episode(group, streamOf("task", group).int(2 ** 31)));
   await play(model, episodes, (i) => streamOf("episode", i));

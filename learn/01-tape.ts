@@ -4,7 +4,7 @@
  * **What you will understand:** how gradients are computed backwards through tensors of any shape, why the gradient of
  * a gradient then needs no further code, and how to find out whether a derivative that somebody wrote is right.
  *
- * In `learn/00-micro.ts` a `Value` is a vector with a `grad`, and `pull` adds to the `grad` of the parents. Here the
+ * In `learn/00-micro.ts` a `Value` is a vector with a `grad`, and `push` adds to the `grad` of the parents. Here the
  * chain rule is the same, and three things change: values become **tensors**, numbers with a shape (`[4, 2]` is 4 rows
  * of 2, `[]` is a single number); how a tensor was made is a **note** beside it, and all notes together are the *tape*;
  * and a gradient is a tensor that ops have computed, so it can have notes, too, and be differentiated again.

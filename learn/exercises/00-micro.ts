@@ -46,8 +46,8 @@ import { expectClose } from "./expect.ts";
  *
  * `read` ends with a softmax, and `play` takes the logarithm of one p. If p_i is too small for a number, that is −∞,
  * and its gradient is not a number. Write both as one op: y = log p_i = x_i − log Σ_j e^x_j. Derive ∂y/∂x_k by hand and
- * make a `Value` with `value(data, parents, pull)`. Two things to think of: e^1000 is too large for a number, and
- * `pull` adds to `x.grad`, because x may have other readers. (The functions of the chapter's program can be used.)
+ * make a `Value` with `value(data, parents, push)`. Two things to think of: e^1000 is too large for a number, and
+ * `push` adds to `x.grad`, because x may have other readers. (The functions of the chapter's program can be used.)
  */
 export function exercise1(x: Value, i: number): Value {
   return logAt(softmax(x), i);
@@ -80,13 +80,13 @@ export function solution1(x: Value, i: number): Value {
   });
 }
 
-/** An answer with this y and this ∂y/∂x_k, which `pull` may hand on in its own way. */
+/** An answer with this y and this ∂y/∂x_k, which `push` may hand on in its own way. */
 const withSlope =
-  (y: (x: readonly number[], i: number) => number, pull: (x: Value, g: number, slope: readonly number[]) => void) =>
+  (y: (x: readonly number[], i: number) => number, push: (x: Value, g: number, slope: readonly number[]) => void) =>
   (x: Value, i: number): Value => {
     const p = softmax(x).data;
     return value([y(x.data, i)], [x], (g) =>
-      pull(
+      push(
         x,
         g[0]!,
         p.map((v, k) => Number(k === i) - v),

@@ -1,8 +1,10 @@
 /**
- * Policy losses of whole sequences: a regression (`webrl`), and those with one importance weight per sequence. Of these
- * the mean or sum over a sequence's trained tokens is treated as a constant, so that each token keeps its own gradient:
- * the token form lp − sg(lp) + sg(ln s) has the value ln s and the derivative of lp. All rows of a rollout are in one
- * micro-batch, so every sum is over a whole sequence.
+ * Policy losses of whole sequences. A sequence is what the agent wrote in one episode, in all its turns; packing never
+ * splits it. ln s is the mean of ln ρ = lp − old over its tokens (`vespo`: the sum), and s is 1 in the only pass over a
+ * step's own samples, where these losses are the policy gradient. `gspo` gives each token the form
+ * lp − sg(lp) + sg(ln s): the value ln s and the derivative of lp (sg: without a gradient), so that each token keeps a
+ * gradient of its own; `gmpo` does so with the clipped ln ρ. `webrl` is a regression. `--method gspo` comes here by
+ * methods/choice.ts, and `Objective.policyLoss` holds what it makes.
  */
 import { type Expr, named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
@@ -19,14 +21,14 @@ import {
   type TokenColumns,
 } from "../../rl/objective/policyLoss.ts";
 
-/** The value of `level`, which is a constant, with the derivative of `lp`; 0 outside the mask. */
-const tokenForm = (lp: Expr, level: Expr, mask: Expr): Expr => where(mask, lp.sub(lp.stopGradient()).add(level), 0);
+/** The value of `lnS`, a constant, with the derivative of `lp`; 0 outside the mask. */
+const tokenForm = (lp: Expr, lnS: Expr, mask: Expr): Expr => where(mask, lp.sub(lp.stopGradient()).add(lnS), 0);
 
 /** ln ρ per token, without a gradient. */
 const detachedLogRatio = ({ logProbs, oldLogProbs, mask }: TokenColumns): Tensor =>
   logRatio(stopGradient(logProbs), oldLogProbs, mask);
 
-/** ln s is capped at 10, because e^10 is beyond every clip and e^100 overflows f32. */
+/** ln s is capped at 10: e^100 overflows f32, and where A < 0 no clip would stop it. */
 const gspoLoss: Pointwise<Tensor> = fuse("gspo", (lp, level, advantage, mask, low, high) => {
   const ratio = named("s_t", tokenForm(lp, named("ln s", level).min(10), mask).exp());
   return where(mask, clippedLoss(ratio, advantage, low, high), 0);
@@ -46,7 +48,10 @@ export const GSPO = options("gspo", {
  */
 export type GspoOptions = OptionsOf<typeof GSPO>;
 
-/** PPO's clip of the sequence ratio s = exp(mean_t(lp − old)) (GSPO, Zheng et al. 2025, arXiv 2507.18071). */
+/**
+ * PPO's clip on s = exp(mean_t(lp − old)), which all tokens of a sequence share: it is clipped as a whole (GSPO, Zheng
+ * et al. 2025, arXiv 2507.18071). A mean over many tokens moves little, hence the narrow bounds.
+ */
 export function gspo(given: GspoOptions = {}): PolicyLoss {
   const { epsilon, epsilonHigh = given.epsilon ?? 4e-4 } = GSPO.read(given);
   return {

@@ -1,7 +1,7 @@
 /**
  * One step of reinforcement learning, from top to bottom:
  *
- *     play → score → advantages → weights → (pack → loss → gradient → update) once per pass → report
+ *     play → scoreTokens → advantagesOf → weigh → (pack → lossOf → gradientOf → update) once per pass → reportOf
  *
  *     play        groups of episodes; the episodes of a group try the same task
  *     score       numbers per token that later stages need: log-probabilities, entropies, values. GRPO + ECHO with one
@@ -12,10 +12,11 @@
  *                 gives an answer token the weight λ / (episodes with an answer · answer tokens of its episode)
  *     loss        Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + …, where PPO's ℓ_policy is −min(ρA, clip(ρ)·A)
  *
- * A pass is one use of the same episodes. Each stage is one function; the import says in which file. `weigh` turns the
+ * A pass is one use of the same episodes. The stages are functions, each imported from its file. `weigh` turns the
  * episodes into rows: a row is an episode with columns, which hold one number for each of its tokens and are all that
  * the loss is told of them (rl/objective/columns.ts). Denominators count the tokens and episodes of the whole step and
- * are part of the weights. So the loss is a plain weighted sum, which may be split into micro-batches in any way.
+ * are part of the weights. So the loss is a plain weighted sum, which may be split into micro-batches anywhere between
+ * sequences. `trainRl` (loop.ts) repeats this step.
  */
 import { check } from "../../engine/errors.ts";
 import { type Rng, scope, type Tree } from "../../engine/index.ts";
@@ -131,21 +132,24 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   checkPlugins(plugins, options);
   checkReference(model, options.reference);
   checkHeadsOf(options.objective, heads);
-  const given = plugins.reduce((objective, plugin) => plugin.objective?.(objective) ?? objective, options.objective);
+  const withPlugins = plugins.reduce(
+    (objective, plugin) => plugin.objective?.(objective) ?? objective,
+    options.objective,
+  );
   // VAPO's value pre-training: in the first `critic.pretrain` steps only the critic's value head is trained.
-  const isHeadOnly = isValuePretraining(given, step);
-  const objective = isHeadOnly ? headObjective(given) : given;
+  const isHeadOnly = isValuePretraining(withPlugins, step);
+  const objective = isHeadOnly ? headObjective(withPlugins) : withPlugins;
   const packing = packingOf(options);
   const learningRate = options.lr(step);
 
   const episodes = await play(options, source, step, packing);
   if (episodes === null) return null;
-  // `own`: the episodes that this policy has just played from their start. `trajectories` are these and those that
+  // `own`: the episodes that this policy has played in this step without help. `trajectories` are these and those that
   // plug-ins add to them (rl/tasks/plugin.ts).
   const { trajectories, own } = episodes;
   watchOf(optimizer).see(own, step, objective, options, episodes.imitated.length > 0);
-  // The old log-probability of ρ: "exact", the one of this very pass (ρ = 1); "before", the policy's before the first
-  // pass; "recorded", the one that the sampler stored (score.ts).
+  // `old` in ρ = e^(lp − old): "exact", lp itself (ρ = 1); "before", the policy's before the first pass; "recorded",
+  // the sampler's (score.ts).
   const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
   const played = { ...episodes, objective, ratios, learningRate }; // what the report needs of the stages until here
   // An episode is masked if its environment failed: none of its tokens is trained.
@@ -156,8 +160,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const estimated = advantagesOf(objective, trajectories, step, statistics);
   const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
   const weighed = weigh(objective, trajectories, advantages, step, statistics, ratios);
-  // The imitated episodes stand behind them, with weights that sum to the option's. They have no advantage and no old
-  // policy.
+  // Behind them the episodes to imitate, whose weights sum to the plug-in's `weight`. They have no advantage.
   const rows = [...weighed, ...(isHeadOnly ? [] : mixedRows(episodes.imitated))];
 
   // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
