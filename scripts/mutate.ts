@@ -4,8 +4,8 @@
  * on disk stay as they are: the edits exist in the module that the test runner loads (scripts/mutate/instrument.ts).
  *
  * It prints what survives, and the share that was killed. Some edits change no number and cannot be killed, about one
- * in twenty: so survivors are read, and do not fail. Exit code 1 if a test fails without any edit; 2 for wrong flags, or
- * if the tests do not run.
+ * in twenty: so survivors are read, and do not fail. Exit code 1 if a test fails without any edit; 2 for wrong flags,
+ * or if the tests do not run.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
