@@ -15,8 +15,7 @@ import { addLora, WEIGHT_STORAGES } from "../pretrained/index.ts";
 import { oneOf, wholeNumber } from "../run/usage.ts";
 import { openModelFolder } from "../run/node/modelFolder.ts";
 import { processMemory } from "../run/node/modelMemory.ts";
-import { promptSteps } from "../run/fit/promptSteps.ts";
-import { rlStepMemory } from "../run/fit/rlStep.ts";
+import { promptSteps, rlStepMemory } from "../run/fit/promptSteps.ts";
 
 const MIB = 2 ** 20;
 const [path = "", form = "bf16", ...sizes] = process.argv.slice(2);

@@ -97,7 +97,9 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const settings = values["quick"] ? QUICK : SETTINGS;
-  const { seeds = "0,1,2,3,4", out = "runs/stories" } = values as Partial<Record<string, string>>;
+  const { seeds = "0,1,2,3,4", out = `runs/stories${values["quick"] ? "-quick" : ""}` } = values as Partial<
+    Record<string, string>
+  >;
   const device = await makeDevice("wasm");
   const start = startModel(device);
   const common = { device, start, texts: await heldOutTexts(start) };

@@ -35,11 +35,7 @@ export const FAMILIES = [
 export type CastleFamily = (typeof FAMILIES)[number];
 
 export const CASTLE = { castle: WORLD_SEED, ...factFields(FAMILIES) };
-/**
- * Options of `castle`, beside `EnvironmentOptions`: the seed of the `castle` (default 0; −1: each episode has a castle
- * of its own), its `size` (1), the `hints` of its answers (`suggestion`), whether the `facts` that they state are
- * `true` or `random` (`true`), and the families that are `rewarded` (all).
- */
+/** Options of `castle`, beside `EnvironmentOptions`; `CASTLE` says what each does, and its default. */
 export type CastleOptions = OptionsWith<typeof CASTLE>;
 
 export interface CastleTask extends GameTask {

@@ -2,8 +2,8 @@
  * `castle`: a place of unknown facts that stays the same for a whole run, in which an action changes where the agent
  * is. The agent says `go`, `send`, `open`, `seal`, `take`, `clean` and `done`. Read it in this order: facts.ts (what a
  * castle is), ../facts/hints.ts (what answers say of it), episode.ts (families, options, and what an episode knows),
- * tasks.ts (what is asked, and which pairs are held out), moves.ts (the actions, success and the expert), rules.ts (who
- * plays). docs/worlds.md shows episodes, and says what is not modelled.
+ * rules.ts (what is asked, which pairs are held out, the actions, and who plays). docs/worlds.md shows episodes, and
+ * says what is not modelled.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

@@ -44,11 +44,7 @@ export const GRIDWORLD = {
   }),
   dense: flag(false, "no spaces between the cells of a map; a space keeps every cell a token of its own"),
 };
-/**
- * Options of `gridworld`, beside `EnvironmentOptions`: `slip`, the probability in [0, 1) that a move goes off at a
- * right angle, half of it to each side (FrozenLake's is 2/3), and `moves` until the episode ends, 1 to 1,000, both by
- * default the family's; and `dense` (default false), no spaces between the cells of a map.
- */
+/** Options of `gridworld`, beside `EnvironmentOptions`; `GRIDWORLD` says what each does, and its default. */
 export type GridworldOptions = OptionsWith<typeof GRIDWORLD>;
 
 export interface LakeTask extends GameTask {

@@ -1,8 +1,8 @@
 /**
  * `gridworld`: a frozen lake as text, after Gym's FrozenLake. The agent says a direction and sees the map; it is to
- * reach `G` and not to fall into `O`, within a number of moves. Read it in this order: lake.ts (the rules), tasks.ts
- * (what is drawn), solve.ts (the best policy), rules.ts (the episode). docs/worlds.md shows episodes, and says how
- * often the best policy fails.
+ * reach `G` and not to fall into `O`, within a number of moves. Read it in this order: lake.ts (the rules), solve.ts
+ * (the best policy), rules.ts (what is drawn, and the episode). docs/worlds.md shows episodes, and says how often the
+ * best policy fails.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

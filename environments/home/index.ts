@@ -1,9 +1,9 @@
 /**
  * `home`: a machine of unknown facts that stays the same for a whole run: which directory a file lies in, which program
  * opens it, who owns a directory. The agent types `size`, `read`, `count`, `delete`, `lock` and `copy`, then `answer
- * TEXT` or `done`. Read it in this order: facts.ts (what a home is), ../facts/hints.ts and hints.ts (what error
- * messages say of it), tasks.ts (what is asked, and which pairs are held out), contents.ts (what a file says), shell.ts
- * (the commands), this file (the expert, the baseline). docs/worlds.md shows episodes, and says what is not modelled.
+ * TEXT` or `done`. Read it in this order: facts.ts (what a home is), ../facts/hints.ts (what error messages say of it),
+ * tasks.ts (what is asked, and which pairs are held out), contents.ts (what a file says), shell.ts (the commands), this
+ * file (the expert, the baseline). docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../../rl/environment.ts";

@@ -1,18 +1,30 @@
 /**
- * The commands of a home. A line is read by the grammar of the terminal's shell; this one runs single plain commands
- * only, as a restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not
- * listed (mode 711), so a file is found by who knows where it is. Nothing throws, whatever the line.
+ * The commands of a home, and how its error messages put each kind of fact; what a message says of one is in
+ * ../facts/hints.ts. A line is read by the grammar of the terminal's shell; this one runs single plain commands only,
+ * as a restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not listed
+ * (mode 711), so a file is found by who knows where it is. Nothing throws, whatever the line.
  */
-import { type Drawn, hintAbout, keysOf, quoted as quotedUpTo } from "../facts/hints.ts";
-import { rewardOf } from "../facts/world.ts";
 import { readCommand } from "../actions.ts";
+import { type Drawn, type Fact, hintAbout, keysOf, quoted as quotedUpTo, type Wording } from "../facts/hints.ts";
+import { rewardOf } from "../facts/world.ts";
 import type { Ending, Episode, Move } from "../game.ts";
 import { NO_ENTRY } from "../terminal/errno.ts";
 import { parse, ShellSyntaxError } from "../terminal/parser.ts";
 import { contentsEntropy, SHOWN, type Told, toldBy } from "./contents.ts";
 import type { Facts, HomeFile } from "./facts.ts";
-import { type HomeFact, type HomeFactKind, WORDS } from "./hints.ts";
 import type { Changes, HOME, HomeTask } from "./tasks.ts";
+
+type HomeFactKind = "directory" | "program" | "owner" | "alias";
+
+/** An alias is no file: its `tried` is the directory in which the agent looked for it. */
+type HomeFact = Fact<HomeFactKind>;
+
+const WORDS: Readonly<Record<HomeFactKind, Wording>> = {
+  directory: { statement: "is in", reverse: "has", ofTried: "has" },
+  program: { statement: "opens with", reverse: "opens", ofTried: "opens" },
+  owner: { statement: "belongs to", reverse: "owns", ofTried: "owns" },
+  alias: { statement: "stands for", reverse: "is called", ofTried: "has" },
+};
 
 export interface HomeState {
   readonly changes: Changes;

@@ -143,11 +143,7 @@ export const FAMILIES: readonly HomeFamily[] = [
 ];
 
 export const HOME = { home: WORLD_SEED, ...factFields(FAMILIES) };
-/**
- * Options of `home`, beside `EnvironmentOptions`: the seed of the `home` (default 0; −1: each episode has a home of its
- * own), its `size` (1), the `hints` of its error messages (`suggestion`), whether the `facts` that they state are
- * `true` or `random` (`true`), and the families that are `rewarded` (all).
- */
+/** Options of `home`, beside `EnvironmentOptions`; `HOME` says what each does, and its default. */
 export type HomeOptions = OptionsWith<typeof HOME>;
 
 /** The family that a task's text is of; undefined for text that is no task. */

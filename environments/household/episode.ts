@@ -47,11 +47,7 @@ export const HOUSEHOLD = {
   ...SHAPED,
   maxSteps: number(50, "actions after which an episode ends unsolved, as in ALFWorld", { integer: true, min: 1 }),
 };
-/**
- * Options of `household`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, `maxSteps`, the
- * actions after which an episode ends unsolved (default 50, as in ALFWorld), and what a thing of the goal pays that is
- * in the hand, or has been treated (`subgoals`, `shaping`).
- */
+/** Options of `household`, beside `EnvironmentOptions`; `HOUSEHOLD` says what each does, and its default. */
 export type HouseholdOptions = OptionsWith<typeof HOUSEHOLD>;
 
 export type Goal =

@@ -1,8 +1,8 @@
 /**
  * `patch`: mend a small repository of programs (../program/syntax.ts) that call each other, of which one or two have a
  * wrong token. The agent says `ls`, `read FILE`, `edit FILE OLD->NEW`, `undo FILE`, `test` and `submit`. Read it in
- * this order: edits.ts, repository.ts (files, diffs), episode.ts and tasks.ts (tasks), play.ts (answers).
- * docs/worlds.md shows episodes, and says where other rewards come from.
+ * this order: edits.ts, repository.ts (files, diffs), episode.ts, rules.ts (tasks, answers). docs/worlds.md shows
+ * episodes, and says where other rewards come from.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

@@ -1,12 +1,209 @@
-/** The rules and the scripted players of `patch`. It is loaded later, so it imports no value of ../game.ts. */
+/**
+ * The tasks of `patch`, its answers and its scripted players. It is loaded later: no value of ../game.ts here.
+ *
+ * A right repository is drawn, with words that describe each file; then a token of a file (of two files at level 4) is
+ * replaced by another token of its kind. A hash of the right programs decides whether a task is held out.
+ */
 import type { Rng } from "../../engine/index.ts";
+import type { NoviceMove, StepInfo } from "../../rl/environment.ts";
 import { readCommand } from "../actions.ts";
-import type { NoviceMove } from "../../rl/environment.ts";
-import type { GameRules } from "../game.ts";
-import { sayEdit } from "./edits.ts";
+import type { GameRules, Move } from "../game.ts";
+import { drawList, drawNumber, type ProgramTest, testsOf } from "../program/cases.ts";
+import { drawCalculation, drawReduction, drawSelection, sayParts } from "../program/draw.ts";
+import { judge, type ProgramInfo } from "../program/judge.ts";
+import { dataFlowMatch, syntaxMatch } from "../program/likeness.ts";
+import { run, sameValue, show } from "../program/machine.ts";
+import { drawUntil, isHeldOut, type Split } from "../selection.ts";
+import { type Edit, readEdit, sayEdit } from "./edits.ts";
 import type { PATCH, PatchEpisode, PatchFamily, PatchState, PatchTask } from "./episode.ts";
-import { play } from "./play.ts";
-import { makeTask } from "./tasks.ts";
+import { applyEdit, build, type Files, unifiedDiff } from "./repository.ts";
+
+/** The file that is tested; it may call the others. */
+const ENTRY = "f";
+const VISIBLE = 2;
+const TASK_CHARACTERS = 100;
+const EDIT_CHARACTERS = 24;
+
+/** A file and the words for what it does. */
+interface Draft {
+  readonly code: string;
+  readonly words: string;
+}
+
+type Part = ReturnType<typeof drawSelection>;
+const row = (rng: Rng, parts: readonly Part[], called = ""): Draft => ({
+  code: `x${called === "" ? "" : `.${called}`}${parts.map(({ code }) => code).join("")}`,
+  words: [...(called === "" ? [] : [called]), sayParts(rng, parts)].join(", "),
+});
+
+/** How the repositories of a family are drawn. */
+const DRAFTS: Readonly<Record<PatchFamily["name"], (rng: Rng) => Readonly<Record<string, Draft>>>> = {
+  number: (rng) => ({ f: row(rng, [drawCalculation(rng, 99, ["*"]), drawCalculation(rng, 99, ["+", "-"])]) }),
+  list: (rng) => ({ f: row(rng, [drawSelection(rng), drawReduction(rng)]) }),
+  callee: (rng) => ({
+    f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
+    g: row(rng, [drawSelection(rng), drawReduction(rng)]),
+  }),
+  files(rng) {
+    const then = drawCalculation(rng, 99, ["+", "-"]);
+    return {
+      f: { code: `s=x.g.h\ns*s${then.code}`, words: `s is g, h; s times s, ${sayParts(rng, [then])}` },
+      g: row(rng, [drawSelection(rng)]),
+      h: row(rng, [drawReduction(rng)]),
+    };
+  },
+  two: (rng) => ({
+    f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
+    g: row(rng, [drawSelection(rng), drawReduction(rng)]),
+  }),
+};
+
+/** Tokens that may be mistaken for one another. */
+const KINDS: readonly (readonly string[])[] = [
+  ["sum", "max", "min", "len", "head", "last"],
+  ["even", "odd", "sort", "rev"],
+  ["take", "drop", "above", "below"],
+];
+
+const tokensOf = (text: string): string[] => text.match(/[a-z]+|\d+|[^]/g)!;
+
+/** The text with a token replaced by another of its kind, and the shortest edit of whole tokens that undoes it. */
+function breakText(rng: Rng, file: string, text: string): { readonly broken: string; readonly edit: Edit } | undefined {
+  const tokens = tokensOf(text);
+  const at = rng.int(tokens.length);
+  const token = tokens[at]!;
+  const kind = KINDS.find((names) => names.includes(token));
+  const other = kind
+    ? rng.choice(kind)
+    : /^\d+$/.test(token)
+      ? String(2 + rng.int(Number(token) < 10 ? 8 : 98))
+      : token;
+  if (other === token) return undefined;
+  const broken = tokens.with(at, other);
+  // The searched text must occur once: tokens before it are added until it does.
+  for (let from = at; from >= 0; from--) {
+    const search = broken.slice(from, at + 1).join("");
+    if (search.includes("\n")) return undefined;
+    if (broken.join("").split(search).length === 2) {
+      const edit = { file, search, replace: tokens.slice(from, at + 1).join("") };
+      return { broken: broken.join(""), edit };
+    }
+  }
+  return undefined;
+}
+
+function makeTask(
+  rng: Rng,
+  { name, input, wrong }: PatchFamily,
+  { split, hidden }: { readonly split: Split; readonly hidden: number },
+): PatchTask {
+  return drawUntil("patch", () => {
+    const drafts = DRAFTS[name](rng);
+    const names = Object.keys(drafts);
+    const right: Files = Object.fromEntries(names.map((name) => [name, drafts[name]!.code]));
+    if (isHeldOut(Object.values(right).join(" ")) !== (split === "heldout")) return undefined;
+    const text = `Mend ${names.map((name) => `${name}: ${drafts[name]!.words}`).join("; ")}`;
+    const edits: Edit[] = [];
+    const broken: Record<string, string> = { ...right };
+    for (const name of wrong === names.length ? names : rng.shuffle(names).slice(0, wrong)) {
+      const made = breakText(rng, name, right[name]!);
+      if (!made || sayEdit(made.edit).length > EDIT_CHARACTERS) return undefined;
+      broken[name] = made.broken;
+      edits.push(made.edit);
+    }
+    const tests = testsFor(rng, input, right, hidden);
+    if (!tests || text.length > TASK_CHARACTERS) return undefined;
+    const bad = build(broken);
+    const visible = tests.slice(0, VISIBLE);
+    // The mistake shows in a visible test.
+    if ("error" in bad || judge(bad.codes.get(ENTRY)!, visible, bad.codes).outcome === "passed") return undefined;
+    return { text, broken, right, edits, visible, hidden: tests.slice(VISIBLE) };
+  });
+}
+
+/** Tests of the right repository: visible lists are short, hidden ones long. */
+function testsFor(
+  rng: Rng,
+  input: PatchFamily["input"],
+  right: Files,
+  hidden: number,
+): readonly ProgramTest[] | undefined {
+  const built = build(right);
+  if ("error" in built) return undefined;
+  return testsOf(
+    built.codes.get(ENTRY)!,
+    VISIBLE + hidden,
+    (i) => (input === "number" ? drawNumber(rng) : drawList(rng, i < VISIBLE ? 3 : 5 + rng.int(4))),
+    built.codes,
+  );
+}
+
+function play({ task, state }: PatchEpisode, [verb, rest]: readonly [string, string]): Move<PatchState> {
+  const { files } = state;
+  const failed = (observation: string): Move<PatchState> => ({ observation, failed: true });
+  if (verb === "ls" && rest === "") return { observation: Object.keys(files).join(" ") };
+  if (verb === "read") {
+    if (!Object.hasOwn(files, rest)) return failed("no such file");
+    return { observation: files[rest]!, state: { ...state, read: [...state.read, rest] } };
+  }
+  if (verb === "edit") {
+    const edit = readEdit(rest);
+    if (!edit) return failed("use edit FILE OLD->NEW");
+    const edited = applyEdit(files, edit);
+    if ("error" in edited) return failed(edited.error);
+    return { observation: edited.line, state: { ...state, files: edited.files, passed: false } };
+  }
+  if (verb === "undo") {
+    if (!Object.hasOwn(files, rest)) return failed("no such file");
+    return { observation: "", state: { ...state, files: { ...files, [rest]: task.broken[rest]! }, passed: false } };
+  }
+  if (verb === "test" && rest === "") {
+    const observation = tested(files, task);
+    return { observation, state: { ...state, passed: observation === PASS } };
+  }
+  if (verb === "submit" && rest === "") {
+    const info = judged(files, task);
+    return { observation: "", ending: { kind: "submit", score: info["outcome"] === "passed" ? 1 : 0 }, info };
+  }
+  return failed("use ls, read, edit, undo, test or submit");
+}
+
+const PASS = "pass";
+
+/** The result of the visible tests: the first that fails, or why they cannot run. */
+function tested(files: Files, { visible }: PatchTask): string {
+  const built = build(files);
+  if ("error" in built) return `error in ${built.error.file} at ${built.error.at}: ${built.error.message}`;
+  for (const { input, output } of visible) {
+    const outcome = run(built.codes.get(ENTRY)!, input, built.codes);
+    const called = `${ENTRY}(${show(input)})`;
+    if ("error" in outcome) return `${called}: error: ${outcome.error}`;
+    if (!sameValue(outcome.value, output)) return `${called}=${cut(show(outcome.value))}, not ${cut(show(output))}`;
+  }
+  return PASS;
+}
+
+const cut = (text: string): string => (text.length > 24 ? `${text.slice(0, 24)}..` : text);
+
+/** The info of a submission: its tests, its similarity to the right files, and both patches. */
+function judged(files: Files, { broken, right, visible, hidden }: PatchTask): StepInfo & Pick<ProgramInfo, "outcome"> {
+  const patches = { patch: unifiedDiff(broken, files), solution: unifiedDiff(broken, right) };
+  const [built, wanted] = [build(files), build(right)];
+  if ("error" in built || "error" in wanted)
+    return { outcome: "compile error", passed: 0, syntaxMatch: 0, dataFlowMatch: 0, ...patches };
+  const tests = [...visible, ...hidden];
+  const { outcome, passed } = judge(built.codes.get(ENTRY)!, tests, built.codes);
+  const names = Object.keys(right);
+  const mean = (match: typeof syntaxMatch): number =>
+    names.reduce((sum, name) => sum + match(built.programs[name]!, wanted.programs[name]!), 0) / names.length;
+  return {
+    outcome,
+    passed: passed / tests.length,
+    syntaxMatch: mean(syntaxMatch),
+    dataFlowMatch: mean(dataFlowMatch),
+    ...patches,
+  };
+}
 
 /** The expert: reads the files in order, mends each wrong one after reading it, tests, and submits. */
 function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {

@@ -21,10 +21,7 @@ export const SCREEN = {
   answer: oneOf(["rows", "screen"], "rows", "what an action is answered with: the rows that changed, or the screen"),
   coordinates: oneOf(["cells", "bins"], "cells", "cells from 0, or OpenVLA's bins, 1 to 256 over the screen"),
 };
-/**
- * Options of `screen`, beside `EnvironmentOptions`: what an `answer` is, what `coordinates` are, and what each thing
- * that is entered rightly pays (`subgoals`, `shaping`).
- */
+/** Options of `screen`, beside `EnvironmentOptions`; `SCREEN` says what each does, and its default. */
 export type ScreenOptions = OptionsWith<typeof SCREEN>;
 
 export const WIDTH = 12;

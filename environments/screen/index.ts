@@ -1,9 +1,8 @@
 /**
  * `screen`: a text-mode screen of 12 × 5 cells with windows, buttons, fields, boxes and a list, in the setting of
  * agents that use a computer. The agent says `click X Y`, `type TEXT`, `scroll up`, `scroll down`, `key delete` and
- * `key tab`, and sees the rows that have changed. Read it in this order: episode.ts (screens), tasks.ts (drawing them),
- * play.ts (answers), bins.ts, rules.ts (scripted players). docs/worlds.md shows episodes, and says what is not
- * modelled.
+ * `key tab`, and sees the rows that have changed. Read it in this order: episode.ts (screens), bins.ts, rules.ts
+ * (answers, tasks, scripted players). docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

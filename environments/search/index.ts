@@ -1,7 +1,7 @@
 /**
  * `search`: questions over several pages of a small generated encyclopaedia, after HotpotQA and Search-R1. The agent
- * types `search WORDS`, `open N`, and `answer TEXT`. Read it in this order: corpus.ts (what is written), tasks.ts (what
- * is asked), rules.ts (the episode). docs/worlds.md shows episodes, and says what is not modelled.
+ * types `search WORDS`, `open N`, and `answer TEXT`. Read it in this order: corpus.ts (what is written), rules.ts (what
+ * is asked, and the episode). docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame, type GameOptions, SIZED } from "../game.ts";

@@ -40,10 +40,7 @@ export const SHOP = {
   ...SIZED,
   reward: oneOf(["score", "success"], "score", "WebShop's match score, or 1 if all is as asked and else 0"),
 };
-/**
- * Options of `shop`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, and the `reward`:
- * WebShop's match score (`score`, the default), or 1 if all is as asked and else 0 (`success`).
- */
+/** Options of `shop`, beside `EnvironmentOptions`; `SHOP` says what each does, and its default. */
 export type ShopOptions = OptionsWith<typeof SHOP>;
 
 export interface ShopTask extends GameTask {

@@ -1,7 +1,7 @@
 /**
  * `shop`: find and buy a product as it is asked for, after WebShop. The agent types `search WORDS`, `next`, `open N`,
- * `choose VALUE` and `buy`. Read it in this order: catalogue.ts (what is sold, and the score), tasks.ts (what is
- * asked), rules.ts (the episode). docs/worlds.md shows episodes, and says what is not modelled.
+ * `choose VALUE` and `buy`. Read it in this order: catalogue.ts (what is sold, and the score), rules.ts (what is asked,
+ * and the episode). docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

@@ -48,11 +48,7 @@ export const SOKOBAN = {
   }),
   dense: flag(false, "no spaces between the cells of a board; a space keeps every cell a token of its own"),
 };
-/**
- * Options of `sokoban`, beside `EnvironmentOptions`: `moves` until the episode ends, 1 to 1,000 (default: the
- * family's), `movesPerAction`, 1 (default) to 16, `boxReward` in [0, 1) for a box on a goal, taken back when it leaves
- * it (default 0: only the solved room pays, 1), and `dense` (default false), no spaces between the cells of a board.
- */
+/** Options of `sokoban`, beside `EnvironmentOptions`; `SOKOBAN` says what each does, and its default. */
 export type SokobanOptions = OptionsWith<typeof SOKOBAN>;
 
 export interface RoomTask extends GameTask {

@@ -1,8 +1,7 @@
 /**
  * `sokoban`: push boxes (`$`) onto goals (`.`) in small generated rooms, within a number of moves. The agent says a
  * direction. Read it in this order: room.ts (the rules), solver.ts (all positions of a room, backwards from solved),
- * tasks.ts (what is drawn), rules.ts (the episode). docs/worlds.md shows episodes, and says how often chance solves
- * one.
+ * rules.ts (what is drawn, and the episode). docs/worlds.md shows episodes, and says how often chance solves one.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

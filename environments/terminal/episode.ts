@@ -17,12 +17,7 @@ export const TERMINAL = {
   }),
   formatWeight: number(0, "weight of the share of commands without error; solving counts most", { min: 0, below: 1 }),
 };
-/**
- * Options of `terminal`, beside `EnvironmentOptions`: the `size` of its file tree, 1 (default) to 4; `maxOutput`, the
- * longest observation in characters (default 1,000; longer ones lose their middle); and `formatWeight`, what the share
- * of commands with exit code 0 adds to the reward at the end (default 0: the reward is 1 if the task is solved, else
- * 0).
- */
+/** Options of `terminal`, beside `EnvironmentOptions`; `TERMINAL` says what each does, and its default. */
 export type TerminalOptions = OptionsWith<typeof TERMINAL>;
 
 export interface TerminalState {

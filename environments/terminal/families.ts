@@ -1,6 +1,6 @@
 /**
- * The task families, and the contract between the functions that draft their tasks (tasks-*.ts) and the code that makes
- * tasks of the drafts (tasks.ts).
+ * The task families, and the contract between the functions that draft their tasks and the code that makes tasks of the
+ * drafts (both in tasks.ts).
  */
 import type { FamilyInfo } from "../../rl/environment.ts";
 import type { World } from "./world.ts";

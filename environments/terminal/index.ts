@@ -1,9 +1,8 @@
 /**
  * `terminal`: a Unix-like shell in memory, over generated file trees. The agent types lines of shell; `answer TEXT` or
- * `done` ends the episode. Read it in this order: ../words.ts, world.ts (what is generated), families.ts, tasks-*.ts
- * and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), rules.ts (the episode). The tasks
- * and the shell are loaded when an episode first needs them. docs/worlds.md shows episodes, and says where a real shell
- * differs.
+ * `done` ends the episode. Read it in this order: ../words.ts, world.ts (what is generated), families.ts and tasks.ts
+ * (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), rules.ts (the episode). The tasks and the shell
+ * are loaded when an episode first needs them. docs/worlds.md shows episodes, and says where a real shell differs.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

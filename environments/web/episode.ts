@@ -21,10 +21,7 @@ export const WEB = {
   ...SHAPED,
   answer: oneOf(["change", "page"], "change", "what a filled field is answered with: the field, or the whole page"),
 };
-/**
- * Options of `web`, beside `EnvironmentOptions`: whether an `answer` is what has changed, or the whole page; and what
- * fields that are filled rightly and pages on the way pay (`subgoals`, `shaping`).
- */
+/** Options of `web`, beside `EnvironmentOptions`; `WEB` says what each does, and its default. */
 export type WebOptions = OptionsWith<typeof WEB>;
 
 /** An element of a page. All but text have a ref: the element's number among those that have one. */

@@ -1,8 +1,8 @@
 /**
  * `web`: small generated web pages as text, in the setting of WebGUM and MiniWoB. The agent says `click REF`, `type REF
  * "TEXT"`, `select REF OPTION`, `scroll down`, `scroll up` and `back`. An episode ends on a final page, and its end
- * state is judged. Read it in this order: episode.ts (pages), tasks.ts (drawing sites), play.ts (answers), rules.ts
- * (scripted players). docs/worlds.md shows episodes, and says what is not modelled.
+ * state is judged. Read it in this order: episode.ts (pages), rules.ts (answers, tasks, scripted players).
+ * docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { defineGame } from "../game.ts";

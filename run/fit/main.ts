@@ -31,18 +31,23 @@ const HELP = `worldgrad: the memory that a model needs, before it is loaded
   --help         this text
 `;
 
+/** The flags that are whole numbers, with what they are by default and at least. */
+const NUMBERS = {
+  rows: [1, 1],
+  tokens: [256, 1],
+  rank: [16, 1],
+  episodes: [2, 2],
+  prompt: [64, 1],
+  completion: [16, 1],
+};
+const TEXT = { type: "string" } as const;
 const FLAGS = {
-  model: { type: "string" },
-  rows: { type: "string" },
-  tokens: { type: "string" },
-  rank: { type: "string" },
-  storage: { type: "string" },
-  episodes: { type: "string" },
-  prompt: { type: "string" },
-  completion: { type: "string" },
-  gpu: { type: "string" },
-  help: { type: "boolean" },
-} as const;
+  ...Object.fromEntries(Object.keys(NUMBERS).map((name) => [name, TEXT])),
+  model: TEXT,
+  storage: TEXT,
+  gpu: TEXT,
+  help: { type: "boolean" } as const,
+};
 
 /** Elements of all tensors of a folder's weights, and their bytes by element type; undefined if it has none. */
 async function stored(folder: string): Promise<{ elements: number; bytes: Record<string, number> } | undefined> {
@@ -62,12 +67,10 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { model, gpu } = values;
+  const { model, gpu, storage } = values;
   if (typeof model !== "string") throw new UsageError("--model: expected a folder with a config.json");
   const path = join(model, "config.json");
   if (!existsSync(path)) throw new UsageError(`--model: ${path} does not exist`);
-  const number = (name: string, fallback: number): number =>
-    wholeNumber(name, (values as Record<string, string | undefined>)[name] ?? String(fallback), 1);
   const config = configFromHuggingFace(JSON.parse(readFileSync(path, "utf8")));
   const files = await stored(model);
   if (files !== undefined) {
@@ -78,16 +81,15 @@ async function main(): Promise<number> {
       process.stdout.write(`  (config.json describes ${expected.toLocaleString("en")}: a file seems to be missing)\n`);
     }
   }
-  const question = { rows: number("rows", 1), tokens: number("tokens", Math.min(256, config.maxPositions)) };
+  const numbers = Object.fromEntries(
+    Object.entries(NUMBERS).map(([name, [fallback, least]]) => {
+      const most = name === "tokens" ? config.maxPositions : Infinity;
+      return [name, wholeNumber(name, String(values[name] ?? Math.min(fallback!, most)), least!)];
+    }),
+  ) as Record<keyof typeof NUMBERS, number>;
   const bytes = typeof gpu === "string" ? wholeNumber("gpu", gpu, 1) * 2 ** 30 : undefined;
-  const storage = oneOf("storage", typeof values["storage"] === "string" ? values["storage"] : "f32", WEIGHT_STORAGES);
-  const episodes = {
-    groupSize: wholeNumber("episodes", (values as Record<string, string | undefined>)["episodes"] ?? "2", 2),
-    prompt: number("prompt", 64),
-    completion: number("completion", 16),
-  };
-  const asked = { ...question, ...episodes, storage, rank: number("rank", 16), gpu: bytes };
-  process.stdout.write(await fitReport(config, asked));
+  const form = oneOf("storage", typeof storage === "string" ? storage : "f32", WEIGHT_STORAGES);
+  process.stdout.write(await fitReport(config, { ...numbers, storage: form, gpu: bytes }));
   return 0;
 }
 

@@ -1,12 +1,14 @@
 /**
  * Reinforcement learning on prompts of random tokens, with a reward that is a function of the completion: a whole step,
- * to be measured (bench/) or counted (rlStep.ts). A token is a number, so that texts have the lengths that are asked
- * for.
+ * to be measured (bench/) or counted (`rlStepMemory`). A token is a number, so that texts have the lengths that are
+ * asked for.
  */
+import { check } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
 import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/index.ts";
 import { MAX_BATCH_TOKENS } from "../experiment.ts";
-import { AdamW, type Model, type Tokenizer, trainableOf } from "../../nn/index.ts";
+import { AdamW, type Model, type ModelConfig, type Tokenizer, trainableOf } from "../../nn/index.ts";
+import * as fit from "../../pretrained/fit.ts";
 import { objectiveOf } from "../../methods/index.ts";
 import { SPECIAL_TOKENS, Template, trainRl } from "../../rl/index.ts";
 
@@ -24,16 +26,13 @@ export interface PromptTask {
   readonly reward?: (ids: readonly number[]) => number;
 }
 
-const numbersIn = (text: string): number[] => (text.match(/\d+/g) ?? []).map(Number);
-
 /** A text is numbers with a space behind each; the last ids are the template's special tokens. */
 function idTokenizer(vocabSize: number): Tokenizer {
-  const encode = (text: string): number[] => numbersIn(text);
   const decode = (ids: ArrayLike<number>): string => Array.from(ids, (id) => `${id} `).join("");
   return {
     vocabSize,
     special: Object.fromEntries(SPECIAL_TOKENS.map((name, i) => [name, vocabSize - SPECIAL_TOKENS.length + i])),
-    encode,
+    encode: (text) => (text.match(/\d+/g) ?? []).map(Number),
     decode,
     decodeBytes: (ids) => new TextEncoder().encode(decode(ids)),
     toJSON: () => ({}),
@@ -55,14 +54,9 @@ function promptOnly(vocabSize: number, prompt: number): EnvironmentSpec {
       return { observation: "", reward: 0, done: true, info: { success: false } };
     }
   }
-  return {
-    name: "prompt-only",
-    description: "one prompt, one completion",
-    families: [],
-    make: () => new PromptOnly(),
-    expert: () => "0",
-    random: () => "0",
-  };
+  const description = "one prompt, one completion";
+  const make = (): PromptOnly => new PromptOnly();
+  return { name: "prompt-only", description, families: [], make, expert: () => "0", random: () => "0" };
 }
 
 /** The steps, one after the other, with what is trained of a model. */
@@ -80,10 +74,7 @@ export function promptSteps(model: Model, task: PromptTask): ReturnType<typeof t
     envOptions: {},
     groups,
     groupSize,
-    reward: ({ stream }) => ({
-      reward: reward(stream.ids.filter((_, t) => stream.roles[t] === "action")),
-      parts: {},
-    }),
+    reward: ({ stream }) => ({ reward: reward(stream.ids.filter((_, t) => stream.roles[t] === "action")), parts: {} }),
     // The cache has room for an episode, and not for all positions of a model.
     rollout: { maxActionTokens: completion, maxTurns: 1, maxTokens: prompt + completion + 1 },
     steps: 1_000_000,
@@ -91,4 +82,27 @@ export function promptSteps(model: Model, task: PromptTask): ReturnType<typeof t
     maxBatchTokens,
     ...(task.gradientCheckpointing === undefined ? {} : { gradientCheckpointing: task.gradientCheckpointing }),
   });
+}
+
+/**
+ * Memory of a step: playing, scores, gradient, update. It is run on an executor that only counts. There every token
+ * that is drawn is 0, so every episode has its full length; rewards are 0 and 1 by turns, so that there is something to
+ * learn in each group of two or more.
+ * @returns null if it does not fit into `limit`
+ */
+export async function rlStepMemory(
+  config: ModelConfig,
+  size: fit.Place & Omit<PromptTask, "reward" | "lr"> & { readonly trains: fit.Trains },
+): Promise<fit.StepMemory | null> {
+  const { groups, groupSize, prompt, completion, trains } = size;
+  fit.checkSizes("rlStepMemory", { groups, groupSize, prompt, completion });
+  check(groupSize >= 2, () => `rlStepMemory: groupSize must be at least 2, got ${groupSize}`);
+  try {
+    const counted = fit.countedModel(config, size);
+    let played = 0;
+    await promptSteps(fit.trainedModel(counted.model, trains), { ...size, reward: () => played++ % 2 }).next();
+    return counted.memory(counted.live());
+  } catch (error) {
+    return fit.doesNotFit(error);
+  }
 }

@@ -6,7 +6,7 @@ import type { Preset } from "../preset.ts";
 import type { ModelConfig } from "../../nn/index.ts";
 import { memoryLine, placeOn } from "../node/modelMemory.ts";
 import { rowsAtOnce } from "../../rl/play/rollout.ts";
-import { rlStepMemory } from "./rlStep.ts";
+import { rlStepMemory } from "./promptSteps.ts";
 
 /** Tokens that are drawn when it is counted: each takes as much as the last, and the rest may as well be a prompt. */
 const DRAWN = 16;

@@ -118,9 +118,8 @@ const OPERATORS: Readonly<Record<string, readonly [kind: Kind, ...to: readonly s
 
 /** What is edited of a call: a call of one value, a method, one with arguments, a formula or tensor's, or any call. */
 type Where = "unary" | "method" | "args" | "formula" | "call";
-/** What a call becomes: the value that it was applied to, its arguments of these numbers, or a call of another name. */
-type Becomes = "inner" | 0 | 1 | string;
-type CallEdit = readonly [where: Where, kind: Kind, to: Becomes];
+/** The call becomes the value that it was applied to ("inner"), an argument of it, or a call of another name. */
+type CallEdit = readonly [where: Where, kind: Kind, to: 0 | 1 | string];
 
 const each = (names: string, edit: CallEdit): Record<string, CallEdit> =>
   Object.fromEntries(names.split(" ").map((name) => [name, edit]));

@@ -12,14 +12,16 @@ const within = (folder: string, names: string): string[] => names.split(" ").map
  * of it. A folder stands for its files without index.ts.
  */
 const TARGETS = [
-  "engine/capture.ts",
-  "nn/decodingPlan.ts",
-  ...["methods/losses", "methods/advantages", "environments/program"],
+  ...within("engine", "capture"),
+  ...within("nn", "decodingPlan"),
+  "methods/losses",
+  "methods/advantages",
+  "environments/program",
   ...within("rl/objective", "aggregation clipped crossEntropy echo estimator grpo kl policyLoss value"),
   ...within("methods", "entropy gradients importanceCorrection kl outcomeCritic paw preference sft tokenWeights"),
   ...within("rl/train", "advantages imitation loss pack reader score update valuePretraining weights"),
   ...within("rl/episode", "groups stream turns"),
-  ...["rl/evaluate.ts", "rl/tasks/scoring.ts"],
+  ...within("rl", "evaluate tasks/scoring"),
   ...within("papers/rewards", "behaviour composite judge length process program similarity toolCalls"),
   ...within("papers/selfplay", "absoluteZero options rZero rewards rounds"),
   "papers/completions.ts",

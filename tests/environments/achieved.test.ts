@@ -12,7 +12,7 @@ import { readCommand } from "../../environments/actions.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { HOME, type WebEpisode } from "../../environments/web/episode.ts";
 import { web } from "../../environments/web/index.ts";
-import { play } from "../../environments/web/play.ts";
+import { play } from "../../environments/web/rules.ts";
 import { start } from "./suite.ts";
 
 const turnsOf = (...pairs: [action: string, observation: string][]): ShownTurn[] =>

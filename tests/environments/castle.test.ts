@@ -5,7 +5,7 @@ import { Rng } from "../../engine/random.ts";
 import { CASTLE, type CastleOptions, FAMILIES, type Step } from "../../environments/castle/episode.ts";
 import { castleOf, namesOf, roomBehind, wayBetween } from "../../environments/castle/facts.ts";
 import { castle } from "../../environments/castle/index.ts";
-import { isHeldOutPair, makeTask, subjectOf } from "../../environments/castle/tasks.ts";
+import { isHeldOutPair, makeTask, subjectOf } from "../../environments/castle/rules.ts";
 import type { Environment } from "../../rl/environment.ts";
 import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import { settleOptions } from "../../environments/options.ts";

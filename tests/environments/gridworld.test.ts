@@ -7,7 +7,7 @@ import { gridworld, type GridworldOptions } from "../../environments/gridworld/i
 import { glyphs, type Lake, slipped } from "../../environments/gridworld/lake.ts";
 import { solve } from "../../environments/gridworld/solve.ts";
 import { FAMILIES } from "../../environments/gridworld/episode.ts";
-import { drawLake, isHeldOutLake } from "../../environments/gridworld/tasks.ts";
+import { drawLake, isHeldOutLake } from "../../environments/gridworld/rules.ts";
 import { testContract } from "./contract.ts";
 import { GridworldEnvironment } from "./opened.ts";
 import { play } from "./suite.ts";

@@ -9,7 +9,7 @@ import { Ranking } from "../../environments/ranking.ts";
 import { pageText, RELATIONS, type Corpus } from "../../environments/search/corpus.ts";
 import { search } from "../../environments/search/index.ts";
 import { FAMILIES, type SearchTask } from "../../environments/search/episode.ts";
-import { makeTask } from "../../environments/search/tasks.ts";
+import { makeTask } from "../../environments/search/rules.ts";
 import { SPLITS, start, testGame } from "./suite.ts";
 
 describe("search", () => {

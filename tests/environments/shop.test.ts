@@ -6,7 +6,7 @@ import { settleOptions } from "../../environments/options.ts";
 import { type Goal, KINDS, matchScore, type Product } from "../../environments/shop/catalogue.ts";
 import { shop } from "../../environments/shop/index.ts";
 import { FAMILIES } from "../../environments/shop/episode.ts";
-import { makeTask } from "../../environments/shop/tasks.ts";
+import { makeTask } from "../../environments/shop/rules.ts";
 import { play, SPLITS, start, testGame } from "./suite.ts";
 
 describe("shop", () => {

@@ -7,7 +7,7 @@ import { sokoban, type SokobanOptions } from "../../environments/sokoban/index.t
 import { boxesOnGoals, glyphs, move, type Position, type Room } from "../../environments/sokoban/room.ts";
 import { DistanceTable } from "../../environments/sokoban/solver.ts";
 import { FAMILIES } from "../../environments/sokoban/episode.ts";
-import { drawRoom } from "../../environments/sokoban/tasks.ts";
+import { drawRoom } from "../../environments/sokoban/rules.ts";
 import { testContract } from "./contract.ts";
 import { SokobanEnvironment } from "./opened.ts";
 import { play } from "./suite.ts";

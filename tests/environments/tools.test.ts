@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { StepResult } from "../../rl/environment.ts";
 import { tools } from "../../environments/tools/index.ts";
-import { keyOf, readCall, refusal } from "../../environments/tools/tools.ts";
+import { keyOf, readCall, refusal } from "../../environments/tools/rules.ts";
 import { toolRlReward } from "../../papers/rewards/toolCalls.ts";
 import { testContract } from "./contract.ts";
 import { start } from "./suite.ts";

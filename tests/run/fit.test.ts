@@ -10,8 +10,7 @@ import { addLora } from "../../pretrained/lora.ts";
 import { initParams } from "../../nn/parameters.ts";
 import { drawMemoryLine, memoryLine } from "../../run/node/modelMemory.ts";
 import { fitReport } from "../../run/fit/report.ts";
-import { rlStepMemory } from "../../run/fit/rlStep.ts";
-import { promptSteps } from "../../run/fit/promptSteps.ts";
+import { promptSteps, rlStepMemory } from "../../run/fit/promptSteps.ts";
 
 const config = modelConfig({
   vocabSize: 301,
