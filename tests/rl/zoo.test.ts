@@ -1,0 +1,171 @@
+/**
+ * The one-file programs beside `examples/grpo.ts` are the library's methods written out: the same episodes, losses and
+ * parameters, bit for bit on the reference executor, when both play the programs' world.
+ */
+import { afterAll, describe, expect, it } from "vitest";
+import { device, Rng } from "../../engine/index.ts";
+import * as dapo from "../../examples/dapo.ts";
+import * as dpo from "../../examples/dpo.ts";
+import * as gspo from "../../examples/gspo.ts";
+import * as ppo from "../../examples/ppo.ts";
+import * as rloo from "../../examples/rloo.ts";
+import { dpo as dpoLoss, objectiveOf, trainPreference } from "../../methods/index.ts";
+import { AdamW, initValueHead, schedule } from "../../nn/index.ts";
+import { append, emptyStream, groupEstimator, type RlOptions, type StepReport } from "../../rl/index.ts";
+import { Template, type Trajectory, trainRl } from "../../rl/index.ts";
+import { boxes, copyOf, type Learner, parametersOf, tokenizerOf, warmLearners } from "../support/boxes.ts";
+
+const on = await device("reference");
+afterAll(() => on.dispose());
+const newLearner = await warmLearners(on);
+
+const [STEPS, LR, SEED] = [2, 1e-2, 7]; // a second step sees what the first one did to parameters and moments
+const size = { groups: 4, groupSize: 4 };
+const LIMITS = { maxTurns: 2, maxActionTokens: 2 };
+type Method = Pick<RlOptions, "objective"> & Partial<RlOptions>;
+
+/** What `trainRl` reports of these steps. */
+async function trained({ model, optimizer }: Learner, method: Method): Promise<StepReport["metrics"][]> {
+  const template = new Template(tokenizerOf());
+  const play = { env: boxes, envOptions: {}, rollout: LIMITS, template, ...size, rng: new Rng(SEED) };
+  const reports: StepReport["metrics"][] = [];
+  const options = { model, optimizer, lr: schedule({ lr: LR }), steps: STEPS, ...play, ...method };
+  for await (const { metrics } of trainRl(options)) reports.push(metrics);
+  return reports;
+}
+
+/** What a program reports of them. */
+async function written<R>(step: (rng: Rng) => Promise<R>): Promise<R[]> {
+  const reports: R[] = [];
+  for (let n = 0; n < STEPS; n++) reports.push(await step(new Rng(SEED).split(n)));
+  return reports;
+}
+
+describe("examples/ppo.ts", () => {
+  const critical = () => {
+    const learner = newLearner();
+    const critic = initValueHead(learner.model.config, on);
+    return { ...learner, critic, criticOptimizer: new AdamW(critic, { clipNorm: 1 }) };
+  };
+
+  it.each([0, 0.1])("is trainRl, bit for bit, with the value weight %d", { timeout: 120_000 }, async (valueWeight) => {
+    const own = critical();
+    const options = { episodes: 4, passes: 2, valueWeight, lr: LR };
+    const reports = await written((rng) => ppo.step(own, rng, options));
+
+    const { critic, criticOptimizer, ...learner } = critical();
+    const expected = await trained(learner, {
+      objective: objectiveOf({ method: "ppo", critic: { coefficient: valueWeight } }),
+      groups: 4,
+      groupSize: 1,
+      iterations: 2,
+      heads: { value: { head: critic, optimizer: criticOptimizer } },
+    });
+    expect(reports).toEqual(
+      expected.map(({ reward, policy_loss, value_loss = 0 }) => ({
+        reward,
+        policyLoss: policy_loss,
+        valueLoss: value_loss,
+      })),
+    );
+    expect(reports.some(({ reward }) => reward > 0)).toBe(true);
+    expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
+    expect(await parametersOf(own.critic)).toEqual(await parametersOf(critic));
+  });
+});
+
+/** What the programs of group methods report: the mean reward, and the policy's loss in the first pass. */
+const reportsOf = (metrics: readonly StepReport["metrics"][]): object[] =>
+  metrics.map(({ reward, policy_loss: loss = 0 }) => ({ reward, loss }));
+
+describe("examples/rloo.ts", () => {
+  const raw = groupEstimator("raw", (rewards) => rewards);
+  const reinforce = { ...objectiveOf({ method: "rloo" }), advantage: raw };
+  it.each([
+    ["reinforce", reinforce],
+    ["rloo", objectiveOf({ method: "rloo" })],
+    ["reinforce++", objectiveOf({ method: "reinforce++" })],
+  ] as const)("%s is trainRl, bit for bit", { timeout: 120_000 }, async (method, objective) => {
+    const [own, learner] = [newLearner(), newLearner()];
+    const reports = await written((rng) => rloo.step(own, rng, { method, ...size, lr: LR }));
+    expect(reports).toEqual(reportsOf(await trained(learner, { objective })));
+    expect(reports.some(({ reward }) => reward > 0)).toBe(true);
+    expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
+  });
+});
+
+describe("examples/dapo.ts", () => {
+  const clip = { epsilon: 0.2, epsilonHigh: 0.28 };
+  it.each([
+    ["GRPO", {}, objectiveOf({ method: "grpo" })],
+    ["clip-higher", { clipHigher: true }, objectiveOf({ method: "grpo", options: { ppo: clip } })],
+    ["dynamic sampling", { dynamic: true }, { ...objectiveOf({ method: "grpo" }), dropConstantGroups: true }],
+    ["the mean over tokens", { tokenLevel: true }, objectiveOf({ method: "grpo", aggregation: "token-mean" })],
+    ["DAPO", { clipHigher: true, dynamic: true, tokenLevel: true }, objectiveOf({ method: "dapo" })],
+  ] as const)("%s is trainRl, bit for bit", { timeout: 120_000 }, async (_, changes, objective) => {
+    const [own, learner] = [newLearner(), newLearner()];
+    const reports = await written((rng) => dapo.step(own, rng, { ...changes, passes: 3, ...size, lr: LR }));
+    expect(reports).toEqual(reportsOf(await trained(learner, { objective, iterations: 3 })));
+    expect(reports.some(({ reward }) => reward > 0)).toBe(true);
+    expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
+  });
+});
+
+/** Numbers of two lists of named tensors that are nearly equal. */
+async function expectNear(own: Learner, learner: Learner): Promise<void> {
+  const [a, b] = await Promise.all([own, learner].map(async ({ model }) => parametersOf(model.params)));
+  expect(a!.map(([name]) => name)).toEqual(b!.map(([name]) => name));
+  a!.forEach(([name, values], i) => {
+    const distance = [...Array(values.length).keys()].map((k) => Math.abs(values[k]! - b![i]![1][k]!));
+    expect(Math.max(...distance), name).toBeLessThan(1e-6);
+  });
+}
+
+// The library writes GSPO token by token, so that its sums are over tokens and not over sequences: they round unlike.
+describe("examples/gspo.ts", () => {
+  it.each([
+    ["token", "grpo"],
+    ["sequence", "gspo"],
+  ] as const)("a ratio per %s is trainRl with %s", { timeout: 120_000 }, async (ratio, method) => {
+    const [own, learner] = [newLearner(), newLearner()];
+    const reports = await written((rng) => gspo.step(own, rng, { ratio, passes: 3, ...size, lr: LR }));
+    const expected = reportsOf(await trained(learner, { objective: objectiveOf({ method }), iterations: 3 }));
+    expect(reports.map(({ reward }) => reward).some((reward) => reward > 0)).toBe(true);
+    for (const [n, { reward, loss }] of reports.entries()) {
+      expect(reward).toBe((expected[n] as (typeof reports)[number]).reward);
+      expect(loss).toBeCloseTo((expected[n] as (typeof reports)[number]).loss, 9);
+    }
+    await expectNear(own, learner);
+  });
+});
+
+// The library gives the loss of a pair to each of its tokens, with weights that sum to 1/pairs: it rounds unlike.
+describe("examples/dpo.ts", () => {
+  type Pair = Awaited<ReturnType<typeof dpo.makePairs>>[number];
+  const trajectoryOf = ({ ids, own, task, reward }: Pair[number]): Trajectory => {
+    const stream = emptyStream();
+    ids.forEach((id, t) => append(stream, own.includes(t) ? "action" : "prompt", 0, [id]));
+    const outcome = { reward, stepRewards: [reward], stopReason: "completed", masked: false } as const;
+    return { stream, group: 0, ...outcome, env: "boxes", task, seed: 0, info: {} };
+  };
+
+  it.each([0, 0.5])("is trainPreference, with the weight of imitation %d", { timeout: 120_000 }, async (imitation) => {
+    const [own, learner] = [newLearner(), newLearner()];
+    const pairs = await dpo.makePairs(own, new Rng(1), 8, 4);
+    expect(pairs.length).toBeGreaterThan(2);
+    const options = { batchSize: 4, beta: 0.1, preferenceWeight: 1, imitationWeight: imitation, lr: LR };
+    const losses = await written((rng) => dpo.step(own, pairs, rng, options));
+    const { model, optimizer } = learner;
+    const steps = trainPreference({
+      ...{ model, optimizer, reference: copyOf(model), template: new Template(tokenizerOf()) },
+      pairs: pairs.map(([better, worse]) => ({ chosen: trajectoryOf(better), rejected: trajectoryOf(worse) })),
+      ...{ policyLoss: dpoLoss({ beta: 0.1 }), imitation, batchSize: 4, steps: STEPS, lr: schedule({ lr: LR }) },
+      rng: new Rng(SEED),
+    });
+    const expected: number[] = [];
+    for await (const { metrics } of steps) expected.push(metrics["loss"]!);
+    losses.forEach((loss, n) => expect(loss).toBeCloseTo(expected[n]!, 9));
+    if (imitation === 0) expect(losses[0]).toBeCloseTo(Math.LN2, 9); // policy = reference
+    await expectNear(own, learner);
+  });
+});
