@@ -4,16 +4,27 @@
  */
 import { afterAll, describe, expect, it } from "vitest";
 import { device, Rng } from "../../engine/index.ts";
+import * as actfocus from "../../examples/actfocus.ts";
 import * as dapo from "../../examples/dapo.ts";
 import * as dpo from "../../examples/dpo.ts";
 import * as gspo from "../../examples/gspo.ts";
+import * as paw from "../../examples/paw.ts";
 import * as ppo from "../../examples/ppo.ts";
+import { WORDS } from "../../examples/grpo.ts";
 import * as rloo from "../../examples/rloo.ts";
 import { dpo as dpoLoss, objectiveOf, trainPreference } from "../../methods/index.ts";
 import { AdamW, initValueHead, schedule } from "../../nn/index.ts";
 import { append, emptyStream, groupEstimator, type RlOptions, type StepReport } from "../../rl/index.ts";
 import { Template, type Trajectory, trainRl } from "../../rl/index.ts";
-import { boxes, copyOf, type Learner, parametersOf, tokenizerOf, warmLearners } from "../support/boxes.ts";
+import {
+  boxes,
+  copyOf,
+  copyOfLearner,
+  type Learner,
+  parametersOf,
+  tokenizerOf,
+  warmLearners,
+} from "../support/boxes.ts";
 
 const on = await device("reference");
 afterAll(() => on.dispose());
@@ -157,9 +168,16 @@ describe("examples/dpo.ts", () => {
     const losses = await written((rng) => dpo.step(own, pairs, rng, options));
     const { model, optimizer } = learner;
     const steps = trainPreference({
-      ...{ model, optimizer, reference: copyOf(model), template: new Template(tokenizerOf()) },
+      model,
+      optimizer,
+      reference: copyOf(model),
+      template: new Template(tokenizerOf()),
       pairs: pairs.map(([better, worse]) => ({ chosen: trajectoryOf(better), rejected: trajectoryOf(worse) })),
-      ...{ policyLoss: dpoLoss({ beta: 0.1 }), imitation, batchSize: 4, steps: STEPS, lr: schedule({ lr: LR }) },
+      policyLoss: dpoLoss({ beta: 0.1 }),
+      imitation,
+      batchSize: 4,
+      steps: STEPS,
+      lr: schedule({ lr: LR }),
       rng: new Rng(SEED),
     });
     const expected: number[] = [];
@@ -167,5 +185,48 @@ describe("examples/dpo.ts", () => {
     losses.forEach((loss, n) => expect(loss).toBeCloseTo(expected[n]!, 9));
     if (imitation === 0) expect(losses[0]).toBeCloseTo(Math.LN2, 9); // policy = reference
     await expectNear(own, learner);
+  });
+});
+
+describe("examples/actfocus.ts", () => {
+  /** Its agents have words for thoughts, so they have a warm start of their own. */
+  const warm = actfocus.warmStart(on, 3);
+  const warmThinker = async (): Promise<Awaited<typeof warm>> => {
+    const { model, optimizer, reference } = await warm;
+    return { ...copyOfLearner({ model, optimizer }), reference: copyOf(reference) };
+  };
+  const words = [...WORDS.slice(0, 5), ..."[]abcdefgh01234567nyuvwxyz"];
+  const size = { groups: 8, groupSize: 8 }; // so that one of the first tries is right
+
+  it.each([
+    ["GRPO", 1, 0],
+    ["ActFocus", 0.1, 0.5],
+  ] as const)("%s is trainRl, bit for bit", { timeout: 120_000 }, async (_, alpha, beta) => {
+    const own = await warmThinker();
+    const options = { ...size, alpha, beta, lr: LR };
+    const reports = await written((rng) => actfocus.step(own, rng, options));
+
+    const { reference, ...learner } = await warmThinker();
+    const template = new Template(tokenizerOf(words), { action: ["[", "]"], strict: true });
+    const objective = objectiveOf({ method: "actfocus", options: { actfocus: { alpha, beta } } });
+    const rollout = { maxTurns: 2, maxActionTokens: 6 };
+    const expected = await trained(learner, { objective, reference, template, rollout, ...size });
+    expect(reports).toEqual(reportsOf(expected));
+    expect(reports.some(({ reward }) => reward > 0)).toBe(true);
+    expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
+  });
+});
+
+describe("examples/paw.ts", () => {
+  it.each([0, 1])("is trainRl, bit for bit, with the coefficient %d", { timeout: 120_000 }, async (coefficient) => {
+    const [own, learner] = [newLearner(), newLearner()];
+    const reports = await written((rng) => paw.step(own, rng, { ...size, coefficient, lr: LR }));
+    const expected = await trained(learner, {
+      objective: objectiveOf({ method: "paw", options: { paw: { coefficient } } }),
+    });
+    expect(reports).toEqual(expected.map(({ reward, loss }) => ({ reward, loss })));
+    expect(reports.some(({ reward }) => reward > 0)).toBe(true);
+    expect(expected.some(({ world_loss_weighted: loss = 0 }) => loss > 0)).toBe(coefficient > 0);
+    expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
   });
 });
