@@ -12,10 +12,12 @@ import * as paw from "../../examples/paw.ts";
 import * as ppo from "../../examples/ppo.ts";
 import { WORDS } from "../../examples/grpo.ts";
 import * as rloo from "../../examples/rloo.ts";
+import * as vtrace from "../../examples/vtrace.ts";
 import { dpo as dpoLoss, objectiveOf, trainPreference } from "../../methods/index.ts";
-import { AdamW, initValueHead, schedule } from "../../nn/index.ts";
-import { append, emptyStream, groupEstimator, type RlOptions, type StepReport } from "../../rl/index.ts";
-import { Template, type Trajectory, trainRl } from "../../rl/index.ts";
+import { AdamW, initValueHead, schedule, type ValueHead } from "../../nn/index.ts";
+import { append, emptyStream, groupEstimator, type PlayOptions, type RlOptions } from "../../rl/index.ts";
+import { type StepOptions, type StepReport, Template, type Trajectory, trainRl, trainStep } from "../../rl/index.ts";
+import { finishStep, playPart } from "../../rl/tasks/play.ts";
 import {
   boxes,
   copyOf,
@@ -46,19 +48,20 @@ async function trained({ model, optimizer }: Learner, method: Method): Promise<S
 }
 
 /** What a program reports of them. */
-async function written<R>(step: (rng: Rng) => Promise<R>): Promise<R[]> {
+async function written<R>(step: (rng: Rng) => Promise<R>, steps = STEPS): Promise<R[]> {
   const reports: R[] = [];
-  for (let n = 0; n < STEPS; n++) reports.push(await step(new Rng(SEED).split(n)));
+  for (let n = 0; n < steps; n++) reports.push(await step(new Rng(SEED).split(n)));
   return reports;
 }
 
-describe("examples/ppo.ts", () => {
-  const critical = () => {
-    const learner = newLearner();
-    const critic = initValueHead(learner.model.config, on);
-    return { ...learner, critic, criticOptimizer: new AdamW(critic, { clipNorm: 1 }) };
-  };
+/** A learner with a critic. */
+const critical = (): Learner & { critic: ValueHead; criticOptimizer: AdamW<ValueHead> } => {
+  const learner = newLearner();
+  const critic = initValueHead(learner.model.config, on);
+  return { ...learner, critic, criticOptimizer: new AdamW(critic, { clipNorm: 1 }) };
+};
 
+describe("examples/ppo.ts", () => {
   it.each([0, 0.1])("is trainRl, bit for bit, with the value weight %d", { timeout: 120_000 }, async (valueWeight) => {
     const own = critical();
     const options = { episodes: 4, passes: 2, valueWeight, lr: LR };
@@ -228,5 +231,38 @@ describe("examples/paw.ts", () => {
     expect(reports.some(({ reward }) => reward > 0)).toBe(true);
     expect(expected.some(({ world_loss_weighted: loss = 0 }) => loss > 0)).toBe(coefficient > 0);
     expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
+  });
+});
+
+describe("examples/vtrace.ts", () => {
+  it("is trainStep on an older policy's episodes, bit for bit", { timeout: 120_000 }, async () => {
+    // The sampler keeps the weights that the policy begins with: after the first step it is older.
+    const [own, sampler] = [critical(), newLearner().model];
+    const options = { episodes: 8, isCorrected: true, lr: LR };
+    const reports = await written((rng) => vtrace.step(own, sampler, rng, options), 3);
+
+    const { critic, criticOptimizer, ...learner } = critical();
+    const play = { env: boxes, envOptions: {}, rollout: LIMITS, groups: 8, groupSize: 1, rng: new Rng(SEED) };
+    const stepOptions: StepOptions & PlayOptions = {
+      ...learner,
+      ...play,
+      template: new Template(tokenizerOf()),
+      lr: schedule({ lr: LR }),
+      objective: objectiveOf({ method: "vtrace" }),
+      heads: { value: { head: critic, optimizer: criticOptimizer } },
+      offPolicy: true,
+    };
+    const old = { ...stepOptions, model: sampler };
+    const source = { play: async (step: number) => finishStep(old, step, [await playPart(old, step)]) };
+    const expected: object[] = [];
+    for (let step = 0; step < 3; step++) {
+      const { metrics } = (await trainStep(stepOptions, source, step))!;
+      const { reward, policy_loss: policyLoss, value_loss: valueLoss } = metrics;
+      expected.push({ reward, policyLoss, valueLoss });
+    }
+    expect(reports).toEqual(expected);
+    expect(reports.some(({ reward }) => reward > 0)).toBe(true);
+    expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
+    expect(await parametersOf(own.critic)).toEqual(await parametersOf(critic));
   });
 });
