@@ -5,11 +5,12 @@
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * `npx tsx examples/dapo.ts [SEED] [STEPS]` trains as GRPO does, with each of the three alone, and with all, 100 steps.
- * FIGURES
+ * Seeds 0 to 9, mean reward of steps 81 to 100: GRPO 0.54; clip-higher 0.52, dynamic sampling 0.43 (−0.11 [−0.19, −0.04],
+ * lower in nine), token-level 0.51, DAPO 0.46. No part of it gains in this world.
  */
 import { AdamW, Decoder, type Device, device, forward, fuse, initParams, mean, type Model } from "../index.ts";
-import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, scope, sum, tensor } from "../index.ts";
-import { type Tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, scope, sum, type Tensor } from "../index.ts";
+import { tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
 const WORDS = [..."<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" "), ..."abcdefgh01234567ny"];

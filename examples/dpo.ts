@@ -3,13 +3,14 @@
  * only. `trainPreference` with `dpo()` computes the same: a test compares losses and parameters.
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
- * `npx tsx examples/dpo.ts [SEED] [STEPS]`: the warm start plays, the better and the worse of a task's tries are a pair,
- * and copies of it learn from 100 batches of pairs: by imitating the better ones, and by DPO.
- * FIGURES
+ * `npx tsx examples/dpo.ts [SEED] [STEPS] [BETA]`: the warm start plays, a task's best and worst tries are a pair, and
+ * copies of it learn 100 batches of pairs: they imitate the better ones, or learn by DPO, or both. Seeds 0 to 9: the mean
+ * reward is 0.13 before, then 0.43, 0.21, 0.34. DPO is below imitation in each seed: it makes the better tries
+ * less likely, too, by 1.0 nats (the worse ones by 7.9). With β = 0.1 DPO falls to 0.07, and both together reach 0.34.
  */
-import { AdamW, add, Decoder, device, type Device, forward, initParams, mean, type Model } from "../index.ts";
+import { AdamW, add, Decoder, type Device, device, forward, initParams, mean, type Model } from "../index.ts";
 import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, scatterAdd, scope, softplus } from "../index.ts";
-import { sub, sum, type Tensor, tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+import { sub, sum, tensor, type Tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
 const WORDS = [..."<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" "), ..."abcdefgh01234567ny"];

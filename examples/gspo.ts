@@ -4,11 +4,12 @@
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * `npx tsx examples/gspo.ts [SEED] [STEPS]` trains with a ratio per token and with one per episode, 100 steps each.
- * FIGURES
+ * Seeds 0 to 9, mean reward per token and per episode: 0.54 and 0.43 in steps 81 to 100 (−0.11 [−0.19, −0.03], lower in
+ * eight), 0.72 and 0.70 in steps 181 to 200. GSPO is slower here, and about as good in the end.
  */
 import { AdamW, Decoder, type Device, device, exp, forward, fuse, initParams, mean, type Model } from "../index.ts";
 import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, scatterAdd, scope, sub, sum } from "../index.ts";
-import { type Tensor, tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+import { tensor, type Tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
 const WORDS = [..."<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" "), ..."abcdefgh01234567ny"];

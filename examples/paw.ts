@@ -1,13 +1,13 @@
 /**
- * PaW on GRPO for an agent of several turns, on the library's tensors and transformer only: the agent also learns to
- * predict the world's answers, but only those to unsure actions, only words that it does not expect, and less where its
- * group succeeds. `trainRl` with the method `paw` computes the same: a test compares the bits (reference executor).
+ * PaW on GRPO, on the library's tensors and transformer only: the agent also learns to predict the world's answers, those
+ * to unsure actions, words that it does not expect, and less where its group succeeds. `trainRl` with the method `paw`
+ * computes the same: a test compares the bits (reference executor).
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * `npx tsx examples/paw.ts [SEED] [STEPS]` trains without and with the loss on answers, 100 steps each.
  * FIGURES
  */
-import { AdamW, add, Decoder, type Device, device, exp, forward, fuse, initParams, type Model } from "../index.ts";
+import { AdamW, add, Decoder, device, type Device, exp, forward, fuse, initParams, type Model } from "../index.ts";
 import { modelConfig, mul, outputMatrix, pickHidden, Rng, scope, select, stopGradient, sub, sum } from "../index.ts";
 import { type Tensor, tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
@@ -47,7 +47,7 @@ class Episode {
     const isRight = action.length === 2 && this.ids[action[0]!] === encode(right)[0];
     if (isRight) this.reward = 1 / this.turns.length;
     const isLast = isRight || this.turns.length === 2;
-    answer.push(this.ids.length + 1, this.ids.length + 2);
+    answer.push(this.ids.length + 1, this.ids.length + 2); // behind OBS
     this.ids.push(OBS, ...encode((isRight ? "y" : "n") + right), ...(isLast ? [END] : [END, ACT]));
     if (!isLast) this.turns.push(new Turn());
     return isLast;
@@ -111,8 +111,8 @@ const meanOf = (values: readonly number[]): number => values.reduce((a, b) => a 
  */
 function weigh(episodes: readonly Episode[], groupSize: number, coefficient: number, alpha = 0.75): void {
   const answered = episodes.flatMap(({ turns }) => turns.filter(({ answer }) => answer.length > 0));
-  const count = Math.ceil(alpha * answered.length);
-  const selected = new Set(answered.toSorted((a, b) => b.entropy - a.entropy).slice(0, count));
+  const ranked = answered.toSorted((a, b) => b.entropy - a.entropy);
+  const selected = new Set(ranked.slice(0, Math.ceil(alpha * ranked.length)));
   for (let i = 0; i < episodes.length; i += groupSize) {
     const group = episodes.slice(i, i + groupSize);
     const mean = meanOf(group.map(({ reward }) => reward));
@@ -152,19 +152,18 @@ async function update({ model, optimizer }: Agent, episodes: readonly Episode[],
 type StepOptions = Readonly<Record<"groups" | "groupSize" | "coefficient" | "lr", number>>;
 export async function step(agent: Agent, rng: Rng, options: StepOptions): Promise<Record<"reward" | "loss", number>> {
   const { groups, groupSize, coefficient, lr } = options;
-  const { params } = agent.model;
+  const { model } = agent;
   const streamOf = (what: string, n: number): Rng => rng.split(what).split(n); // `rng`: all randomness of the step
   const groupOf = Array.from({ length: groups * groupSize }, (_, i) => Math.floor(i / groupSize));
   const episodes = groupOf.map((group) => new Episode(streamOf("task", group).int(2 ** 31)));
-  await play(agent.model, episodes, (i) => streamOf("episode", i));
-  const entropies = scope(() => read(params, agent.model, batchOf(episodes, params.embedding.device)).entropy);
+  await play(model, episodes, (i) => streamOf("episode", i));
+  const entropies = scope(() => read(model.params, model, batchOf(episodes, model.params.embedding.device)).entropy);
   const numbers = [...(await entropies.read())]; // of the actions' tokens, as no answer has a weight yet
   entropies.dispose();
   for (const turn of episodes.toSorted(longestFirst).flatMap(({ turns }) => turns))
     turn.entropy = meanOf(numbers.splice(0, turn.action.length));
   weigh(episodes, groupSize, coefficient);
-  const loss = await update(agent, episodes, lr);
-  return { reward: meanOf(episodes.map(({ reward }) => reward)), loss };
+  return { reward: meanOf(episodes.map(({ reward }) => reward)), loss: await update(agent, episodes, lr) };
 }
 
 /** A model that has imitated players who guess: it knows how an action is written, and nothing of the boxes. */

@@ -9,7 +9,7 @@
  */
 import { AdamW, add, Decoder, device, type Device, forward, grad, headValues, initParams } from "../index.ts";
 import { initValueHead, mapTree, mean, type Model, modelConfig, mul, noGrad, outputMatrix } from "../index.ts";
-import { pickHidden, Rng, scope, square, sub, sum, type Tensor, tensor, tokenLogProbs } from "../index.ts";
+import { pickHidden, Rng, scope, square, sub, sum, tensor, type Tensor, tokenLogProbs } from "../index.ts";
 import { type TransformerParams, valueAndGrad, type ValueHead } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
@@ -186,11 +186,10 @@ if (import.meta.url === new URL(`file://${process.argv[1]}`).href) {
   for (const [name, [period, isCorrected]] of Object.entries(arms)) {
     const agent = await warmStart(await device("wasm"), seed);
     let sampler = copyOf(agent.model);
+    const options = { episodes: 64, isCorrected, lr: 1e-3 };
     const rewards: number[] = [];
     for (let n = 1; n <= steps; n++) {
-      rewards.push(
-        (await step(agent, sampler, new Rng(seed + 1).split(n), { episodes: 64, isCorrected, lr: 2e-3 })).reward,
-      );
+      rewards.push((await step(agent, sampler, new Rng(seed + 1).split(n), options)).reward);
       if (n % period === 0) sampler = copyOf(agent.model);
       const mean20 = rewards.slice(-20).reduce((a, b) => a + b) / 20;
       if (n % 20 === 0) console.log(`${name}, steps ${n - 19} to ${n}: mean reward ${mean20.toFixed(2)}`);

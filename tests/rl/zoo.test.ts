@@ -4,6 +4,7 @@
  */
 import { afterAll, describe, expect, it } from "vitest";
 import { device, Rng } from "../../engine/index.ts";
+import * as engine from "../../engine/index.ts";
 import * as actfocus from "../../examples/actfocus.ts";
 import * as dapo from "../../examples/dapo.ts";
 import * as dpo from "../../examples/dpo.ts";
@@ -13,11 +14,13 @@ import * as ppo from "../../examples/ppo.ts";
 import { WORDS } from "../../examples/grpo.ts";
 import * as rloo from "../../examples/rloo.ts";
 import * as vtrace from "../../examples/vtrace.ts";
+import * as nn from "../../nn/index.ts";
 import { dpo as dpoLoss, objectiveOf, trainPreference } from "../../methods/index.ts";
 import { AdamW, initValueHead, schedule, type ValueHead } from "../../nn/index.ts";
 import { append, emptyStream, groupEstimator, type PlayOptions, type RlOptions } from "../../rl/index.ts";
 import { type StepOptions, type StepReport, Template, type Trajectory, trainRl, trainStep } from "../../rl/index.ts";
 import { finishStep, playPart } from "../../rl/tasks/play.ts";
+import { readSource } from "../project/sources.ts";
 import {
   boxes,
   copyOf,
@@ -36,6 +39,28 @@ const [STEPS, LR, SEED] = [2, 1e-2, 7]; // a second step sees what the first one
 const size = { groups: 4, groupSize: 4 };
 const LIMITS = { maxTurns: 2, maxActionTokens: 2 };
 type Method = Pick<RlOptions, "objective"> & Partial<RlOptions>;
+
+const PROGRAMS = ["actfocus", "dapo", "dpo", "grpo", "gspo", "paw", "ppo", "rloo", "vtrace"];
+
+describe.each(PROGRAMS)("examples/%s.ts", (name) => {
+  const source = readSource(`examples/${name}.ts`);
+  it("is one file of at most 200 lines, on engine and nn alone", () => {
+    expect(source.trimEnd().split("\n").length).toBeLessThanOrEqual(200);
+    expect([...source.matchAll(/ from "([^"]+)"/g)].filter(([, from]) => from !== "../index.ts")).toEqual([]);
+    const names = [...source.matchAll(/^import (?:type )?\{([^}]*)\}/gm)].flatMap(([, list]) => list!.split(","));
+    const known = new Set([...Object.keys(engine), ...Object.keys(nn)]);
+    expect(names.length).toBeGreaterThan(10);
+    // Types are no values; of these only the engine's and nn's are there.
+    const types = new Set(["Device", "Model", "Tensor", "TransformerParams", "ValueHead"]);
+    const plain = names.map((one) => one.trim().replace("type ", ""));
+    expect(plain.filter((one) => !known.has(one) && !types.has(one))).toEqual([]);
+  });
+
+  it("is in the table of docs/programs.md, and has the limit of 200 lines in npm run examples", () => {
+    expect(readSource("docs/programs.md")).toContain(`| [${name}.ts](../examples/${name}.ts)`);
+    expect(readSource("scripts/examples.ts")).toContain(`"${name}"`);
+  });
+});
 
 /** What `trainRl` reports of these steps. */
 async function trained({ model, optimizer }: Learner, method: Method): Promise<StepReport["metrics"][]> {
