@@ -5,11 +5,12 @@
  * thought and in brackets its action, in at most six tokens; the world answers `y` or `n` and the right digit. After an
  * `n` there is one more try, for half of the reward. Without brackets the episode is over.
  * `npx tsx examples/actfocus.ts [SEED] [STEPS]` trains with all tokens alike, and with ActFocus, 100 steps each.
- * FIGURES
+ * Seeds 0 to 9, mean reward: 0.36 and 0.30 in steps 81 to 100 (−0.06 [−0.09, −0.04], bootstrap over seeds), 0.40 and 0.34
+ * in steps 181 to 200, lower in all ten both times. ActFocus loses here, where thoughts are random words.
  */
-import { AdamW, Decoder, type Device, device, exp, forward, initParams, mapTree, type Model } from "../index.ts";
+import { AdamW, Decoder, device, type Device, exp, forward, initParams, mapTree, type Model } from "../index.ts";
 import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, rowsOf, scope, stopGradient } from "../index.ts";
-import { sub, sum, type Tensor, tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+import { sub, sum, tensor, type Tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> words <|end|> <|obs|> answer <|end|> …
 const WORDS = [..."<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" "), ..."[]abcdefgh01234567nyuvwxyz"];

@@ -9,8 +9,8 @@
  * lower in nine), token-level 0.51, DAPO 0.46. No part of it gains in this world.
  */
 import { AdamW, Decoder, type Device, device, forward, fuse, initParams, mean, type Model } from "../index.ts";
-import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, scope, sum, type Tensor } from "../index.ts";
-import { tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, scope, sum, tensor } from "../index.ts";
+import { type Tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
 const WORDS = [..."<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" "), ..."abcdefgh01234567ny"];

@@ -9,7 +9,7 @@
  */
 import { AdamW, Decoder, type Device, device, exp, forward, fuse, initParams, mean, type Model } from "../index.ts";
 import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, scatterAdd, scope, sub, sum } from "../index.ts";
-import { tensor, type Tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+import { type Tensor, tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
 const WORDS = [..."<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" "), ..."abcdefgh01234567ny"];
@@ -123,7 +123,7 @@ const clipped = fuse("clipped", (ratio, advantage, low, high) =>
 );
 
 /** GSPO (arXiv 2507.18071, eq. 5 to 7): s = e^(mean of lp − old over an episode's own tokens); the mean over episodes. */
-function sequenceLoss(logProbs: Tensor, old: Tensor, { rows, column }: Batch): Tensor {
+export function sequenceLoss(logProbs: Tensor, old: Tensor, { rows, column }: Batch): Tensor {
   const { device: on } = logProbs;
   const share = column(({ own }) => own.map(() => 1 / own.length));
   const row = Int32Array.from(rows.flatMap(({ own }, b) => own.map(() => b)));

@@ -5,9 +5,10 @@
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * `npx tsx examples/paw.ts [SEED] [STEPS]` trains without and with the loss on answers, 100 steps each.
- * FIGURES
+ * Seeds 0 to 9, mean reward: 0.41 and 0.41 in steps 81 to 100, 0.56 and 0.57 in steps 181 to 200 (+0.01 [−0.17, 0.15],
+ * bootstrap over seeds; higher in six; one seed fell to 0). PaW shows no gain here; grpo.ts has ECHO's.
  */
-import { AdamW, add, Decoder, device, type Device, exp, forward, fuse, initParams, type Model } from "../index.ts";
+import { AdamW, add, Decoder, type Device, device, exp, forward, fuse, initParams, type Model } from "../index.ts";
 import { modelConfig, mul, outputMatrix, pickHidden, Rng, scope, select, stopGradient, sub, sum } from "../index.ts";
 import { type Tensor, tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
@@ -129,7 +130,7 @@ function weigh(episodes: readonly Episode[], groupSize: number, coefficient: num
 
 // 5. The loss, its gradient, the update.
 /** PaW's loss of a word: 1 − p where p ≤ 0.2, else 0; 1 − p = −expm1(lp). What is likely already is left alone. */
-const clippedError = fuse("clippedError", (lp) => select(lp.exp().le(0.2), lp.expm1().neg(), 0));
+export const clippedError = fuse("clippedError", (lp) => select(lp.exp().le(0.2), lp.expm1().neg(), 0));
 /** One step of the optimiser on GRPO's loss, whose ratio PPO would clip, and the world's. @returns the sum before it */
 async function update({ model, optimizer }: Agent, episodes: readonly Episode[], lr: number): Promise<number> {
   const loss = scope(() => {

@@ -3,13 +3,14 @@
  * and transformer only. `trainStep` with the method `vtrace` computes the same: a test compares the bits.
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
- * `npx tsx examples/vtrace.ts [SEED] [STEPS]`: the sampler is the policy itself, or gets its weights every eighth step
- * only, without a correction and with one; 100 steps each.
- * FIGURES
+ * `npx tsx examples/vtrace.ts [SEED] [STEPS]`: the sampler is the policy itself, or gets its weights in every eighth step
+ * only, without a correction and with one; 100 steps each. Seeds 0 to 9, mean reward of steps 81 to 100: 0.31, 0.19, 0.28
+ * (V-trace +0.09 [0.03, 0.17], bootstrap over seeds, higher in six, lower in one). Steps 181 to 200: 0.40, 0.27, 0.28:
+ * there the correction gains nothing, and two seeds of either old sampler are at 0.
  */
 import { AdamW, add, Decoder, device, type Device, forward, grad, headValues, initParams } from "../index.ts";
 import { initValueHead, mapTree, mean, type Model, modelConfig, mul, noGrad, outputMatrix } from "../index.ts";
-import { pickHidden, Rng, scope, square, sub, sum, tensor, type Tensor, tokenLogProbs } from "../index.ts";
+import { pickHidden, Rng, scope, square, sub, sum, type Tensor, tensor, tokenLogProbs } from "../index.ts";
 import { type TransformerParams, valueAndGrad, type ValueHead } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …

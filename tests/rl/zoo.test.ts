@@ -15,7 +15,8 @@ import { WORDS } from "../../examples/grpo.ts";
 import * as rloo from "../../examples/rloo.ts";
 import * as vtrace from "../../examples/vtrace.ts";
 import * as nn from "../../nn/index.ts";
-import { dpo as dpoLoss, objectiveOf, trainPreference } from "../../methods/index.ts";
+import { dpo as dpoLoss, gspo as gspoLoss, objectiveOf, trainPreference } from "../../methods/index.ts";
+import { clippedErrorLoss } from "../../methods/paw.ts";
 import { AdamW, initValueHead, schedule, type ValueHead } from "../../nn/index.ts";
 import { append, emptyStream, groupEstimator, type PlayOptions, type RlOptions } from "../../rl/index.ts";
 import { type StepOptions, type StepReport, Template, type Trajectory, trainRl, trainStep } from "../../rl/index.ts";
@@ -135,6 +136,7 @@ describe("examples/rloo.ts", () => {
 
 describe("examples/dapo.ts", () => {
   const clip = { epsilon: 0.2, epsilonHigh: 0.28 };
+  const lr = 2e-2; // so that some ratios of the second pass are between the two clips
   it.each([
     ["GRPO", {}, objectiveOf({ method: "grpo" })],
     ["clip-higher", { clipHigher: true }, objectiveOf({ method: "grpo", options: { ppo: clip } })],
@@ -143,8 +145,8 @@ describe("examples/dapo.ts", () => {
     ["DAPO", { clipHigher: true, dynamic: true, tokenLevel: true }, objectiveOf({ method: "dapo" })],
   ] as const)("%s is trainRl, bit for bit", { timeout: 120_000 }, async (_, changes, objective) => {
     const [own, learner] = [newLearner(), newLearner()];
-    const reports = await written((rng) => dapo.step(own, rng, { ...changes, passes: 3, ...size, lr: LR }));
-    expect(reports).toEqual(reportsOf(await trained(learner, { objective, iterations: 3 })));
+    const reports = await written((rng) => dapo.step(own, rng, { ...changes, passes: 2, ...size, lr }));
+    expect(reports).toEqual(reportsOf(await trained(learner, { objective, iterations: 2, lr: schedule({ lr }) })));
     expect(reports.some(({ reward }) => reward > 0)).toBe(true);
     expect(await parametersOf(own.model.params)).toEqual(await parametersOf(learner.model.params));
   });
@@ -167,14 +169,39 @@ describe("examples/gspo.ts", () => {
     ["sequence", "gspo"],
   ] as const)("a ratio per %s is trainRl with %s", { timeout: 120_000 }, async (ratio, method) => {
     const [own, learner] = [newLearner(), newLearner()];
-    const reports = await written((rng) => gspo.step(own, rng, { ratio, passes: 3, ...size, lr: LR }));
-    const expected = reportsOf(await trained(learner, { objective: objectiveOf({ method }), iterations: 3 }));
+    const reports = await written((rng) => gspo.step(own, rng, { ratio, passes: 2, ...size, lr: LR }));
+    const expected = reportsOf(await trained(learner, { objective: objectiveOf({ method }), iterations: 2 }));
     expect(reports.map(({ reward }) => reward).some((reward) => reward > 0)).toBe(true);
     for (const [n, { reward, loss }] of reports.entries()) {
       expect(reward).toBe((expected[n] as (typeof reports)[number]).reward);
       expect(loss).toBeCloseTo((expected[n] as (typeof reports)[number]).loss, 9);
     }
     await expectNear(own, learner);
+  });
+});
+
+describe("examples/gspo.ts", () => {
+  it("has the library's loss and gradient on both sides of its narrow clip", async () => {
+    const shifts = [-5e-4, -3.5e-4, -2e-4, 0, 2e-4, 3.5e-4, 5e-4];
+    const rows = [1, -1].flatMap((advantage) => shifts.map((shift) => ({ advantage, shift, own: [1, 2, 3] })));
+    const column = (of: (row: (typeof rows)[number]) => readonly number[]): engine.Tensor =>
+      engine.tensor(Float64Array.from(rows.flatMap(of)), { device: on, dtype: on.float });
+    const oldLogProbs = column(({ own }) => own.map((t) => -t));
+    const logProbs = column(({ own, shift }) => own.map((t) => shift - t));
+    const batch = { rows, column } as unknown as Parameters<typeof gspo.sequenceLoss>[2];
+    const own = engine.valueAndGrad((lp: engine.Tensor) => gspo.sequenceLoss(lp, oldLogProbs, batch))(logProbs);
+    const ids = engine.tensor(Int32Array.from(rows.flatMap((_, b) => [b, b, b])), { device: on });
+    const segments = { ids, count: rows.length };
+    const advantages = column(({ own: places, advantage }) => places.map(() => advantage));
+    const mask = column(({ own: places }) => places.map(() => 1));
+    const loss = gspoLoss();
+    const library = engine.valueAndGrad((lp: engine.Tensor) =>
+      engine.mean(loss.tokenLoss({ logProbs: lp, oldLogProbs, advantages, mask, segments })),
+    )(logProbs);
+    expect(await own.value.item()).toBeCloseTo(await library.value.item(), 12);
+    const [a, b] = [[...(await own.grads.read())], [...(await library.grads.read())]];
+    a.forEach((x, i) => expect(x).toBeCloseTo(b[i]!, 12));
+    expect(a.filter((x) => x === 0)).toHaveLength(9); // A > 0 above 1 + 4e-4; A < 0 below 1 − 3e-4
   });
 });
 
@@ -246,6 +273,14 @@ describe("examples/actfocus.ts", () => {
 });
 
 describe("examples/paw.ts", () => {
+  it("has the library's loss of a word on both sides of ρ", async () => {
+    const logProbs = engine.tensor(Float64Array.from([0.01, 0.19, 0.21, 0.9], Math.log), {
+      device: on,
+      dtype: on.float,
+    });
+    expect(await paw.clippedError(logProbs).read()).toEqual(await clippedErrorLoss(logProbs, 1, 0.2).read());
+  });
+
   it.each([0, 1])("is trainRl, bit for bit, with the coefficient %d", { timeout: 120_000 }, async (coefficient) => {
     const [own, learner] = [newLearner(), newLearner()];
     const reports = await written((rng) => paw.step(own, rng, { ...size, coefficient, lr: LR }));
