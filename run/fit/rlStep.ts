@@ -1,4 +1,4 @@
-/** What memory a whole step of reinforcement learning takes: playing, scores, gradient, update. */
+/** The memory of a whole step of reinforcement learning: playing, scores, gradient, update. */
 import { check } from "../../engine/errors.ts";
 import {
   checkSizes,
@@ -12,14 +12,14 @@ import {
 import type { ModelConfig } from "../../nn/index.ts";
 import { promptSteps, type PromptTask } from "./promptSteps.ts";
 
-/** A step of reinforcement learning whose memory is asked for. */
+/** A step of reinforcement learning whose memory is counted. */
 export interface RlStepSize extends Place, Omit<PromptTask, "reward" | "lr"> {
   readonly trains: Trains;
 }
 
 /**
- * Memory of a step: it is run on an executor that only counts. There every token that is drawn is 0, so every episode
- * has its full length; rewards are 0 and 1 by turns, so that there is something to learn in each group of two or more.
+ * The memory of a step, which is run on an executor that only counts. Every drawn token is 0 there, so every episode
+ * has its full length; rewards are 0 and 1 by turns, so that each group of two or more has spread.
  * @returns null if it does not fit into `limit`
  */
 export async function rlStepMemory(config: ModelConfig, size: RlStepSize): Promise<StepMemory | null> {
