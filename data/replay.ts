@@ -143,7 +143,7 @@ export class ReplayBuffer implements EpisodePlugin {
       return [{ trajectories: rows, version, priority: value, uses: 0 }];
     });
     const all = [...this.#groups, ...added];
-    // Of groups with equal priorities the oldest is dropped first.
+    // The oldest of groups with equal priorities is dropped first.
     const leaving = order === "fifo" ? all : all.toSorted((a, b) => a.priority - b.priority);
     const gone = new Set(leaving.slice(0, Math.max(0, all.length - capacity)));
     this.#groups = all.filter((group) => !gone.has(group));

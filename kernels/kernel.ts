@@ -74,10 +74,7 @@ export function single<K>(kernel: K, buffers: number): Program<K> {
   };
 }
 
-/**
- * The properties of the adapter that a WGSL generator may use. The subgroup size is none: only a running shader knows
- * it.
- */
+/** The properties of the adapter that a WGSL generator may use; only a running shader knows the subgroup size. */
 export interface AdapterProfile {
   /** `software`: workgroup barriers cost 10–30×, so a thread takes a whole row and no tile uses workgroup memory. */
   readonly schedule: "software" | "gpu";

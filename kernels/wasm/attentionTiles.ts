@@ -17,14 +17,9 @@ import { sumLanes4 } from "./lanes.ts";
 export const TILE = 4;
 /** The number of rows per unit of work, a multiple of the tile. */
 export const UNIT_ROWS = 32;
-/**
- * The number of columns whose weights are kept until they are added to the rows' results together; a multiple of the
- * tile.
- */
+/** The number of columns whose weights are kept and then added to the rows' results; a multiple of the tile. */
 export const BLOCK = 32;
-/**
- * The memory that a unit needs for the weights of one block: a vector per column, with a lane for each of four rows.
- */
+/** The memory of a unit for the weights of one block: a vector per column, with a lane for each of four rows. */
 export const BLOCK_BYTES: number = 4 * TILE * BLOCK;
 
 /** Bytes of a row of the head, in whole vectors. */
@@ -177,10 +172,7 @@ export function addRows(
   });
 }
 
-/**
- * Visits the columns of a block: `weighted(r)` loads the weight of row r and returns the function that multiplies by
- * it.
- */
+/** Visits the columns of a block: `weighted(r)` loads the weight of row r and returns the multiplication by it. */
 function forWeights(
   f: FunctionBuilder,
   block: Block,
@@ -256,9 +248,7 @@ export function rowPointers(
   });
 }
 
-/**
- * The addresses of four rows or columns from `first` on. If `count` is given, the last one stands for those beyond it.
- */
+/** The addresses of four rows or columns from `first` on. With `count`, the last one stands for those beyond it. */
 export function neighbours(f: FunctionBuilder, base: I32, first: I32, stride: I32, count?: I32): Var<I32>[] {
   if (count) return range(TILE).map((c) => f.let(base.at(first.add(c).min(count.sub(1)).mul(stride))));
   const step = f.let(stride.shl(2));

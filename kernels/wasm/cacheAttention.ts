@@ -13,10 +13,7 @@ import { F32x4, type FunctionBuilder, type I32, i32s, I32x4, kernelModule, load,
 import { maxLanes, spread, sumLanes, sumLanes4 } from "./lanes.ts";
 import { expWeight } from "./math.ts";
 
-/**
- * The number of keys between two adjustments of the maximum (a multiple of 4), and of floats of scratch memory per
- * unit.
- */
+/** The number of keys between two adjustments of the maximum (a multiple of 4), and of scratch floats per unit. */
 const BLOCK = 64;
 const NOTHING = -1e30;
 /** The number of vectors of the result that stay in registers while values are added. */

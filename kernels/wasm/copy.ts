@@ -10,9 +10,7 @@ import { I32x4, kernelModule, load, type FunctionBuilder, type I32, type Kind, t
 /** The number of words per unit of work along the last axis. */
 const CHUNK = 16384;
 
-/**
- * The number of rows per unit of a transposition: as many floats as a cache line holds, so that they are read together.
- */
+/** The number of rows per unit of a transposition: as many floats as a cache line, so that they are read together. */
 const TRANSPOSED_ROWS = 16;
 
 /** See `CopySpec`. Buffers: x → y. Baked: rank, and how each side walks the last axis. */

@@ -10,10 +10,7 @@ const LINES = 8;
  * cache, where fetching costs a product with one row up to two fifths of its time.
  */
 const FETCHED_ABOVE = 2 ** 18;
-/**
- * The number of bytes fetched at a time: a part of the second-level cache, and enough for the processor's prefetching
- * to run.
- */
+/** The bytes fetched at a time: a part of the second-level cache, and enough for the processor's prefetching. */
 const FETCH_BYTES = 2 ** 16;
 
 /**

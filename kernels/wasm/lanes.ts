@@ -21,8 +21,7 @@ export function sumLanes4(f: FunctionBuilder, vectors: readonly F32x4[]): Var<F3
 }
 
 /**
- * The largest lane, in every lane. It may ignore NaN (`pmax` is one instruction, `max` eight): the sum that follows
- * does not.
+ * The largest lane, in every lane. It may ignore NaN (`pmax` is one instruction, `max` eight); the later sum does not.
  */
 export function maxLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
   const v = f.let(x);
@@ -82,10 +81,7 @@ export function forColumnGroups(f: FunctionBuilder, count: I32, body: (group: re
   forColumns(f, count, (columns) => body([columns]), grouped);
 }
 
-/**
- * The largest `value` of a row's columns, in every lane. It has four running maxima, so that they do not wait for each
- * other.
- */
+/** The largest `value` of a row's columns, in every lane, by four running maxima that do not wait for each other. */
 export function maxOfColumns(f: FunctionBuilder, count: I32, value: (columns: Columns) => F32x4): Var<F32x4> {
   const tops = [0, 1, 2, 3].map(() => f.let(F32x4.of(-Infinity)));
   const sixteens = f.let(count.and(-16));

@@ -276,9 +276,7 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
           });
         }
       };
-      /**
-       * Calls `each` for four columns and for single ones of every row of the unit, with their place, value and setter.
-       */
+      /** Calls `each` for four columns and for single ones of the unit's rows, with their place, value and setter. */
       const forElements = (each: (at: I32, read: typeof load.f32x4, write: Write, splat: boolean) => void): void =>
         forRows(() => {
           f.set(j, colBegin);

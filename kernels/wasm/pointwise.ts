@@ -21,10 +21,7 @@ import {
 import { emitNodes, emittedFloat, type Emitted } from "./expression.ts";
 import { loadPart, storePart } from "./partial.ts";
 
-/**
- * The number of elements per unit of work: enough to hide the cost of a unit, few enough to divide the work between
- * threads.
- */
+/** The number of elements per unit of work: enough to hide a unit's cost, few enough to divide work between threads. */
 const CHUNK = 8192;
 /**
  * Formulas of few nodes compute several vectors per turn before they store the first: loads do not move up past stores,
@@ -149,10 +146,7 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
       const constant = order.filter((node) => !varying.has(node.id));
       emitNodes(f, constant, fixed);
 
-      /**
-       * Computes one vector: `read` loads an input, `write` stores an output. Returns the function that does the
-       * stores.
-       */
+      /** Computes one vector: `read` loads an input, `write` stores an output. @returns the function that stores */
       const vector = (read: (k: number) => F32x4, write: (k: number, y: F32x4) => void): (() => void) => {
         const values: Emitted = new Map(fixed);
         for (const k of used) if (!values.has(inputNode.get(k)!.id)) values.set(inputNode.get(k)!.id, f.let(read(k)));

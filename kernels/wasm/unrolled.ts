@@ -4,10 +4,7 @@ import type { FunctionBuilder, I32, Label, Var } from "./assembler.ts";
 /** An operand that an innermost loop walks along. */
 export interface Stream {
   readonly pointer: Var<I32>;
-  /**
-   * The number of bytes from one turn to the next. A constant is written into the loads of unrolled turns and costs
-   * nothing there.
-   */
+  /** The number of bytes from one turn to the next. A constant costs nothing in the loads of unrolled turns. */
   readonly stride: I32 | number;
 }
 

@@ -29,10 +29,7 @@ const PLACE = `
   let origin = (column / params.inner) * params.length * params.inner + column % params.inner;`;
 const at = (reverse: boolean): string => `origin + ${reverse ? "(params.length - 1u - step)" : "step"} * params.inner`;
 
-/**
- * The number of additions after which a part joins the sum: one long chain would lose terms that are small beside the
- * sum.
- */
+/** The number of additions after which a part joins the sum: a long chain would lose terms small beside the sum. */
 const fold = (step: string): string => `
     if ((${step}) % ${BLOCK}u == ${BLOCK - 1}u) {
       sum += recent;

@@ -54,10 +54,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
     return `${name}(${args.join(", ")})`;
   };
 
-  /**
-   * A number as WGSL; one without a literal goes through a variable. A number beyond the range of f32 is infinite
-   * there.
-   */
+  /** A number as WGSL; one without a literal goes through a variable, and one beyond the range of f32 is infinite. */
   const literal = (value: number): string => {
     const rounded = Math.fround(value);
     if (Number.isFinite(rounded)) return f32Literal(rounded);

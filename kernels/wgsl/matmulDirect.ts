@@ -111,10 +111,7 @@ ${transB ? each(4 * quads, column) : lines}
   }`;
 }
 
-/**
- * The offsets of an operand's rows or columns, and the text that reads their elements of a step into `name`0, `name`1,
- * ….
- */
+/** The offsets of an operand's rows or columns, and the text that reads elements of a step into `name`0, `name`1, …. */
 interface Reader {
   readonly places: string;
   readonly load: (k: string, name: string) => string;
@@ -178,10 +175,7 @@ ${turn(1)}
   }`;
 }
 
-/**
- * The number of threads of a subgroup kernel's workgroup, along a row of C. No adapter's subgroups are larger than
- * this.
- */
+/** The threads of a subgroup kernel's workgroup, along a row of C. No adapter's subgroups are larger than this. */
 const SUBGROUP_THREADS = 128;
 
 /**

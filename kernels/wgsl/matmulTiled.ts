@@ -51,8 +51,7 @@ ${linearMain(threads, "params.count")}
 export const TILE = 64;
 const DEPTH = 16;
 /**
- * The number of quads from one step of a tile to the next: one more than 16, so that neighbouring steps are in
- * different banks.
+ * The quads from one step of a tile to the next: one more than 16, so that neighbouring steps differ in their banks.
  */
 const PITCH = TILE / 4 + 1;
 

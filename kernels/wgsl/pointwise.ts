@@ -12,9 +12,7 @@ const GROUP = 64;
 /** The number of elements below which four at a time gain nothing and cost a second compilation of the formula. */
 const LARGE = 16384;
 
-/**
- * Whether the last axis can be walked by fours: each input has stride 1 there, aligned with the others, or stride 0.
- */
+/** Whether the last axis can be walked by fours: each input has stride 1 there, aligned with others, or stride 0. */
 function walksByFours({ inputs, dims }: PointwiseSpec): boolean {
   const last = dims.length - 1;
   if (dims[last]! % 4 !== 0 || dims.reduce((a, b) => a * b, 1) < LARGE) return false;

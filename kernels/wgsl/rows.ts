@@ -16,9 +16,7 @@ import { type BindingType, gridFor, groupMain, linearMain, shader } from "./shad
 
 export type Bindings = Readonly<Record<string, BindingType>>;
 
-/**
- * The number of threads of a workgroup that walks a row together, and of places in memory for each of its reductions.
- */
+/** The number of threads of a workgroup that walks a row, and of places in memory for each of its reductions. */
 const LANES = 64;
 
 /**

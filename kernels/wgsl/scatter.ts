@@ -15,10 +15,7 @@ const GROUP = 64;
  */
 const LONGEST_CHAIN = 65536;
 
-/**
- * The number of ids that a thread compares its own with; more if there are so many rows that the table would grow too
- * large.
- */
+/** The number of ids that a thread compares its own with; more if many rows would make the table too large. */
 const BLOCK = 64;
 const MAX_TABLE = 2 ** 22;
 
@@ -125,10 +122,7 @@ export const scatterAdd: Generator<ScatterAddSpec> = ({ outer, rows, count, inne
   };
 };
 
-/**
- * The number of ids per column up to which comparing every id with every row costs less than adding one after the
- * other.
- */
+/** The number of ids per column up to which comparing each with every row is cheaper than adding one by one. */
 const FEW = 8;
 
 /**

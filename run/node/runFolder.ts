@@ -13,7 +13,7 @@
  * uninterrupted one. The trainer has to follow one rule: it writes the lines of a step before the checkpoint of that
  * step.
  *
- * The same holds for a loss of power. When `createRun`, `saveCheckpoint` and `writeFile` return, they have flushed what
+ * A loss of power is harmless, too. When `createRun`, `saveCheckpoint` and `writeFile` return, they have flushed what
  * they wrote, the folders that contain it, and all lines of the logs until then. Later lines may be lost or become
  * zeros: resuming cuts them off.
  *
