@@ -8,7 +8,7 @@ import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "./
 const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");
 const tasks = number(256, "total number of tasks in `pools`", { integer: true, min: 1, max: 100_000 });
 
-// The options that can be written as text. Variants are of kinds, which only another curriculum knows.
+// The options that can be written as text. Variants need the kinds of tasks, which only another curriculum knows.
 const { arms: _, ...LEARNABLE } = LEARNABILITY.fields;
 const { base: __, ...FAILED } = FAILED_TASKS.fields;
 const { variants: ___, ...FAILED_ALONE } = FAILED;
@@ -53,7 +53,7 @@ export const curriculumEntry = pluginEntry({
         const seeds = new Set<number>();
         const count = settings.tasks ?? tasks.default;
         for (let i = 0; seeds.size < count; i++) seeds.add(draw.split(i).int(2 ** 31)); // a set: no seed twice
-        return new DifficultyPools({ tasks: [...seeds].map((own) => ({ name: "task", seed: own })), memory, prior });
+        return new DifficultyPools({ tasks: [...seeds].map((seed) => ({ name: "task", seed })), memory, prior });
       }
     }
   },

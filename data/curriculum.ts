@@ -16,7 +16,7 @@ import type { Metrics } from "../rl/episode/metrics.ts";
 import { checkRange } from "../rl/objective/tokenStatistics.ts";
 import type { EpisodePlugin, TaskChoice, TaskOutcome } from "../rl/tasks/plugin.ts";
 
-/** Chooses tasks and learns from their outcomes. */
+/** A plug-in that chooses tasks and learns from their outcomes. */
 export interface Curriculum extends EpisodePlugin {
   task(rng: Rng): TaskChoice;
   observe(outcomes: readonly TaskOutcome[]): void;
@@ -126,9 +126,9 @@ export type LearnabilityOptions = OptionsOf<typeof LEARNABILITY>;
 
 /**
  * Learnability: kinds of tasks are drawn in proportion to p(1 − p), the variance of the outcome. It is largest where
- * every second try succeeds, and there a group teaches most (Tzannetos et al. 2023, arXiv 2304.12877; Foster & Foerster
- * 2025, arXiv 2502.12272). Pr(k) = floor/K + (1 − floor)·p_k(1 − p_k)/Σ_j p_j(1 − p_j); all kinds are equally likely if
- * the sum is 0.
+ * every second try succeeds, and the policy learns most from a group there (Tzannetos et al. 2023, arXiv 2304.12877;
+ * Foster & Foerster 2025, arXiv 2502.12272). Pr(k) = floor/K + (1 − floor)·p_k(1 − p_k)/Σ_j p_j(1 − p_j); all kinds are
+ * equally likely if the sum is 0.
  */
 export class Learnability implements Curriculum {
   readonly name = "curriculum";

@@ -1,6 +1,6 @@
 /**
- * Episodes that a scripted policy plays: the expert for warm starts, or a random baseline. They are token streams as
- * rollouts give them.
+ * Episodes of a scripted policy: the expert for warm starts, or a random baseline. They are token streams like those of
+ * rollouts.
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -12,13 +12,13 @@ import { addEnd } from "../rl/play/episode.ts";
 
 /** Limits of a scripted episode (`playScripted`, `demonstrate`), and the thoughts to write before its actions. */
 export interface DemonstrationOptions {
-  /** How many actions an episode has at most; default 16. */
+  /** The largest number of actions in an episode; default 16. */
   readonly maxTurns?: number;
   /** The largest number of tokens in one answer; longer answers are cut in the middle. Default 96. */
   readonly maxObservationTokens?: number;
   /**
-   * The tokens of the context. A task of more letters than any tokenizer makes fewer tokens of is cut, and nothing is
-   * played: `context_overflow`. Default: no limit.
+   * The tokens of the context. A task with more letters than can fit is cut, and nothing is played: `context_overflow`.
+   * Default: no limit.
    */
   readonly maxTokens?: number;
   /** The thought before an action, made in the live episode; the template needs tags for it. Default: no thoughts. */
@@ -28,7 +28,7 @@ export interface DemonstrationOptions {
 /**
  * Plays one episode with a scripted policy, which sees the live environment. The episode ends after `maxTurns` actions
  * at the latest.
- * @throws WorldgradError if the environment's task or answer, or the policy's action, is not what the contract says
+ * @throws WorldgradError if the environment's task or answer, or the policy's action, breaks the contract
  */
 export async function playScripted(
   spec: EnvironmentSpec,
@@ -89,7 +89,7 @@ export async function playScripted(
 
 /**
  * Plays one episode with the environment's expert, on the task made from `seed`. A task that is too long comes back
- * as it is (`DemonstrationOptions.maxTokens`).
+ * without actions (`DemonstrationOptions.maxTokens`).
  * @throws if the expert does not finish within `maxTurns`, because then it or its environment has a bug
  */
 export async function demonstrate(

@@ -1,8 +1,8 @@
 /**
- * Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476, §3.2): groups whose outcomes are all equal teach the policy
- * nothing, so further groups are played until the requested number of groups has spread. Here the number of refills is
- * bounded, and groups without spread are kept: the policy term and its denominators leave them out, but world models
- * learn from them.
+ * Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476, §3.2): the policy learns nothing from groups whose outcomes
+ * are all equal, so further groups are played until the requested number of groups has spread. Here the number of
+ * refills is bounded, and groups without spread are kept: the policy term and its denominators leave them out, but
+ * world models learn from them.
  */
 import { check } from "../engine/errors.ts";
 import { number, oneOf, options, type OptionsOf } from "../engine/optionTable.ts";
@@ -29,8 +29,9 @@ export const DYNAMIC_SAMPLING = options("dynamicSampling", {
   ),
 });
 /**
- * Dynamic sampling (DAPO, arXiv 2503.14476, §3.2), for `dynamicSampling`: `maxRefills`, default 3, bounds how often
- * groups without spread are replaced by further ones, and `exhausted`, default `train`, says what happens then.
+ * Dynamic sampling (DAPO, arXiv 2503.14476, §3.2), for `dynamicSampling`: `maxRefills`, default 3, bounds the number of
+ * times that groups without spread are replaced by further ones, and `exhausted`, default `train`, decides what happens
+ * then.
  */
 export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
 
@@ -88,7 +89,7 @@ export interface DynamicDraw {
 /**
  * Plays groups until `wanted` of them have spread, or the refills are used up.
  * @param play plays `count` new groups, the first of which has the number `first`
- * @param isStopped is called after every round; true ends the refills
+ * @param isStopped called after every round; true ends the refills
  * @param byPart whether a group with spread in one component of its reward counts (GDPO)
  * @throws if the refills are used up and `exhausted` is `fail`
  */

@@ -1,6 +1,6 @@
 /**
- * Entries: how a run names a plug-in of episodes, as flags, options and settings. Each plug-in declares its own, beside
- * its class.
+ * Entries: the flag, options and settings by which a run names a plug-in of episodes. Each plug-in declares its entry,
+ * beside its class.
  */
 import type { Given, OptionTable } from "../engine/optionTable.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environment.ts";
@@ -37,9 +37,9 @@ export interface PluginEntry<
   readonly flag: G;
   /** The options that can be written as text. */
   readonly options: F;
-  /** What to name beside the flag where `check` refuses. Default: the advantage. */
+  /** The part that an error names beside the flag if `check` refuses. Default: the advantage. */
   readonly against?: "advantage" | "loss" | "groupSize";
-  /** What an environment needs, and what is said of one that has not got it. */
+  /** The needs of an environment, and the error text for one that lacks them. */
   readonly needs?: { has(env: EnvironmentSpec): boolean; readonly lack: string };
   make(settings: Given<F>, context: PluginContext): EpisodePlugin;
 }

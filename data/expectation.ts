@@ -1,6 +1,6 @@
 /**
- * What a model expected the environment to answer: its greedily decoded answer to each of its actions, from the tokens
- * that it had read when it acted. A world-model loss is a number; this shows the same world model as text.
+ * Expected answers: a model's greedily decoded answer of the environment to each of its actions, from the tokens that
+ * it had read when it acted. A world-model loss is a number; this shows the same world model as text.
  *
  * The tag that closes an answer is written by the template and is a target of no loss, so no model learns where an
  * answer ends. An expected answer is therefore cut to the length of the real one.
@@ -36,8 +36,8 @@ export function answerPlaces(template: Template, trajectories: readonly Trajecto
 
 /**
  * The answers that the model expects in place of those in the trajectories.
- * @param maxTokens how many tokens of an answer are generated at most
- * @returns for each trajectory the texts of its expected answers, in order
+ * @param maxTokens the largest number of generated tokens of an answer
+ * @returns the texts of the expected answers of each trajectory, in order
  */
 export async function expectedAnswers(
   model: Model,
@@ -52,7 +52,10 @@ export async function expectedAnswers(
   return answers;
 }
 
-/** Expected answers as tokens, at most as many as the real answer has: the k-th stands for the real one's k-th. */
+/**
+ * Expected answers as tokens, at most as many as the real answer has: the k-th is the expectation of the real one's
+ * k-th.
+ */
 export async function expectedTokens(
   model: Model,
   template: Template,

@@ -3,10 +3,10 @@
  * from there. As in ActGuide-RL (arXiv 2605.12004), only groups without a success are helped, and with as few actions
  * as possible.
  *
- * Differs from the paper: there the actions are put into the prompt as a plan, and the policy with a plan differs from
- * the one without. Here the actions are *played*, so the model continues from a real state of the task, and its tokens
- * are exactly on-policy. The given actions have the role `prompt`: they are neither trained as policy nor targets of
- * the world model.
+ * This differs from the paper: there the actions are put into the prompt as a plan, and the policy with a plan differs
+ * from the one without. Here the actions are *played*, so the model continues from a real state of the task, and its
+ * tokens are exactly on-policy. The given actions have the role `prompt`: they are neither trained as policy nor
+ * targets of the world model.
  */
 import { inCode, number, options, type OptionsOf } from "../engine/optionTable.ts";
 import type { Environment } from "../rl/environment.ts";
@@ -76,17 +76,17 @@ export const expertPrefixEntry = pluginEntry({
   make: expertPrefix,
 });
 
-/** The number of a group that is given a prefix: that of a helped group (`isHelped`). */
+/** The number of a group with a given prefix: that of a helped group (`isHelped`). */
 export const prefixedGroup = (group: number): number => -1 - group;
 
-/** The request with the first `length` actions given and a random stream of its own. */
+/** The request with the first `length` actions given and its own random stream. */
 export function prefixedRequest(
   request: EpisodeRequest,
   length: number,
   options: ExpertPrefixOptions = {},
 ): EpisodeRequest {
-  const own = { ...request, group: prefixedGroup(request.group), rng: request.rng.split("guided").split(length) };
-  return withPrefix(own, length, options.action && ((env, turn): string => options.action!(env, request, turn)));
+  const helped = { ...request, group: prefixedGroup(request.group), rng: request.rng.split("guided").split(length) };
+  return withPrefix(helped, length, options.action && ((env, turn): string => options.action!(env, request, turn)));
 }
 
 /** The request with its first `length` actions given: by `action`, or by the environment's expert. */
@@ -142,12 +142,12 @@ export async function retryWithPrefix(
     tries += prefixed.length;
     open = open.filter((_, i) => {
       const rows = played.find(([first]) => first!.group === prefixed[i]![0]!.group) ?? [];
-      const own = rows.filter((row) => row.stream.roles.some(isAgentToken));
-      const rate = successRate(own, success) ?? 0;
+      const acted = rows.filter((row) => row.stream.roles.some(isAgentToken));
+      const rate = successRate(acted, success) ?? 0;
       if (rate > 0) helped.push({ requests: prefixed[i]!, rows, length });
       // If the model wrote no token, the prefix was the whole solution or the environment failed, so a longer prefix
       // cannot help.
-      return rate === 0 && own.length > 0;
+      return rate === 0 && acted.length > 0;
     });
   }
   const lengths = helped.reduce((n, { length }) => n + length, 0);

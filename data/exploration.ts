@@ -1,5 +1,5 @@
 /**
- * How actions are drawn: a temperature that changes with the steps, and ε-tool exploration, in which a tool chooser
+ * The drawing of actions: a temperature that changes with the steps, and ε-tool exploration, in which a tool chooser
  * writes some of the actions.
  */
 import { inCode, number, oneOf, options, type OptionsOf, REQUIRED, schedule } from "../engine/optionTable.ts";
@@ -12,7 +12,10 @@ import { type Trajectory, turnCount } from "../rl/episode/stream.ts";
 import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
 import { pluginEntry } from "./entry.ts";
 
-/** A temperature is above 0, because the episodes of a group would all be the same in greedy play. */
+/**
+ * The options of a temperature schedule. A temperature is above 0, because the episodes of a group would all be the
+ * same in greedy play.
+ */
 export const TEMPERATURE = options("temperatureSchedule", {
   from: number(REQUIRED, "temperature at step 0", { above: 0 }),
   to: number(REQUIRED, "temperature at step `steps` and later", { above: 0 }),
@@ -42,7 +45,7 @@ export function temperatureSchedule(given: TemperatureOptions): Schedule {
   };
 }
 
-/** Chooses an action in place of the model. It may look at the live environment, as an expert does. */
+/** A function that chooses an action in place of the model. It may read the live environment, as an expert does. */
 export type ToolChooser = (rng: Rng, task: string, env: Environment, turn: number) => string;
 
 export const EXPLORATION = options("exploration", {
@@ -63,11 +66,11 @@ export type ExplorationOptions = OptionsOf<typeof EXPLORATION>;
  * ε-tool exploration: with probability ε a tool chooser writes the whole action of a turn.
  *
  * The chooser's tokens have the role `prompt`, so they are not in the policy mask. A random number that does not depend
- * on the model decides who acts. For the model the chooser is therefore a part of the environment, which sometimes acts
- * by itself; the model's own tokens are exactly on-policy in that environment, and their ratios are correct. (The
- * alternative is to record the mixture (1 − ε)π + εq. It needs the probability q of every text, which a scripted
- * chooser does not have, and weights 0/ε where π is 0.) The method optimises the return *with* the noise, as every
- * ε-soft on-policy method does; let ε fall to 0 with a schedule.
+ * on the model decides whether the chooser acts. For the model the chooser is therefore a part of the environment,
+ * which sometimes acts by itself; the model's own tokens are exactly on-policy in that environment, and their ratios
+ * are correct. (The alternative is to record the mixture (1 − ε)π + εq. It needs the probability q of every text, which
+ * a scripted chooser does not have, and weights 0/ε where π is 0.) The method optimises the return *with* the noise, as
+ * every ε-soft on-policy method does; let ε fall to 0 with a schedule.
  *
  * World models learn from the answers to the chooser's actions as from all others (ECHO: after the model's first
  * action).
@@ -77,13 +80,13 @@ export function exploration(given: ExplorationOptions): EpisodePlugin {
   const at: Schedule = typeof epsilon === "function" ? epsilon : (): number => epsilon;
   return {
     name: "exploration",
-    // Whether the chooser acts in a turn depends on the episode's random stream and the turn only.
+    // Whether the chooser acts in a turn depends only on the episode's random stream and the turn.
     request(request, step) {
       const now = at(step);
       checkRange(`exploration at step ${step}`, "epsilon", now, 0, 1);
       return explored(request, now, choose);
     },
-    metrics: (own) => ({ "exploration/forced_share": forcedShare(own) }),
+    metrics: (unaided) => ({ "exploration/forced_share": forcedShare(unaided) }),
   };
 }
 

@@ -1,8 +1,8 @@
 /**
- * Texts that are of no world: a question about a few words and its answer, in one turn. They are mixed into a warm
- * start so that it does not forget everything but one world (AgentTuning, Zeng et al. 2023, arXiv 2310.12823, which
- * mixes the conversations of ShareGPT), and a loss on others of them says what it has forgotten. They are small on
- * purpose: word order and copying are what a model of this size can know in general.
+ * General texts, which belong to no world: a question about a few words and its answer, in one turn. They are mixed
+ * into a warm start so that it does not forget everything but one world (AgentTuning, Zeng et al. 2023, arXiv
+ * 2310.12823, which mixes the conversations of ShareGPT), and a loss on others of them shows what it has forgotten.
+ * They are small on purpose: a model of this size can know word order and copying in general, and no more.
  */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/random.ts";
@@ -16,7 +16,7 @@ export interface GeneralText {
   readonly answer: string;
 }
 
-/** No world of the library has a name among them. */
+/** The words of the questions, none of which is a name in a world of the library. */
 const WORDS =
   "apple bridge cloud dance eagle forest garden honey island jungle kettle lemon music north ocean pearl".split(" ");
 
@@ -38,7 +38,7 @@ export function drawGeneralText(rng: Rng, split: "train" | "heldout"): GeneralTe
   }
 }
 
-/** So many texts. @param shuffled whether each has the answer of another, a control that teaches words and no task */
+/** `count` texts. @param shuffled whether each has the answer of another, a control that teaches words and no task */
 export function drawGeneralTexts(
   rng: Rng,
   count: number,

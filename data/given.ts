@@ -11,7 +11,7 @@ export type KnownActions =
 const KINDS = ["explore", "expertPrefix"];
 const isKnown = (given: GivenActions): given is KnownActions => KINDS.includes(given.kind);
 
-/** @throws if a plug-in of one's own gives actions of another kind */
+/** @throws if a plug-in from outside gives actions of another kind */
 export function knownActions(given: readonly GivenActions[]): KnownActions[] {
   return given.map((actions) => {
     const fits = isKnown(actions);

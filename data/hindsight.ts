@@ -4,11 +4,11 @@
  *
  * A relabelled episode is *imitated*: −log p of its own tokens, beside the step's policy loss. HER replays transitions
  * to an off-policy learner (DQN, DDPG), which bootstraps values for any goal. A policy gradient is on-policy: under the
- * new prompt the policy would have drawn these tokens with another probability, so A would need the weight
- * p(tokens | new task) / p(tokens | old task), a product over the episode that is far from 1, and its group would have
- * to have played the new task too. Imitation needs neither, nor log-probabilities that anybody recorded, so it goes
- * with every loss and with episodes of older policies (goal-conditioned supervised learning: Ghosh et al. 2019,
- * arXiv 1912.06088). As there, what was luck on the way is imitated too.
+ * new prompt the policy would have drawn these tokens with another probability, so A would need the weight p(tokens |
+ * new task) / p(tokens | old task), a product over the episode that is far from 1, and its group would have to have
+ * played the new task too. Imitation needs neither, nor recorded log-probabilities, so it goes with every loss and with
+ * episodes of older policies (goal-conditioned supervised learning: Ghosh et al. 2019, arXiv 1912.06088). As there,
+ * lucky actions on the way are imitated too.
  *
  * The control (`tasks: "shuffled"`) gives each of these episodes the task that another one has achieved: as many
  * tokens, as many tasks, and no relation between them. If it helps as much, the right tasks did not.
@@ -46,8 +46,8 @@ export const HINDSIGHT = options("hindsight", {
   ),
 });
 /**
- * Hindsight relabelling (HER, arXiv 1707.01495), for `hindsight`: how many episodes of a step are imitated
- * as solutions of what they have achieved, with which weight (docs/methods.md, `hindsight.…`), and the environment's
+ * Hindsight relabelling (HER, arXiv 1707.01495), for `hindsight`: the number of episodes of a step that are imitated as
+ * solutions of the tasks they have achieved, their weight (docs/methods.md, `hindsight.…`), and the environment's
  * `achieved`.
  */
 export type HindsightOptions = OptionsOf<typeof HINDSIGHT>;
@@ -80,16 +80,16 @@ export const hindsightEntry = pluginEntry({
 });
 
 export interface Relabelled {
-  /** The episodes with their new tasks. Only their tokens and where they began are of the old. */
+  /** The episodes with their new tasks. They keep only their tokens and their starting states. */
   readonly trajectories: readonly Trajectory[];
   readonly metrics: Metrics;
 }
 
 /**
- * Failed episodes of a step with the tasks that they have achieved. Left out are episodes that are masked, whose
- * history was rewritten, or in which actions were given, because their turns are not all the agent's.
- * @param rng draws which are taken, and the order of the control
- * @param longest the tokens that the model can read: what a longer task makes too long is left out
+ * Failed episodes of a step with the tasks that they have achieved. Episodes that are masked, whose history was
+ * rewritten, or in which actions were given, are left out, because their turns are not all the agent's.
+ * @param rng draws the episodes, and the order of the control
+ * @param longest the tokens that the model can read: an episode that its new task makes longer is left out
  */
 export async function relabelFailed(
   template: Template,
@@ -120,24 +120,24 @@ export async function relabelFailed(
   };
 }
 
-/** For a control: the next one's task that is not the own; undefined if all are the same. */
+/** The task of a control: the next one that differs from the i-th; undefined if all are the same. */
 export function otherTask(of: readonly { readonly task: string }[], i: number): string | undefined {
   const after = [...of.slice(i + 1), ...of];
   return after.find(({ task }) => task !== of[i]!.task)?.task;
 }
 
-/** Whether somebody else wrote an action, after the task. */
+/** Whether an action after the task was given. */
 const hasGiven = ({ task, stream }: Trajectory, template: Template): boolean =>
   stream.roles.includes("prompt", headLength(template, task));
 
-/** The tokens of a task and of the tag behind it. */
+/** The number of tokens of a task and of the tag behind it. */
 function headLength(template: Template, task: string): number {
   const head = emptyStream();
   template.appendTask(head, task);
   return head.ids.length;
 }
 
-/** The tokens up to the agent's last one in so many turns, after another task, as an episode that has solved it. */
+/** The episode up to the agent's last token in so many turns, with another task as its prompt, which it has solved. */
 export function withTask(trajectory: Trajectory, template: Template, { task, turns }: Achievement): Trajectory {
   const { stream: old, group, env, seed, info } = trajectory;
   const stream = emptyStream();

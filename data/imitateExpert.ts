@@ -39,8 +39,8 @@ export const IMITATE_EXPERT = options("imitateExpert", {
   ),
 });
 /**
- * An expert that is imitated beside RL (CodeRL, arXiv 2207.01780), for `imitateExpert`: on how many tasks of a
- * step, with which weight (docs/methods.md, `imitateExpert.…`), and how its episodes are made.
+ * An expert that is imitated beside RL (CodeRL, arXiv 2207.01780), for `imitateExpert`: the number of tasks of a step,
+ * the weight (docs/methods.md, `imitateExpert.…`), and the function that makes its episodes.
  */
 export type ImitateExpertOptions = OptionsOf<typeof IMITATE_EXPERT>;
 
@@ -72,7 +72,7 @@ export const imitateExpertEntry = pluginEntry({
 
 /**
  * The expert's episodes of tasks that the policy has played in this step.
- * @param rng draws which tasks, if there are more than `perStep`
+ * @param rng draws the tasks, if there are more than `perStep`
  * @param longest the tokens that the model can read: longer episodes are left out
  */
 export async function expertEpisodes(

@@ -1,5 +1,6 @@
 /**
- * `worldgrad/data`: plug-ins of episodes, and episodes of scripted players: which episodes a step learns from.
+ * `worldgrad/data`: the episodes that a step learns from, as plug-ins choose or add them, and episodes of scripted
+ * players.
  */
 export { demonstrate, playScripted, type DemonstrationOptions } from "./demonstrations.ts";
 export { exploration, type ExplorationOptions, temperatureSchedule, type TemperatureOptions } from "./exploration.ts";

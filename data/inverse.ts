@@ -1,17 +1,17 @@
 /**
- * Inverse dynamics (VPT, Baker et al. 2022, arXiv 2206.11795): which actions explain what was seen? A model that has
- * seen a few episodes with their actions labels others of which only the observations are known, p(a_t | o_1 … o_T); a
- * policy, which does not see the future, imitates the labels.
+ * Inverse dynamics (VPT, Baker et al. 2022, arXiv 2206.11795): the actions that explain the observations. A model that
+ * has seen a few episodes with their actions labels others of which only the observations are known, p(a_t | o_1 …
+ * o_T); a policy, which does not see the future, imitates the labels.
  *
- * The model is one like the agent's. What it reads is the episode told backwards, o_T … o_1, and then it writes the
- * actions in order, each after the answer to it: all that was seen is before the first action, and what an action did
- * is close to it. So labelling is playing, in a world whose task is what was seen and which takes any action.
+ * The model is one like the agent's. It reads the episode backwards, o_T … o_1, and then writes the actions in order;
+ * the answer to each follows it. So all observations stand before the first action, and the effect of an action is
+ * close to it. Labelling is then an episode in a world whose task is the observations and which takes any action.
  */
 import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../rl/environment.ts";
 import { emptyStream, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 
-/** An episode as somebody sees it who does not see the actions: the task, and the answer to each action. */
+/** An episode without its actions: the task, and the answer to each action. */
 export interface Seen {
   readonly task: string;
   readonly answers: readonly string[];
@@ -19,7 +19,7 @@ export interface Seen {
 
 const BETWEEN = "\n~\n";
 
-/** The tokens of an episode's actions and answers, by turn, and which of the latter are targets. */
+/** The tokens of an episode's actions and answers, by turn, and the targets among the latter. */
 function turnsOf({
   stream,
 }: Trajectory): { readonly action: number[]; readonly answer: number[]; readonly targets: boolean[] }[] {
@@ -35,7 +35,7 @@ function turnsOf({
   return turns;
 }
 
-/** What is seen of an episode. */
+/** The observations of an episode. */
 export const seenOf = (episode: Trajectory, template: Template): Seen => ({
   task: episode.task,
   answers: turnsOf(episode).map(({ answer }) => template.tokenizer.decode(answer)),
@@ -45,7 +45,7 @@ export const seenOf = (episode: Trajectory, template: Template): Seen => ({
 export const actionsOf = (episode: Trajectory, template: Template): string[] =>
   turnsOf(episode).map(({ action }) => template.actionText(action));
 
-/** The task of labelling: all that was seen, backwards. */
+/** The task of labelling: all observations, backwards. */
 const taskOf = ({ task, answers }: Seen): string => [task, ...[...answers].reverse()].join(BETWEEN);
 
 /** The episode of labelling with these actions: a demonstration for the inverse model. */
@@ -62,7 +62,9 @@ export function inverseEpisode(episode: Trajectory, template: Template): Traject
   return { ...episode, stream };
 }
 
-/** The world in which a seed is the number of an episode, and whose answers are what was seen, whatever is done. */
+/**
+ * The world of labelling: a seed is the number of an episode, and the answers are its observations, for any actions.
+ */
 export function labellingWorld(seen: readonly Seen[]): EnvironmentSpec {
   class Labelling extends SingleUseEnvironment {
     readonly name = "labelling";
@@ -89,8 +91,8 @@ export function labellingWorld(seen: readonly Seen[]): EnvironmentSpec {
 }
 
 /**
- * The episode with these actions in the place of its own. Turns in which nothing happened are left out, as VPT leaves
- * them out: the answer says what the answer before it said. The last turn stays.
+ * The episode with these actions in the place of its own. Turns in which nothing happened, whose answer repeats the one
+ * before, are left out, as in VPT. The last turn stays.
  */
 export function relabelled(episode: Trajectory, labels: readonly string[], template: Template): Trajectory {
   const stream = emptyStream();
@@ -106,7 +108,7 @@ export function relabelled(episode: Trajectory, labels: readonly string[], templ
   return { ...episode, stream };
 }
 
-/** The share of turns whose label is the action that was taken, to the letter; NaN without turns. */
+/** The share of turns whose label is the taken action, to the letter; NaN without turns. */
 export function labelAccuracy(truths: readonly (readonly string[])[], labels: readonly (readonly string[])[]): number {
   let [right, all] = [0, 0];
   truths.forEach((truth, i) =>

@@ -1,6 +1,6 @@
 /**
  * Curricula over single tasks: a buffer of failed tasks that are tried again, and pools of tasks by difficulty.
- * curriculum.ts has what curricula have in common.
+ * curriculum.ts has the common parts of curricula.
  */
 import { check } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -40,10 +40,10 @@ interface FailedTask {
 }
 
 /**
- * Tasks at which a whole group failed are tried again until they are solved. In WebRL (Qi et al. 2024,
- * arXiv 2411.02337) a language model writes new tasks from the failed ones. Here the failed tasks themselves are played
+ * Tasks at which a whole group failed are tried again until they are solved. In WebRL (Qi et al. 2024, arXiv
+ * 2411.02337) a language model writes new tasks from the failed ones. Here the failed tasks themselves are played
  * again, or (`variants`) the environment makes another task of the same kind, the family or level that the base
- * curriculum had drawn; nothing is written, and nobody asks whether a variant can be solved or is hard enough.
+ * curriculum had drawn; nothing is written, and variants are not checked for being solvable or hard enough.
  */
 export class FailedTasks implements Curriculum {
   readonly name = "curriculum";
@@ -132,7 +132,7 @@ export interface DifficultyPool {
    * at 0.
    */
   readonly from: number;
-  /** How often tasks are drawn from this pool, relative to the other pools that have tasks. */
+  /** The frequency of draws from this pool, relative to the other pools that have tasks. */
   readonly weight: number;
 }
 

@@ -4,9 +4,9 @@
  * same loss and the same advantage, so the world model is learnt from rewards alone. As in RWML (arXiv 2602.05842) the
  * reward of a generated next observation ŝ is 1[d(ŝ, s) < τ].
  *
- * Differs from the paper: d is the edit distance between the tokens of ŝ and s, divided by the longer length. Unlike
- * ECHO's cross-entropy, which trains on the answer itself, the reward only says whether a prediction was right, and
- * every prediction has to be generated.
+ * This differs from the paper: d is the edit distance between the tokens of ŝ and s, divided by the longer length.
+ * Unlike ECHO's cross-entropy, which trains on the answer itself, the reward only says whether a prediction was right,
+ * and every prediction has to be generated.
  */
 import { check } from "../engine/errors.ts";
 import { editDistance } from "../engine/options.ts";
@@ -52,8 +52,8 @@ export function predictions(given?: PredictionOptions): EpisodePlugin {
       );
     },
     async extend({ step, fresh, model, template, rng }) {
-      const own = rng.split("predictions");
-      const { trajectories, metrics } = await predictAnswers(model, template, fresh, settled, own, step);
+      const draw = rng.split("predictions");
+      const { trajectories, metrics } = await predictAnswers(model, template, fresh, settled, draw, step);
       return { trained: trajectories, metrics };
     },
   };
@@ -90,7 +90,7 @@ export async function predictAnswers(
   version: number,
 ): Promise<Predictions> {
   const { perStep, size, threshold } = PREDICTIONS.read(given);
-  // Where an answer was cut, nobody can know what the marker stands for.
+  // An answer that was cut is unusable: the marker's content cannot be known.
   const isUsable = ({ episode, start, length }: AnswerPlace): boolean =>
     length > 0 &&
     !episodes[episode]!.masked &&

@@ -1,9 +1,9 @@
 /**
  * Replay: groups of earlier steps are trained again together with the new ones. An older policy wrote them. The ratios
- * of the loss therefore refer to the log-probabilities that were recorded then, or `importanceCorrection` or V-trace
- * weighs by these; a loss without a ratio needs one of the two (`checkOffPolicy`). Groups above a maximal age are not
- * replayed. The buffer keeps whole groups, because advantages compare within them, and only groups with spread, because
- * the others teach the policy nothing.
+ * of the loss therefore refer to the recorded log-probabilities, or `importanceCorrection` or V-trace weighs by these;
+ * a loss without a ratio needs one of the two (`checkOffPolicy`). Groups above a maximal age are not replayed. The
+ * buffer keeps whole groups, because advantages compare within them, and only groups with spread, because the policy
+ * learns nothing from the others.
  *
  * WebRL (Qi et al. 2024, arXiv 2411.02337) replays only successes that the current policy finds neither strange nor
  * trivial: the geometric mean of an episode's token probabilities lies in (.5, .95], its perplexity in [1/.95, 2).
@@ -48,7 +48,7 @@ export const REPLAY = options("ReplayBuffer", {
 });
 /**
  * Options of `ReplayBuffer`: by default one group is added to a step, 64 are kept, the oldest come first, and each is
- * replayed once and at an age of 8 steps at most (docs/methods.md, `replay.…`).
+ * replayed once, at an age of at most 8 steps (docs/methods.md, `replay.…`).
  */
 export type ReplayOptions = OptionsOf<typeof REPLAY>;
 
@@ -80,26 +80,28 @@ export class ReplayBuffer implements EpisodePlugin {
   #groups: readonly ReplayedGroup[] = [];
 
   constructor(given?: ReplayOptions) {
-    const { priority: own, ...options } = REPLAY.read(given);
+    const { priority, ...options } = REPLAY.read(given);
     const { order, perStep, capacity, minProbability: least, maxProbability: most } = options;
-    check(own === undefined || order === "priority", () => 'ReplayBuffer: a priority is for order "priority"');
+    check(priority === undefined || order === "priority", () => 'ReplayBuffer: a priority is for order "priority"');
     check(perStep <= capacity, () => `ReplayBuffer: perStep ${perStep} is more than the capacity, ${capacity}`);
     check(least < most, () => `ReplayBuffer: minProbability ${least} is not below maxProbability, ${most}`);
-    this.#options = { ...options, priority: own ?? mean };
+    this.#options = { ...options, priority: priority ?? mean };
   }
 
   check({ objective }: { readonly objective: Objective }): void {
     checkOffPolicy(objective, { replay: this });
   }
 
-  /** Draws groups of earlier steps, and takes in those that were just played, without what other plug-ins added. */
+  /**
+   * Draws groups of earlier steps, and takes in those that were just played, without the additions of other plug-ins.
+   */
   async extend({ step, fresh, trained, objective, logProbs }: StepSoFar): Promise<Extension> {
     const drawn = this.draw(step, this.isFiltered ? await this.#probabilities(step, logProbs) : undefined);
     this.add(fresh, step, objective.advantage.readsParts);
     return { ...renumbered(drawn, trained, step), isOffPolicy: drawn.length > 0 };
   }
 
-  /** Of each group that may be replayed the geometric mean of its successes' token probabilities; NaN without one. */
+  /** The geometric mean of the token probabilities of each fresh group's successes; NaN without a success. */
   async #probabilities(step: number, logProbs: StepSoFar["logProbs"]): Promise<number[]> {
     const successes = this.fresh(step).map(({ trajectories }) => trajectories.filter((t) => succeeded(t)));
     const rows = successes.flat();
@@ -107,10 +109,10 @@ export class ReplayBuffer implements EpisodePlugin {
     const scored = await logProbs(rows);
     let first = 0;
     return successes.map(({ length }) => {
-      const own = scored
+      const logs = scored
         .slice(first, (first += length))
         .flatMap((row) => Array.from(row).filter((lp) => !Number.isNaN(lp)));
-      return Math.exp(own.reduce((a, b) => a + b, 0) / own.length); // NaN where nothing was sampled
+      return Math.exp(logs.reduce((a, b) => a + b, 0) / logs.length); // NaN where nothing was sampled
     });
   }
 
@@ -141,7 +143,7 @@ export class ReplayBuffer implements EpisodePlugin {
       return [{ trajectories: rows, version, priority: value, uses: 0 }];
     });
     const all = [...this.#groups, ...added];
-    // Of groups with equal priorities the oldest is dropped first.
+    // The oldest of groups with equal priorities is dropped first.
     const leaving = order === "fifo" ? all : all.toSorted((a, b) => a.priority - b.priority);
     const gone = new Set(leaving.slice(0, Math.max(0, all.length - capacity)));
     this.#groups = all.filter((group) => !gone.has(group));
@@ -154,7 +156,7 @@ export class ReplayBuffer implements EpisodePlugin {
 
   /**
    * Drops the groups that are too old for step `version`, and returns those to replay in it.
-   * @param probabilities of the fresh groups; NaN, for a group without a success, is in no bounds. Without them no
+   * @param probabilities of the fresh groups; NaN, for a group without a success, is within no bounds. Without them no
    * group is held back.
    */
   draw(version: number, probabilities?: readonly number[]): ReplayedGroup[] {
@@ -199,7 +201,7 @@ type RowOf<N> = Omit<
   readonly tokenRewards?: ArrayLike<N>;
   readonly greedyReward?: N;
 };
-/** JSON has no NaN. */
+/** A number in JSON, which has no NaN. */
 type JsonNumber = number | null;
 type JsonGroup = Omit<ReplayedGroup, "trajectories"> & { readonly trajectories: readonly RowOf<JsonNumber>[] };
 

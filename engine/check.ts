@@ -34,9 +34,7 @@ export interface CheckGradientOptions {
     /** Default 1e-6 where everything is f64, else 1e-3. */
     readonly relative?: number;
   };
-  /**
-   * The step of the differences; f is evaluated up to two steps away. Default 2⁻¹³ where everything is f64, else 2⁻⁶.
-   */
+  /** The step of the differences; f is evaluated up to two steps away. Default 2⁻¹³ if all is f64, else 2⁻⁶. */
   readonly epsilon?: number;
   /** The seed of the samples, and of the random directions of outputs and large inputs. Default 0. */
   readonly seed?: number;
@@ -54,10 +52,7 @@ export interface CheckGradientOptions {
 export interface GradientDifference {
   /** The order of the derivative. In the second, the function is the gradient. */
   readonly order: 1 | 2;
-  /**
-   * `input` or `input "layers.0.w"`; in the second order also `cotangent`, the gradient that flows back into the
-   * function.
-   */
+  /** `input` or `input "layers.0.w"`; in the second order also `cotangent`, the gradient that flows back into f. */
   readonly name: string;
   readonly index: readonly number[];
   /** The value of the element at which the derivative is taken. */
@@ -86,10 +81,7 @@ export interface GradientReport {
   readonly worst: GradientDifference | undefined;
 }
 
-/**
- * The error of `checkGradient` if the gradient is wrong or does not exist. Bad input is a `WorldgradError`, as
- * elsewhere.
- */
+/** The error of `checkGradient` for a gradient that is wrong or does not exist. Bad input is a `WorldgradError`. */
 export class GradientCheckError extends Error {
   override readonly name = "GradientCheckError";
   readonly report: GradientReport;

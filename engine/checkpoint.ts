@@ -1,6 +1,4 @@
-/**
- * Functions that run again in the backward pass: to save memory, or because their derivatives are simplest that way.
- */
+/** Functions that run again in the backward pass: to save memory, or because their derivatives are simplest so. */
 import { backward } from "./backward.ts";
 import { leaf } from "./leaf.ts";
 import { scope } from "./scope.ts";

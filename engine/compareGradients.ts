@@ -1,6 +1,5 @@
 /**
- * The search for wrong derivatives: gradients of the backward sweep against slopes by differences, one by one or many
- * at once.
+ * The search for wrong derivatives: gradients of the sweep against slopes by differences, one by one or many at once.
  */
 import { type Point, type Problem, type Slope, slopeAlong, unitOf } from "./differences.ts";
 import type { Rng } from "./random.ts";
@@ -15,9 +14,7 @@ export interface Accuracy {
 export interface Comparison {
   readonly from: number;
   readonly to: number;
-  /**
-   * "kink": the differences contradict each other by as much as they contradict the gradient, so they prove nothing.
-   */
+  /** "kink": the differences contradict each other as much as they contradict the gradient, so they prove nothing. */
   readonly verdict: "right" | "wrong" | "kink";
   readonly analytic: number;
   readonly slope: Slope;

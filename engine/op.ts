@@ -76,10 +76,7 @@ export interface OpDef<P = NoParams> extends Executable<P> {
   vjp(context: VjpContext<P>): readonly (Tensor | null)[];
   /** Small inputs, among them an axis of size 1, a size that is no multiple of a SIMD vector, both sides of a kink. */
   samples(rng: Rng): Sample<P>[];
-  /**
-   * Whether it is linear in all its float inputs jointly: then it is tested by ⟨g, A x⟩ = ⟨Aᵀ g, x⟩ instead of finite
-   * differences.
-   */
+  /** Whether it is linear in all float inputs jointly: then ⟨g, A x⟩ = ⟨Aᵀ g, x⟩ is tested, not finite differences. */
   readonly linear?: boolean;
   /** Whether the single output is input 0 under another shape: then memory is shared and no kernel runs. */
   readonly view?: boolean;

@@ -61,9 +61,7 @@ export function checkMethods(
   check(methods.every(has), () => `${where}: ${name} must be ${expected}, got ${showValue(value)}`);
 }
 
-/**
- * `value` as it can stand in an error message: its JSON, at most 60 characters; "missing" for undefined. Never throws.
- */
+/** `value` for an error message: its JSON, at most 60 characters; "missing" for undefined. Never throws. */
 export function showValue(value: unknown): string {
   if (value === undefined) return "missing";
   if (typeof value === "number" || typeof value === "bigint") return String(value);

@@ -22,9 +22,7 @@ export function printGraph<T extends Tree>(f: (tree: T) => Tensor, tree: T): str
   return scope(() => graphToString(whileRecording(() => f(mapTree(tree, leaf)))), "printGraph");
 }
 
-/**
- * The history of a tensor, called inside the function that is being differentiated. Constants are shown by their type.
- */
+/** The history of a tensor, called inside the function that is differentiated. Constants are shown by their type. */
 export function graphToString(root: Tensor): string {
   checkTensor("graphToString", root);
   if (root.node === undefined) return `constant ${showType(root)}`;
@@ -45,7 +43,7 @@ export function graphToString(root: Tensor): string {
 
 function showParams({ params }: GraphNode): string {
   const entries = Object.entries(params as object).filter(([, value]) => value !== undefined);
-  // Of a pointwise op's arguments only numbers are shown: its tensors are listed as inputs.
+  // A pointwise op's arguments: only numbers, as tensors are listed as inputs.
   const shown = entries.filter(([name, value]) => !(name === "args" && (value as unknown[]).every((v) => v === null)));
   return shown.length === 0 ? "" : ` {${shown.map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ")}}`;
 }

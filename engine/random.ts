@@ -134,9 +134,7 @@ export class Rng {
     }
   }
 
-  /**
-   * Standard normal by Box–Muller; one value for two words, so that the stream's position does not depend on parity.
-   */
+  /** Standard normal by Box–Muller; one value for two words, so that a stream's position does not depend on parity. */
   normal(): number {
     const radius = Math.sqrt(-2 * Math.log((this.bits() + 1) * 2 ** -32));
     return radius * Math.cos(2 * Math.PI * this.uniform());

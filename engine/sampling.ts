@@ -13,10 +13,7 @@ export const listed = (values: readonly number[]): SampleInput => filled([values
 /** Standard normal values. */
 export const normal = (rng: Rng, shape: Shape): SampleInput => filled(shape, () => rng.normal());
 
-/**
- * Uniform values in [low, high] that keep 0.1 distance from every kink (both sides are reached if the interval has
- * them).
- */
+/** Uniform values in [low, high] that keep 0.1 distance from every kink (on both sides, if the interval has them). */
 export function uniform(rng: Rng, shape: Shape, low: number, high: number, kinks: readonly number[] = []): SampleInput {
   return filled(shape, () => {
     for (;;) {
@@ -35,9 +32,7 @@ export const integers = (rng: Rng, shape: Shape, n: number): SampleInput => ({
 /** Zeros and ones, about half of each. */
 export const mask = (rng: Rng, shape: Shape): SampleInput => filled(shape, () => rng.int(2));
 
-/**
- * [4, 4]: rows of equal values, a row with two ties, and one in which one element has nearly all of the probability.
- */
+/** [4, 4]: rows of equal values, a row with two ties, and one in which an element has nearly all probability. */
 export const tiedOrFar = (): SampleInput => ({
   ...listed([0, 0, 0, 0, 8, 8, 8, 8, 1, -0, 1, 0, 0, 20, -20, -0]),
   shape: [4, 4],

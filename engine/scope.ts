@@ -59,10 +59,7 @@ export function scope<R>(body: () => R, label = "scope"): R {
   }
 }
 
-/**
- * A scope whose living tensors all go to the enclosing one; for the engine itself, when an outer gradient needs the
- * graph.
- */
+/** A scope whose living tensors all go to the enclosing one, for the engine, if an outer gradient needs the graph. */
 export function adopt<R>(body: () => R): { result: R; made: ReadonlySet<object> } {
   const mine: Scope = { label: "adopt", tensors: new Set() };
   stack.push(mine);
@@ -74,10 +71,7 @@ export function adopt<R>(body: () => R): { result: R; made: ReadonlySet<object> 
   }
 }
 
-/**
- * Runs `body` as if no scope were open: its tensors belong to no scope and live until they are disposed. For state and
- * caches.
- */
+/** Runs `body` outside all scopes: its tensors live until they are disposed. For state and caches. */
 export function outsideScopes<R>(body: () => R): R {
   const open = stack.splice(0);
   try {

@@ -1,9 +1,7 @@
 /** The elements of a tensor as text for readers: nested lists, one row a line. */
 import { type Shape, sizeOf } from "./types.ts";
 
-/**
- * The largest number of elements that are shown of an axis; of a longer one the first half and the last half of these.
- */
+/** The largest number of shown elements of an axis; of a longer one half as many are shown from each end. */
 const SHOWN = 8;
 
 /**

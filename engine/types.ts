@@ -35,10 +35,7 @@ export function sameShape(a: Shape, b: Shape): boolean {
   return a.length === b.length && a.every((n, i) => n === b[i]);
 }
 
-/**
- * The largest number of elements: sizes stay exact integers, also times the bytes of an element, as executors add and
- * subtract them.
- */
+/** The largest number of elements: sizes stay exact integers in sums, also times the bytes of an element. */
 const MAX_ELEMENTS = 2 ** 48;
 
 /** Checks that a shape is a list of positive integers whose product fits into memory; an error starts with `where`. */

@@ -2,8 +2,8 @@
  * A kernel is plain data. A generator makes it from shapes and parameters and never sees a device or a tensor. Backends
  * compile and run kernels without knowing any op by name.
  *
- * The `key` is the identity of the code: equal keys mean equal code, so a backend compiles each key once. What may
- * change from step to step (dimensions, learning rates, offsets) is an argument and never part of the code. Tiles,
+ * The `key` is the identity of the code: equal keys mean equal code, so a backend compiles each key once. Values that
+ * may change from step to step (dimensions, learning rates, offsets) are arguments and never part of the code. Tiles,
  * ranks, transposes, epilogues and expressions are written into the code and therefore belong to the key.
  */
 /** A WGSL compute kernel with entry point `main`. `@group(0)` holds the buffers in order, then the uniforms. */
@@ -57,13 +57,13 @@ export interface Step<K> {
   readonly buffers: readonly number[];
 }
 
-/** What an op becomes: kernel calls in order. The temporaries (sizes in bytes) live as long as the program runs. */
+/** The program of an op: kernel calls in order. The temporaries (sizes in bytes) live as long as the program runs. */
 export interface Program<K> {
   readonly temps: readonly number[];
   readonly steps: readonly Step<K>[];
 }
 
-/** 0, …, n − 1, by n: made once, as nearly every call of an op has a program of a single kernel. */
+/** The lists 0, …, n − 1, by n: made once, as nearly every call of an op has a program of a single kernel. */
 const counted: (readonly number[])[] = [];
 
 /** The program of a single kernel over all inputs and outputs in order. */
@@ -74,19 +74,19 @@ export function single<K>(kernel: K, buffers: number): Program<K> {
   };
 }
 
-/** What a WGSL generator may know of the adapter. It cannot know the subgroup size: only a running shader does. */
+/** The properties of the adapter that a WGSL generator may use; only a running shader knows the subgroup size. */
 export interface AdapterProfile {
   /** `software`: workgroup barriers cost 10–30×, so a thread takes a whole row and no tile uses workgroup memory. */
   readonly schedule: "software" | "gpu";
-  /** The driver, by which tables are looked up: "swiftshader", "llvmpipe", else the vendor's name. */
+  /** The driver, by whose name tables are looked up: "swiftshader", "llvmpipe", else the vendor's name. */
   readonly adapter?: string;
   /** Shader features that the device has: "subgroups", "shader-f16". */
   readonly features?: readonly string[];
-  /** For benchmarks and tests: this matrix kernel computes every product, whatever the table says. */
+  /** The matrix kernel of every product, in place of the table's; for benchmarks and tests. */
   readonly matmul?: MatmulRung;
 }
 
-/** The ladder of matrix kernels, see `wgsl/matmul.ts`. `splits`: into how many parts the sum is cut. */
+/** The ladder of matrix kernels, see `wgsl/matmul.ts`. `splits`: the number of parts into which the sum is cut. */
 export type MatmulRung =
   | { readonly kind: "naive"; readonly splits?: undefined }
   | {

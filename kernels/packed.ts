@@ -1,5 +1,5 @@
 /**
- * Packed matrices: frozen weights in 16 or 8 bits, and how they lie in memory. Their kernels, in `wasm/packed.ts` and
+ * Packed matrices: frozen weights in 16 or 8 bits, and their layout in memory. Their kernels, in `wasm/packed.ts` and
  * `wgsl/packed.ts`, decode them in registers; no f32 copy exists.
  *
  * | Format | A weight is                                                          | Bits       |
@@ -10,7 +10,7 @@
  *
  * The value of every weight is exact in f32 (of a scale 16 bits are used, so that scale · q takes 23), and the kernels
  * multiply with exactly that value. So a product with a packed matrix is the product with its unpacked one. q8 is the
- * block format of GGUF's Q8_0 with an f32 scale in the place of its f16: whatever Q8_0 holds, q8 holds.
+ * block format of GGUF's Q8_0 with an f32 scale in the place of its f16, so it holds all values of Q8_0.
  *
  * A row is a multiple of four 32-bit words and stands for its columns in *groups* of four words, with zeros behind the
  * last column. Word w of a group holds columns 4s + w, s = 0 … , from the lowest bits up: two in 16 bits each, or four
@@ -21,16 +21,16 @@
 /** The formats of packed matrices, see above. */
 export type PackedFormat = "bf16" | "f16" | "q8";
 
-/** Columns of a block of q8, which have a scale in common. */
+/** The number of columns in a block of q8, which have one scale. */
 export const BLOCK = 32;
 
-/** How a row of `columns` weights lies in memory. */
+/** The layout in memory of a row of `columns` weights. */
 export interface PackedRow {
-  /** Columns in a group of four words: 8 or 16. */
+  /** The number of columns in a group of four words: 8 or 16. */
   readonly group: 8 | 16;
-  /** Columns with those that fill up the last group, or block. */
+  /** The number of columns, with those that fill up the last group, or block. */
   readonly padded: number;
-  /** Where the scales begin; the end of the weights. */
+  /** The offset of the scales, which is the end of the weights. */
   readonly scales: number;
   readonly words: number;
 }
@@ -60,7 +60,7 @@ export interface PackedMatmulSpec {
   readonly rows: number;
   readonly columns: number;
   readonly transposed: boolean;
-  /** With `transposed` only. */
+  /** Whether there is a bias; only with `transposed`. */
   readonly bias: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** From what an op wants computed (`specs.ts`) to the kernel calls of an executor. */
+/** From the problems of an op (`specs.ts`) to the kernel calls of an executor. */
 import type { Program } from "./kernel.ts";
 import type { Families, Problem, ProblemOf } from "./specs.ts";
 
@@ -8,7 +8,7 @@ export type Generators<K> = { readonly [F in keyof Families]: (spec: Families[F]
 /**
  * The program of an op: those of its problems, one after the other, with the op's operands in the place of the
  * families' buffers.
- * @param operands how many inputs and outputs the op has; temporaries are counted from there
+ * @param operands the number of inputs and outputs of the op; temporaries are counted from there
  */
 export function programOf<K>(
   work: Problem | readonly Problem[],
@@ -23,12 +23,12 @@ export function programOf<K>(
   const temps: number[] = [];
   const steps = work.flatMap((problem) => {
     const program = generate(problem, generators);
-    const own = problem.operands ?? all;
-    const firstTemp = operands + temps.length - own.length;
+    const ofProblem = problem.operands ?? all;
+    const firstTemp = operands + temps.length - ofProblem.length;
     temps.push(...program.temps);
     return program.steps.map(({ kernel, buffers }) => ({
       kernel,
-      buffers: buffers.map((b) => own[b] ?? firstTemp + b),
+      buffers: buffers.map((b) => ofProblem[b] ?? firstTemp + b),
     }));
   });
   return { temps, steps };

@@ -284,10 +284,7 @@ export interface SampleSpec {
   readonly vocab: number;
 }
 
-/**
- * Kernels that are not ours: an op from outside brings them along, for each executor that it is to run on. Buffers: as
- * the programs say.
- */
+/** Kernels from outside, which an op brings along for each executor that it runs on. Buffers: as in its programs. */
 export interface CustomSpec {
   readonly wasm: () => Program<WasmKernel>;
   readonly wgsl: (profile: AdapterProfile) => Program<WgslKernel>;
@@ -324,8 +321,8 @@ export interface Families {
 }
 
 /**
- * What an op wants computed: a problem of a family. `operands` says which of the op's inputs and outputs (counted
- * together, inputs first) are the family's buffers, in their order; by default all of them in turn.
+ * A problem of a family, which an op wants solved. `operands` lists the op's inputs and outputs (counted together,
+ * inputs first) that are the family's buffers, in their order; by default all of them in turn.
  */
 export type Problem = { [F in keyof Families]: ProblemOf<F> }[keyof Families];
 export interface ProblemOf<F extends keyof Families> {

@@ -178,9 +178,7 @@ export class KvCache {
     return places.slots;
   }
 
-  /**
-   * Keeps the given rows, in this order; the others are dropped. A row may be taken several times (a shared prompt).
-   */
+  /** Keeps the given rows, in this order; others are dropped. A row may be taken several times (a shared prompt). */
   select(rows: readonly number[]): void {
     check(rows.length > 0, () => "KvCache.select: the list of rows is empty");
     const missing = rows.find((b) => !Number.isInteger(b) || b < 0 || b >= this.rows);

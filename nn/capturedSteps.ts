@@ -15,10 +15,7 @@ interface CapturedStep {
   readonly captured: Captured;
 }
 
-/**
- * The largest number of calls in all captured steps of a model: 30 MB of heap, or some 600 steps of a model of one
- * layer.
- */
+/** The largest number of calls in a model's captured steps: 30 MB of heap, or some 600 steps of a one-layer model. */
 const MOST_CALLS = 32_768;
 /** The largest number of calls in one step. */
 const MOST_OF_ONE = MOST_CALLS / 4;

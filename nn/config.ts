@@ -29,9 +29,7 @@ export interface ModelConfig {
   readonly kvHeads: number;
   /** D; heads · headDim need not be hiddenSize */
   readonly headDim: number;
-  /**
-   * the largest T: the size of the table of learned positions; for rotary positions the length that it was trained for
-   */
+  /** the largest T: the size of the table of learned positions; with rotary ones the length it was trained for */
   readonly maxPositions: number;
   readonly norm: "rms" | "layer";
   readonly normEps: number;
@@ -183,10 +181,7 @@ export function nopeEvery(interval: number, layers: number): boolean[] {
   return Array.from({ length: count }, (_, n) => (n + 1) % interval !== 0);
 }
 
-/**
- * Limits that no model of these families comes near: a larger number means a damaged file, and would exhaust the
- * memory.
- */
+/** Limits that no model of these families comes near: a larger number means a damaged file, and exhausts memory. */
 const MOST = {
   vocabSize: 2 ** 26,
   hiddenSize: 2 ** 20,

@@ -8,10 +8,7 @@ import type { Rng } from "../engine/random.ts";
 import type { FloatType } from "../engine/types.ts";
 import type { KvCache, Places } from "./cache.ts";
 
-/**
- * The tokens that a row reads next, and its stream if it is to draw: the token at position p takes the stream's p-th
- * number.
- */
+/** The tokens that a row reads next, and its stream if it draws: the token at position p takes the p-th number. */
 export interface Part {
   readonly row: number;
   /** The tokens, at least one. */

@@ -122,9 +122,7 @@ interface Block {
   buffers: readonly unknown[] | undefined;
 }
 
-/**
- * The largest size of a block, in bytes, unless it is one parameter; a step copies so much of the gradients at a time.
- */
+/** The largest block, in bytes, unless it is one parameter; a step copies so much of the gradients at a time. */
 const BLOCK_BYTES = 64 * 2 ** 20;
 
 /**

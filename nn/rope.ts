@@ -148,9 +148,7 @@ function tablesOf(
 
 /** The number of rows of the smallest table. */
 const FEWEST_ROWS = 1024;
-/**
- * Tables by device and by their parameters. A longer one does not replace a shorter one, which a tape may still need.
- */
+/** Tables by device and parameters. A longer one does not replace a shorter one, which a tape may still need. */
 const shared = new WeakMap<Device, Map<string, Tables>>();
 
 /** The number of rows of the shared table for these positions; undefined if a call gets its own table. */

@@ -64,10 +64,7 @@ export const BYTES: Readonly<Record<SafeDtype, number>> = {
 };
 const MAX_HEADER_BYTES = 100_000_000;
 const MAX_HEADER_DEPTH = 128;
-/**
- * The largest number of strings in a header: a hundred times that of large checkpoints; more would take many seconds to
- * read.
- */
+/** The largest number of strings in a header: a hundred times that of large checkpoints; more would take seconds. */
 const MAX_STRINGS = 1_000_000;
 
 /**
@@ -133,10 +130,7 @@ export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): numb
   return 8 + length;
 }
 
-/**
- * A description of the file that came in place of a model's, by its beginning; no header's length and no JSON begins
- * so.
- */
+/** A description of a file in place of a model's, by its beginning; no header's length and no JSON begins so. */
 export function accidentOf(beginning: string): string | undefined {
   const start = beginning.trimStart().toLowerCase();
   if (start.startsWith("version") && (start.length < 9 || start.startsWith("version https://git-lfs"))) {
@@ -363,9 +357,7 @@ function asObject(value: unknown, what: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/**
- * Checks that the host is little-endian, as the format is and typed arrays are on every JavaScript engine in use today.
- */
+/** Checks that the host is little-endian, like the format and every JavaScript engine in use today. */
 function checkLittleEndian(): void {
   check(
     new Uint8Array(Uint16Array.of(1).buffer)[0] === 1,

@@ -88,10 +88,7 @@ export interface ForwardOptions {
   readonly segments?: Tensor;
   /** Position of every token, [B · T]; 0 … T−1 in each row unless given. */
   readonly positions?: Int32Array;
-  /**
-   * The cache whose rows are continued: B is 1, and each of the T tokens has its own place there (see
-   * `KvCache.append`).
-   */
+  /** The cache whose rows are continued: B is 1, and each of the T tokens has its own place (see `KvCache.append`). */
   readonly cache?: { readonly store: KvCache; readonly places: Places };
   /**
    * Whether, while a gradient is recorded, each block keeps only its input and runs again in the backward pass
@@ -175,10 +172,7 @@ function through<T extends Tree>(
   return y_BTC;
 }
 
-/**
- * One block: attention and MLP, each behind a norm and beside the residual stream. @param n the layer of a cache that
- * it writes
- */
+/** One block: attention and MLP, each behind a norm and beside the residual stream. @param n its layer of a cache */
 export function transformerBlock(x_BTC: Tensor, layer: LayerParams, context: BlockContext, n: number): Tensor {
   const { config } = context;
   const y_BTC = add(x_BTC, selfAttention(norm(x_BTC, layer.inputNorm, config), layer.attention, context, n));

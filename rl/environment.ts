@@ -153,7 +153,7 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   /** A fresh episode, not yet reset. Throws on unknown option values. */
   make(options?: Options): Environment;
   /**
-   * Scripted expert: the next action in this live episode. It may look at hidden state; throws if `env` is not of this
+   * Scripted expert: the next action in this live episode. It may read hidden state; throws if `env` is of another
    * kind.
    */
   expert(env: Environment): string;
@@ -163,9 +163,7 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    * @throws if its code is loaded with the first episode, and none has begun
    */
   random(rng: Rng, task?: string, options?: Options): string;
-  /**
-   * A scripted novice: its action in this turn of a live episode. Default: two random actions, and then it gives up.
-   */
+  /** A scripted novice: its action in this turn of a live episode. Default: two random actions, then it gives up. */
   novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
   /**
    * A thought before the next action in this live episode: a true trace of a search from its present state, with filler

@@ -1,4 +1,6 @@
-/** The adapter that RL trains: from a run's settings, and its files. Runs that train all weights need none of it. */
+/**
+ * The adapter that RL trains: made from a run's settings, and its files. Runs that train all weights do not load it.
+ */
 import { addLora, isLora, type LoraOptions, loraToFiles } from "../pretrained/index.ts";
 import type { Files, Model } from "../nn/index.ts";
 import type { Rng } from "../engine/index.ts";
@@ -22,6 +24,6 @@ export function loraOptionsOf({ targetModules, excludeModules, ...rest }: Adapte
   };
 }
 
-/** `q_proj+v_proj` is a list of names; what has other characters is a pattern. */
+/** The modules of a text: `q_proj+v_proj` is a list of names; a text with other characters is a pattern. */
 const modulesOf = (text: string): string | readonly string[] =>
   text !== "all-linear" && /^[\w.]+(\+[\w.]+)*$/.test(text) ? text.split("+") : text;

@@ -1,5 +1,5 @@
 /**
- * Arms of a comparison: what is trained from one warm start. An arm is one word, `[NAME=]METHOD[SETTING,…]`:
+ * Arms of a comparison: the runs from one warm start. An arm is one word, `[NAME=]METHOD[SETTING,…]`:
  *
  *     grpo
  *     grpo+echo[lambda=0.2]
@@ -7,8 +7,8 @@
  *     grpo[kl=0.05,rl.lr=5e-4,steps=200]
  *     expert
  *
- * A setting is a flag of `npm start` without its dashes, or PART.OPTION as `--set` takes it. An arm cannot set what all
- * arms have in common: the warm start and the tasks of the evaluation.
+ * A setting is a flag of `npm start` without its dashes, or PART.OPTION as `--set` takes it. An arm cannot set the
+ * common parts of all arms: the warm start and the tasks of the evaluation.
  */
 import { nearest } from "../engine/options.ts";
 import { camel } from "./plugins.ts";
@@ -18,7 +18,7 @@ import { FLAG_KEYS, type Said, START_FLAGS, type StartOptions, startOptions } fr
 import { UsageError } from "./usage.ts";
 
 export interface Arm {
-  /** What people read: its name or, without one, the word itself. */
+  /** The text that people read: its name or, without one, the word itself. */
   readonly label: string;
   /** The name of its folder. */
   readonly slug: string;
@@ -35,7 +35,7 @@ export interface Word {
   readonly settings: Readonly<Record<string, string | undefined>>;
 }
 
-/** The flags of `npm start` that an arm may set; rewards and who makes the tasks are what all arms have in common. */
+/** The flags of `npm start` that an arm may set; all arms have the same rewards and the same source of tasks. */
 export const AGENT_FLAGS: readonly string[] = [
   ...Object.keys(FLAG_KEYS).filter((flag) => !["method", "reward", "self-play"].includes(flag)),
   "grpo-config",
@@ -60,7 +60,7 @@ export function parseArms(text: string): Arm[] {
 function checkKey(label: string, key: string): void {
   const [part, option] = key.split(".");
   if (option !== undefined) {
-    // It decides what the demonstrations are of; how tasks are proposed and paid is an arm's own.
+    // It decides the tasks of the demonstrations; an arm may choose how tasks are proposed and paid.
     if (key === "selfPlay.name") throw new UsageError(`arm ${label}: ${key} belongs to ${SHARED["sft"]!}`);
     if (Object.hasOwn(SHARED, part!)) throw new UsageError(`arm ${label}: ${key} belongs to ${SHARED[part!]!}`);
     return;
@@ -73,28 +73,28 @@ function checkKey(label: string, key: string): void {
 }
 
 /**
- * The settings of a run of this arm: its own on top of `base`.
+ * The settings of a run of this arm, on top of `base`.
  * @param withFiles puts the content of a file in the place of its path, where there are files
  * @throws UsageError in one line that names the arm
  */
 export function presetOfArm(
   { label, method, settings }: Arm,
   base: StartOptions,
-  withFiles: (said: Said) => Said = (said) => said,
+  withFiles: (flags: Said) => Said = (flags) => flags,
 ): Preset {
   try {
     const flags = Object.entries(settings).filter(([key]) => !key.includes("."));
     const values = Object.fromEntries(flags.map(([flag, value]) => [flag, valueOf(flag, value)]));
     const parsed = startOptions(withFiles(values)) as StartOptions & Readonly<Record<string, unknown>>;
-    const own = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
-    return presetFor({ ...base, ...own, method, set: setWith(base.set ?? [], settings) });
+    const ofArm = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
+    return presetFor({ ...base, ...ofArm, method, set: setWith(base.set ?? [], settings) });
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     throw new UsageError(`arm ${label}: ${error.message}`);
   }
 }
 
-/** What a flag of an arm says. @throws UsageError if its value is missing, or if it has none */
+/** The value of an arm's flag. @throws UsageError if it is missing, or if the flag takes none */
 function valueOf(flag: string, value: string | undefined): string | true {
   const { type } = START_FLAGS[flag as keyof typeof START_FLAGS];
   if (type === "string") {
@@ -107,9 +107,9 @@ function valueOf(flag: string, value: string | undefined): string | true {
 
 /** The `--set` entries with these settings, which replace entries of the same name. */
 export function setWith(set: readonly string[], settings: Arm["settings"]): string[] {
-  const own = Object.entries(settings).filter(([key]) => key.includes("."));
+  const dotted = Object.entries(settings).filter(([key]) => key.includes("."));
   const others = set.filter((text) => !Object.hasOwn(settings, text.split("=")[0]!));
-  return [...others, ...own.map(([key, value]) => `${key}=${value ?? ""}`)];
+  return [...others, ...dotted.map(([key, value]) => `${key}=${value ?? ""}`)];
 }
 
 /** The arm with further settings, which replace its own. */
@@ -157,7 +157,7 @@ function parseWord(flag: string, word: string): Word {
   return { label, slug, head: head.trim(), settings: settingsIn(`--${flag}: ${label}`, inside) };
 }
 
-/** Settings as people read them. */
+/** Settings as text for people. */
 export const showSettings = (settings: Arm["settings"]): string =>
   Object.entries(settings)
     .map(([key, value]) => (value === undefined ? key : `${key}=${value}`))

@@ -1,8 +1,8 @@
 /**
- * The best checkpoint of a run: that of the evaluation with the highest success on held-out tasks; of equal ones that
+ * The best checkpoint of a run: that of the evaluation with the highest success on held-out tasks; among equals that
  * with the highest mean reward (`evaluatedReturns`), so that in a world of costs no checkpoint wins by being cut off
- * before it pays; of equal ones the earliest, as elsewhere (Keras' ModelCheckpoint and transformers'
- * Trainer replace a best checkpoint only by a better one). The run keeps it beside its newest ones.
+ * before it pays; among equals the earliest, as elsewhere (Keras' ModelCheckpoint and transformers' Trainer replace a
+ * best checkpoint only by a better one). The run keeps it beside its newest ones.
  */
 import type { MetricsRecord } from "./records.ts";
 
@@ -12,8 +12,8 @@ const numbersOf = (line: MetricsRecord): readonly [success: number, reward: numb
 };
 
 /**
- * Whether the evaluation of `line` is better than that of `best`; any with a success is better than none, and of equal
- * successes any with a reward: where every episode was cut short there is none (`evaluatedReturns`).
+ * Whether the evaluation of `line` is better than that of `best`; any with a success is better than none, and among
+ * equal successes any with a reward: if every episode was cut short there is none (`evaluatedReturns`).
  */
 export function isBetter(line: MetricsRecord, best: MetricsRecord | undefined): boolean {
   const [success, reward] = numbersOf(line);
@@ -25,7 +25,7 @@ export function isBetter(line: MetricsRecord, best: MetricsRecord | undefined): 
 /**
  * The evaluation of the best checkpoint.
  * @param metrics all lines of the run, in order
- * @param steps those that have a checkpoint
+ * @param steps the steps that have a checkpoint
  * @returns undefined if none of them was evaluated
  */
 export function bestOf(metrics: readonly MetricsRecord[], steps: readonly number[]): MetricsRecord | undefined {

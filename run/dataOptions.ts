@@ -1,5 +1,5 @@
 /**
- * What the loop is given for the data settings of a run. Plug-ins with a memory are made once for a run and saved with
+ * The options of the loop for the data settings of a run. Plug-ins with a memory are made once for a run and saved with
  * its checkpoints.
  */
 import { showValue } from "../engine/options.ts";
@@ -14,27 +14,27 @@ import { PLUGINS } from "./plugins.ts";
 import type { DataSettings, Preset } from "./preset.ts";
 import { isRecord } from "./records.ts";
 import { type ScheduleData, scheduleOf } from "./schedules.ts";
-import { Scripts } from "./scripts.ts";
+import { ScriptedPlayers } from "./scriptedPlayers.ts";
 import { UsageError } from "./usage.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
 
-/** The options of `trainRl`, and by name those of them that have a memory. @throws if a number is out of range */
+/** The options of `trainRl`, and by name those with a memory. @throws if a number is out of range */
 export function dataFor(
   settings: DataSettings,
   preset: Preset,
 ): { options: DataOptions; memories: Record<string, Memory>; buffer: SelfPlayBuffer | undefined } {
-  const scripts = new Scripts(preset);
+  const players = new ScriptedPlayers(preset);
   const context: PluginContext = {
     env: environmentOf(preset),
     envOptions: taskOptions(preset, "train"),
     seed: preset.seed,
-    demonstrate: (template, seed) => scripts.demonstration(template, seed),
+    demonstrate: (template, seed) => players.demonstration(template, seed),
   };
   const { temperature, selfPlay, ...chosen } = settings;
   const given = chosen as Parts;
   const plugins = PLUGINS.flatMap((entry) => {
-    const own = given[entry.name];
-    return own === undefined ? [] : [pluginOf(entry, own, context)];
+    const pluginOptions = given[entry.name];
+    return pluginOptions === undefined ? [] : [pluginOf(entry, pluginOptions, context)];
   });
   const buffer = selfPlay ? new SelfPlayBuffer(selfPlay) : undefined;
   const options: DataOptions = {
@@ -51,7 +51,7 @@ export function dataFor(
 const isMemory = (plugin: EpisodePlugin): plugin is EpisodePlugin & Memory =>
   plugin.state !== undefined && plugin.restore !== undefined;
 
-/** @throws UsageError that names the environments that have what a plug-in needs if this one does not */
+/** @throws UsageError that names the environments a plug-in can work in, if this one is not among them */
 function pluginOf(entry: PluginEntry, settings: Parts[string], context: PluginContext): EpisodePlugin {
   const { flag, options, needs } = entry;
   if (needs && !needs.has(context.env)) {
@@ -60,8 +60,9 @@ function pluginOf(entry: PluginEntry, settings: Parts[string], context: PluginCo
   }
   if (!isRecord(settings))
     throw new UsageError(`data.${entry.name}: expected an object of options, got ${showValue(settings)}`);
-  const { on: _, ...own } = settings as Record<string, unknown>; // of a switch, which is no option of the plug-in's
-  for (const [option, value] of Object.entries(own))
-    if (options[option]?.kind === "schedule") own[option] = scheduleOf(value as ScheduleData);
-  return entry.make(own, context);
+  // `on` turns a switch on and is no option of the plug-in.
+  const { on: _, ...pluginOptions } = settings as Record<string, unknown>;
+  for (const [option, value] of Object.entries(pluginOptions))
+    if (options[option]?.kind === "schedule") pluginOptions[option] = scheduleOf(value as ScheduleData);
+  return entry.make(pluginOptions, context);
 }

@@ -1,5 +1,5 @@
 /**
- * The environments of the main job: what their episodes need, and how their warm start and RL differ
+ * The environments of the main job: the needs of their episodes, and their settings of warm start and RL that differ
  * from the defaults. It also turns texts such as `--set env.size=2` into options of the environment.
  */
 import { nearest } from "../engine/options.ts";
@@ -19,9 +19,9 @@ export interface EnvironmentSettings extends Tasks {
   readonly limits?: Partial<Preset["rollout"]>;
   /** The number of positions that an episode needs, if it is more than the model's size has by default. */
   readonly maxPositions?: number;
-  /** How the model of size `small` differs from the default. */
+  /** Changes to the model of size `small`. */
   readonly small?: Partial<Preset["model"]>;
-  /** How the warm start and RL differ from `terminal`'s; docs/log.md says what was tried. */
+  /** Changes to the warm start and RL of `terminal`; docs/log.md has the experiments. */
   readonly tokenizer?: Partial<Preset["tokenizer"]>;
   readonly sft?: Partial<Preset["sft"]>;
   readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
@@ -57,8 +57,8 @@ const DEFAULTS: EnvironmentSettings = { maxPositions: 512 };
  */
 const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   // An episode has one command and the end, so an agent that does not know the home cannot look things up. Each seed of
-  // a run has a home of its own; the demonstrations come from thousands of others. Each arm has the learning rate and
-  // the weight that did best on other seeds (docs/evidence.md).
+  // a run has its own home; the demonstrations come from thousands of others. Each arm has the learning rate and the
+  // weight that did best on other seeds (docs/evidence.md).
   home: {
     tasks: { levels: [2, 2], size: 2 },
     tasksOfSeed: (seed) => ({ home: 1000 + seed }),
@@ -85,7 +85,8 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   },
   terminal: {
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
-    // The warm start also imitates a novice. Imitating the expert only, from there on, needs no rewards (docs/log.md).
+    // The warm start also imitates a novice. After it, imitation of the expert alone succeeds without rewards
+    // (docs/log.md).
     arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
   gridworld: {
@@ -141,7 +142,7 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,
   },
-  // Few episodes, because a server may be slow and have one task only; --set changes it for a particular server.
+  // Few episodes, because a server may be slow and have only one task; --set changes it for a particular server.
   openenv: {
     limits: { maxTurns: 10, maxActionTokens: 16, maxObservationTokens: 48 },
     maxPositions: 768,
@@ -177,8 +178,8 @@ export function listEnvironments(): string {
  */
 export function environmentSettings(env: string, thoughts = false): EnvironmentSettings {
   if (Object.hasOwn(WORLDS, env)) {
-    const own = SETTINGS[env] ?? DEFAULTS;
-    return thoughts ? { ...own, ...own.thoughts } : own;
+    const settings = SETTINGS[env] ?? DEFAULTS;
+    return thoughts ? { ...settings, ...settings.thoughts } : settings;
   }
   const known = Object.keys(WORLDS);
   const near = nearest(env, known);
@@ -203,20 +204,20 @@ export function checkThoughts(env: string): void {
 /** The task options of an environment, changed by `--set env.…`, `--set train.…` and `--set demo.…`. */
 export function tasksOf(
   env: string,
-  { tasksOfSeed, ...own }: EnvironmentSettings,
+  { tasksOfSeed, ...ofWorld }: EnvironmentSettings,
   set: SetValues["tasks"],
   seed: number,
 ): Tasks {
   const spec = WORLDS[env]!;
-  const tasks = readOptions("env", spec, set.env, {}, { ...own.tasks, ...tasksOfSeed?.(seed) });
-  const trainTasks = readOptions("train", spec, set.train, { ...tasks }, own.trainTasks);
-  const demoTasks = readOptions("demo", spec, set.demo, { ...tasks }, own.demoTasks);
+  const tasks = readOptions("env", spec, set.env, {}, { ...ofWorld.tasks, ...tasksOfSeed?.(seed) });
+  const trainTasks = readOptions("train", spec, set.train, { ...tasks }, ofWorld.trainTasks);
+  const demoTasks = readOptions("demo", spec, set.demo, { ...tasks }, ofWorld.demoTasks);
   return { tasks, trainTasks, demoTasks };
 }
 
 /**
  * Reads options as the environment accepts them. Only the environment knows whether an option is a number, a word or a
- * list, so each text is tried as what it looks like and, if the environment refuses that, as the text itself.
+ * list, so each text is tried as the value that it looks like and, if the environment refuses that, as the text itself.
  */
 function readOptions(
   part: string,

@@ -44,9 +44,9 @@ import { checkMeasured } from "./failures.ts";
 import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut.ts";
 import type { PlayAhead } from "./helpers.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
-import { objectiveMemories } from "./memories.ts";
+import { objectiveMemories } from "./savedState.ts";
 import type { DataSettings, Preset } from "./preset.ts";
-import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, Scripts } from "./scripts.ts";
+import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, ScriptedPlayers } from "./scriptedPlayers.ts";
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
@@ -55,7 +55,7 @@ import { isYardstick, type Yardstick } from "./yardsticks.ts";
 /** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
 export const MAX_BATCH_TOKENS = 1200;
 
-/** How much of a batch is computed at a time. */
+/** The part of a batch that is computed at a time. */
 const memoryOf = ({
   rl: { maxBatchTokens = MAX_BATCH_TOKENS, gradientCheckpointing = false },
 }: Pick<Preset, "rl">): Pick<RlOptions, "maxBatchTokens" | "gradientCheckpointing"> => ({
@@ -63,7 +63,7 @@ const memoryOf = ({
   gradientCheckpointing,
 });
 
-/** What the loop is given for a run's data settings, and what of it has a memory. */
+/** The options of the loop for a run's data settings, and those of them with a memory. */
 type RunData = ReturnType<typeof dataFor>;
 const NO_DATA: RunData = { options: {}, memories: {}, buffer: undefined };
 
@@ -78,7 +78,7 @@ export class Experiment {
   readonly env: EnvironmentSpec;
   readonly #train: EnvironmentOptions;
   readonly #heldOut: EnvironmentOptions;
-  readonly #scripts: Scripts;
+  readonly #players: ScriptedPlayers;
   readonly #objective: Objective;
   readonly #data: RunData;
   readonly #rng: Rng;
@@ -92,14 +92,15 @@ export class Experiment {
     this.env = environmentOf(preset);
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
-    this.#scripts = new Scripts(preset);
+    this.#players = new ScriptedPlayers(preset);
     this.#objective = objective;
     this.#data = data;
     this.#rng = new Rng(preset.seed);
   }
 
   /**
-   * The parts of a run with these settings. What few runs have (methods, curricula, replay) is loaded for those.
+   * The parts of a run with these settings. Parts that few runs have (methods, curricula, replay) are loaded only for
+   * those.
    * @param playAhead needed if the settings ask for workers
    */
   static async of(preset: Preset, playAhead?: PlayAhead): Promise<Experiment> {
@@ -108,15 +109,15 @@ export class Experiment {
   }
 
   trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
-    return this.#scripts.trainTokenizer(signal);
+    return this.#players.trainTokenizer(signal);
   }
 
   demonstrations(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
-    return this.#scripts.demonstrations(template, signal);
+    return this.#players.demonstrations(template, signal);
   }
 
   longestLesson(template: Template, count: number): Promise<number> {
-    return this.#scripts.longestLesson(template, count);
+    return this.#players.longestLesson(template, count);
   }
 
   newModel(tokenizer: Tokenizer, device: Device): Model {
@@ -161,8 +162,8 @@ export class Experiment {
       ...options,
       observationWeight,
       loss,
-      ...this.#scripts.imitated(),
-      ...this.#scripts.general(options.template),
+      ...this.#players.imitated(),
+      ...this.#players.general(options.template),
       steps,
       batchSize,
       lr: rate,
@@ -184,15 +185,15 @@ export class Experiment {
     const { steps, groups, groupSize, lr, warmup, expertsOnly = false } = rl;
     const { observationWeight, loss = "sft" } = sft;
     const play = method === "expert" ? "lessons" : "demonstrations";
-    const all = await this.#scripts[play](learner.template, signal);
-    const demonstrations = all.filter((episode) => !expertsOnly || !this.#scripts.isNovice(episode));
+    const all = await this.#players[play](learner.template, signal);
+    const demonstrations = all.filter((episode) => !expertsOnly || !this.#players.isNovice(episode));
     const loop = trainSft({
       ...learner,
       demonstrations,
       observationWeight,
       loss,
-      ...this.#scripts.imitated(),
-      ...this.#scripts.general(learner.template),
+      ...this.#players.imitated(),
+      ...this.#players.general(learner.template),
       steps,
       batchSize: groups * groupSize,
       lr: schedule({ lr, warmup }),
@@ -291,7 +292,7 @@ export class Experiment {
     return { ...objectiveMemories(this.#objective), ...this.#data.memories, ...(workers ? { workers } : {}) };
   }
 
-  /** The objective of the run, always the same object, because it contains the adaptive KL coefficient. */
+  /** The objective of the run, always the same object, as it contains the adaptive KL coefficient. */
   objective(): Objective {
     return this.#objective;
   }
@@ -318,32 +319,32 @@ export class Experiment {
     // All numbers but pass@k come from the first try, as if there were no others.
     const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
     let fixed = this.#fixed.get(template);
-    if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template, signal)));
+    if (fixed === undefined) this.#fixed.set(template, (fixed = this.#players.fixedEpisodes(template, signal)));
     const judged = (await fixed).slice(0, episodes);
     const fixedEpisodes = judged.map(({ episode }) => episode);
     const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
-    // They take as long as playing does; if the run is stopped meanwhile, they reject.
+    // The losses take as long as playing does; if the run is stopped meanwhile, they reject.
     const lossesOf = (episodes: readonly Trajectory[]): Promise<WorldLoss[] | null> =>
       worldModelLosses(model, template, episodes, { signal, ...this.#scoring() }).catch((error: unknown) => {
         if (signal?.aborted) return null;
         throw error;
       });
     const losses = await lossesOf(fixedEpisodes);
-    const own = losses && (await lossesOf(readable));
-    if (!losses || !own) return null;
-    const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
+    const onPolicy = losses && (await lossesOf(readable));
+    if (!losses || !onPolicy) return null;
+    const excess = worldLossExcess(onPolicy, readable, this.preset.rollout.maxObservationTokens);
     const { reward } = this.preset.rl;
     const chosen =
       tries > 1 && reader && isTrained(reward?.name)
         ? await (await import("./verification.ts")).verify(reward.name, reader, template, played.trajectories, episodes)
         : undefined;
-    const general = this.#scripts.heldOutGeneral(template);
+    const general = this.#players.heldOutGeneral(template);
     const generalLoss = general && (await answerLoss(model, template, general, this.#scoring()));
     return {
       ...first,
       worldLoss: meanWorldLoss(losses),
       worldLossRandom: meanWorldLoss(losses.filter((_, i) => judged[i]!.isRandom)),
-      worldLossOnPolicy: meanWorldLoss(own),
+      worldLossOnPolicy: meanWorldLoss(onPolicy),
       ...(excess === undefined ? {} : { worldLossExcess: excess }),
       ...(generalLoss === undefined ? {} : { generalLoss }),
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
@@ -372,7 +373,7 @@ export class Experiment {
     return rollout(model, template, requests, { ...this.rolloutOptions(), ...(signal ? { signal } : {}) });
   }
 
-  /** How often the model succeeds when it plays on from each step of these episodes of `playTraining`. */
+  /** The success rates of the model that plays on from each step of these episodes of `playTraining`. */
   completeTraining(
     model: Model,
     template: Template,
@@ -380,8 +381,8 @@ export class Experiment {
     { signal, ...how }: Pick<CompletionOptions, "samples" | "rng"> & Pick<RolloutOptions, "signal">,
   ): Promise<StepTries[][]> {
     const limits = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
-    const own = { spec: this.env, options: this.#train, rollout: limits };
-    return completeSteps(model, template, episodes, { ...how, ...own });
+    const task = { spec: this.env, options: this.#train, rollout: limits };
+    return completeSteps(model, template, episodes, { ...how, ...task });
   }
 
   async #play(
@@ -399,7 +400,7 @@ export class Experiment {
     const trajectories: Trajectory[] = [];
     for (const [i, seed] of seeds.entries()) {
       if (signal?.aborted) break;
-      trajectories.push(await this.#scripts.randomEpisode(template, seed, rng.split(i)));
+      trajectories.push(await this.#players.randomEpisode(template, seed, rng.split(i)));
     }
     return evaluationOf(trajectories);
   }

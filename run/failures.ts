@@ -1,6 +1,6 @@
 /**
- * What a run does while its environment fails: it waits, and keeps the place to go on from. The loop of RL ends it
- * after a few such steps (rl/train/watch.ts), and an evaluation that could not be played ends it here.
+ * The behaviour of a run while its environment fails: it waits, and keeps the step from which it can continue. The loop
+ * of RL ends it after a few such steps (rl/train/watch.ts), and an evaluation that could not be played ends it here.
  */
 import { check } from "../engine/errors.ts";
 import { wasPlayed } from "../rl/evaluate.ts";
@@ -9,8 +9,8 @@ import { failureOf } from "../rl/train/watch.ts";
 import type { Watch } from "./observer.ts";
 
 /**
- * The pause after a step that failed, in seconds. Steps without episodes take no time where a server refuses
- * connections; with two pauses between three of them, one that restarts is back before the run stops.
+ * The pause after a step that failed, in seconds. Steps without episodes take no time if a server refuses connections;
+ * with two pauses between three of them, a server that restarts is back before the run stops.
  */
 const PAUSE = 10;
 
@@ -32,7 +32,7 @@ export function checkMeasured(episodes: readonly Trajectory[]): void {
 
 /** The steps in a row in which every episode failed. */
 export class FailedSteps {
-  /** How many there are now. While there are some nothing is saved: --resume goes back to the first of them. */
+  /** The present number of them. While there are some nothing is saved: --resume goes back to the first of them. */
   count = 0;
   readonly #pause: number;
 
@@ -41,7 +41,7 @@ export class FailedSteps {
   }
 
   /**
-   * To be called with the episodes of each step.
+   * Counts the step of these episodes; to be called for each step.
    * @returns whether this is the first of them; the run has to be saved, as it is continued with this step
    */
   isFirst(rows: readonly { readonly trajectory: Trajectory }[]): boolean {

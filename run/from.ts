@@ -1,8 +1,8 @@
 /**
- * A run that begins with the weights of another run (`--from`): it has that run's settings wherever its own flags say
- * nothing else. The weights, the tokenizer, the text around episodes and the warm start that they have had are carried
- * over; moments of the optimiser, memories of the method (replay, baselines) and rates that depend on the step are not:
- * they begin anew. Its training tasks are others than the earlier run's, its held-out tasks the same.
+ * A run that begins with the weights of another run (`--from`): it has that run's settings, unless its flags give
+ * others. The weights, the tokenizer, the text around episodes and the finished warm start are carried over; moments of
+ * the optimiser, memories of the method (replay, baselines) and rates that depend on the step begin anew. Its training
+ * tasks differ from the earlier run's, its held-out tasks are the same.
  */
 import type { EnvironmentSettings } from "./environments.ts";
 import type { Layer } from "./layers.ts";
@@ -10,7 +10,7 @@ import { optionsIn, type Value } from "./layout.ts";
 import { LOOP } from "./parts.ts";
 import type { FromSettings, Preset } from "./preset.ts";
 
-/** The run that another one begins with: where it is, and its settings. */
+/** The run that another one begins with: its path and its settings. */
 export interface Earlier {
   readonly settings: FromSettings;
   readonly preset: Preset;
@@ -29,7 +29,7 @@ const CARRIED = ["model", "sft", "lora", "evaluation", "run"];
 const OF_WORLD = ["tokenizer", "rollout"];
 
 /**
- * Its settings, of which the method and the data go on unless another method is named.
+ * The layer of its settings; the method and the data go on unless another method is named.
  * @param goesOn whether the world and the method are the same
  */
 export function layerOf({ preset }: Earlier, goesOn: { readonly world: boolean; readonly method: boolean }): Layer {
@@ -42,6 +42,6 @@ export function layerOf({ preset }: Earlier, goesOn: { readonly world: boolean; 
     return part !== "async" && goesOn.method;
   };
   const values = Object.entries(optionsIn({ ...preset })).filter(isCarried);
-  // It has had its warm start; if steps of one are asked for, they train all weights.
+  // It has had its warm start; further steps of one train all weights.
   return { values: { ...Object.fromEntries(values), "sft.steps": 0, "sft.warmup": 0 }, by: (key) => `--from (${key})` };
 }

@@ -19,7 +19,7 @@ export interface HeldOutScore extends Evaluation {
   readonly worldLossExcess?: number;
   /** pass@k by k, if the tasks were tried more than once. */
   readonly passAt?: Readonly<Record<string, number>>;
-  /** The share of tasks that a chosen one of these tries solves, by how it is chosen, if a model scores them. */
+  /** The share of tasks that a chosen one of these tries solves, by the rule of choice, if a model scores them. */
   readonly chosen?: Readonly<Record<string, number>>;
   /** −lp per token of the answers of general texts, in nats, if the run has any (`sft.general`). */
   readonly generalLoss?: number;
@@ -48,7 +48,7 @@ export function metricsOfScore(score: HeldOutScore): Metrics {
 }
 
 /**
- * A sentence if held-out tasks read as tasks of training do, as in a world that does not know `split`.
+ * A sentence if held-out tasks have the texts of training tasks, as in a world that does not know `split`.
  * @param trained the texts of training's tasks
  */
 export function overlapNote(heldOut: readonly Trajectory[], trained: ReadonlySet<string>): string | undefined {
@@ -59,7 +59,7 @@ export function overlapNote(heldOut: readonly Trajectory[], trained: ReadonlySet
         'not know split: "heldout", they are no new tasks';
 }
 
-/** What a summary keeps of an evaluation; its families in the order of their names. */
+/** The part of an evaluation that a summary keeps; its families in the order of their names. */
 export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
   const { episodes, notPlayed, unscored, successes, meanReward, rewardStd, meanTurns, passAt } = score;
   const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess } = score;
@@ -82,9 +82,9 @@ export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
 }
 
 /**
- * pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. Of tries that
- * could not be played or scored nothing is known: pass@k is the mean over the tasks of which k tries or more were, and
- * is left out if there are none.
+ * pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. Tries that
+ * could not be played or scored are left out: pass@k is the mean over the tasks with k other tries or more, and is left
+ * out if there are none.
  */
 export function passAtPowers(
   trajectories: readonly Trajectory[],
@@ -108,7 +108,7 @@ export function passAtPowers(
   );
 }
 
-/** How held-out tasks are played. */
+/** Options of an evaluation on held-out tasks. */
 export interface EvaluateOptions {
   readonly signal?: AbortSignal;
   /**

@@ -1,4 +1,4 @@
-/** What a run is given beside its settings: workers that play, who looks on, and the model that it begins with. */
+/** The parts that a run gets beside its settings: workers that play, a witness, and the model that it begins with. */
 import type { trainRlAsync } from "../distribute/async/train.ts";
 import type { RolloutWorkers } from "../distribute/async/workers.ts";
 import type { Template } from "../rl/episode/template.ts";
@@ -13,17 +13,17 @@ export interface PlayAhead {
    * connected to a server (`natsWorkers`), which count as one.
    */
   readonly startWorkers: (count: number) => RolloutWorkers;
-  /** The loop that learns from what they play. */
+  /** The loop that learns from their episodes. */
   readonly train: typeof trainRlAsync;
 }
 
-/** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
+/** A witness of every step of RL and the weights that it began with. It may copy them, and must not change them. */
 export interface StepWitness {
   begins(model: Model, template: Template): void;
   ended(report: StepReport): void;
 }
 
-/** What a run is given beside its settings. */
+/** The parts that a run gets beside its settings. */
 export interface RunParts {
   /** Needed if the settings ask for workers. */
   readonly playAhead?: PlayAhead | undefined;

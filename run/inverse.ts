@@ -19,7 +19,7 @@ export interface LabelRun extends Watch {
   readonly device: Device;
 }
 
-/** The demonstrations that the warm start imitates, and how many of their labels are right. */
+/** The demonstrations that the warm start imitates, and the share of their labels that is right. */
 export interface Labelled {
   readonly demonstrations: readonly Trajectory[];
   readonly metrics: Readonly<Record<string, number>>;
@@ -35,7 +35,7 @@ export async function label(run: LabelRun, all: readonly Trajectory[]): Promise<
   const { sft, model: sizes, seed } = experiment.preset;
   const few = all.slice(0, sft.labelled);
   if (sft.labels === "none") return { demonstrations: few, metrics: {} };
-  // What the model reads and the action that it has to write must fit into its positions together.
+  // The model's input and the action that it has to write must fit into its positions together.
   const fits = (episode: Trajectory): boolean =>
     inverseEpisode(episode, template).stream.ids.length <= sizes.maxPositions;
   const others = all.slice(few.length).filter(fits);
@@ -97,5 +97,5 @@ async function labelsFor(
 function dealtOut(labels: readonly (readonly string[])[], rng: Rng): string[][] {
   const all = rng.shuffle(labels.flat());
   let at = 0;
-  return labels.map((own) => own.map(() => all[at++]!));
+  return labels.map((ofEpisode) => ofEpisode.map(() => all[at++]!));
 }

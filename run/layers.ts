@@ -1,17 +1,17 @@
 /**
  * The one merge of a run's settings: layers from the defaults to `--set`, each of which replaces values of those below.
- * A value keeps who said it, so that an error can say who that was.
+ * A value keeps its source, so that an error can name it.
  */
 import { ALIASES, type ValueAt } from "./parts.ts";
 import { byPart, type Parts, type Value, type Values } from "./layout.ts";
 import { UsageError } from "./usage.ts";
 
 export interface Layer {
-  /** What is undefined is not said. */
+  /** The values of the layer; undefined ones are not given. */
   readonly values: Values;
-  /** Who says a value, as an error names it. */
+  /** The source of a value, as an error names it. */
   readonly by?: (key: string) => string;
-  /** Whether a person has written these values: then no other such layer may say one of them, too. */
+  /** Whether a person has written these values: then no other such layer may give one of them, too. */
   readonly isWritten?: boolean;
 }
 
@@ -25,7 +25,7 @@ interface Setting {
 export class Settings {
   readonly #all = new Map<string, Setting>();
 
-  /** @throws UsageError if two layers that a person has written say the same */
+  /** @throws UsageError if two layers that a person has written give the same option */
   constructor(layers: readonly Layer[]) {
     for (const { values, by = (key: string): string => key, isWritten = false } of layers) {
       for (const [name, value] of Object.entries(values)) {
@@ -47,7 +47,7 @@ export class Settings {
     return this.#all.has(key);
   }
 
-  /** Who says a value: a flag, `--set PART.OPTION`, a recipe. */
+  /** The source of a value: a flag, `--set PART.OPTION`, a recipe. */
   by(key: string): string {
     return this.#all.get(key)?.by ?? `--set ${key}`;
   }
@@ -63,7 +63,7 @@ export class Settings {
     return part === undefined ? all : all.filter((key) => key.startsWith(`${part}.`));
   }
 
-  /** Puts a value that follows from others. */
+  /** Sets a value that follows from others. */
   put(key: string, value: Value): void {
     this.#all.set(key, { isWritten: false, by: key, ...this.#all.get(key), value });
   }

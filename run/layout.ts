@@ -1,5 +1,5 @@
 /**
- * The options of a run as they lie in its settings. The settings are what `config.json` holds: the method and the
+ * The layout of a run's options in its settings. The settings are the content of `config.json`: the method and the
  * numbers of RL under `rl`, and in there the parts of the method; plug-ins of episodes under `data`; every other part
  * under its own name. This file knows no options, so that a page shows a run without their tables; settingsOf.ts is the
  * other direction.

@@ -1,4 +1,4 @@
-/** A run kept in memory, as a page has no folder. It can go back to any checkpoint that is kept. */
+/** A run kept in memory, as a page has no folder. It can go back to any kept checkpoint. */
 import type { MetricsRecord, Transcript } from "./records.ts";
 import type { Checkpoint, RunConfig, RunStore } from "./runStore.ts";
 

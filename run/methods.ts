@@ -1,6 +1,6 @@
 /**
- * The method of a run: what follows from its names in the merged settings (layers.ts). If parts do not fit together,
- * the user gets one line before anything is written. objective.ts makes the objective of these settings.
+ * The method of a run: the settings that follow from its names (layers.ts). If parts do not fit together, the user gets
+ * one line before anything is written. objective.ts makes the objective of these settings.
  */
 import { ADVANTAGES } from "../methods/advantages/index.ts";
 import { aggregationByName } from "../methods/aggregation.ts";
@@ -31,8 +31,8 @@ export function withAddOns(method: string, more = "grpo"): string {
 }
 
 /**
- * Checks the names of the method, puts what follows from them, and drops what belongs to other methods.
- * @throws UsageError with one line if a name is unknown or an option is about something that the run has not got
+ * Checks the names of the method, sets the options that follow from them, and drops those of other methods.
+ * @throws UsageError with one line if a name is unknown or an option is about a part that the run does not have
  */
 export function settleMethod(settings: Settings): void {
   usage(() => {
@@ -57,7 +57,7 @@ export function settleMethod(settings: Settings): void {
   });
 }
 
-/** Throws for names that are methods of no RL, or parts of none. */
+/** Throws for names of methods that are not RL, and of parts that belong to none. */
 function refuseOthers(method: string): void {
   const yardstick = method.split("+").find(isYardstick);
   if (yardstick !== undefined)
@@ -66,7 +66,7 @@ function refuseOthers(method: string): void {
 }
 
 /**
- * The objective of these settings at once, for who checks them.
+ * The objective of these settings at once, for checks.
  * @param maxLength as for `loadObjective`
  * @throws UsageError with one line if the parts do not fit together
  */

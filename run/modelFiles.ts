@@ -20,7 +20,7 @@ export type LoadSource = (device: Device) => Promise<ModelWithTokenizer>;
 
 /**
  * The model and the tokenizer of a checkpoint.
- * @param source loads the pretrained model of a run that began with one: its checkpoints have only what it changed
+ * @param source loads the pretrained model of a run that began with one: its checkpoints have only the changed weights
  */
 export async function modelFromCheckpoint(
   checkpoint: Checkpoint,
@@ -48,7 +48,7 @@ export function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
   return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
 }
 
-/** Which parts of its model a run saves, which depends on the phase and its finished steps. */
+/** The parts of its model that a run saves; they depend on the phase and its finished steps. */
 export function partsToSave(
   { pretrained, sft, lora }: Preset,
   { phase, done }: { readonly phase: "sft" | "rl"; readonly done: number },
@@ -64,7 +64,7 @@ export function partsToSave(
 
 /**
  * The files of a model. Under an adapter the weights are those that it was added to.
- * @param parts which of them to save
+ * @param parts the files to save
  */
 export async function filesOfModel(
   { model, tokenizer }: ModelWithTokenizer,

@@ -1,4 +1,7 @@
-/** What flags name beside methods: rewards, curricula, self-play, each with a sentence and its source for `--list`. */
+/**
+ * The names that flags take beside methods: rewards, curricula, self-play, each with a sentence and its source for
+ * `--list`.
+ */
 import type { SELF_PLAY_NAMES } from "../papers/selfplay/options.ts";
 import type { CurriculumName } from "../data/curricula.ts";
 import type { REWARDS } from "./rewardOptions.ts";

@@ -1,4 +1,4 @@
-/** What options are about: one that says something of a part that a run has not got would do nothing in silence. */
+/** The needs of options: an option of a part that a run does not have would silently do nothing. */
 import { PROGRAM_REWARDS } from "../papers/rewards/program.ts";
 import type { PluginFlag } from "../data/entry.ts";
 import type { Settings } from "./layers.ts";
@@ -6,14 +6,14 @@ import { DEFAULTS, METHOD_PARTS, PARTS } from "./parts.ts";
 import { PLUGINS, showFlag } from "./plugins.ts";
 import { UsageError } from "./usage.ts";
 
-/** Options, and what a run must have for them. */
+/** Options, and the condition under which a run may have them. */
 interface Need {
   /** A part, or one option. */
   readonly of: string;
   /** The option that turns the part on or off, which needs nothing itself. */
   readonly but?: string;
   readonly holds: (settings: Settings) => boolean;
-  /** What to add, as on the command line. */
+  /** The part to add, as on the command line. */
   readonly add: string;
 }
 
@@ -57,7 +57,7 @@ const NEEDS: readonly Need[] = [
   { of: "async", holds: has("async.workers"), add: "--workers N" },
   ...PLUGINS.flatMap(({ name, flag }): Need[] => {
     const key = `${name}.${flag.kind === "switch" ? "on" : flag.option}`;
-    // 0 turns a plug-in off that has a number.
+    // 0 turns off a plug-in that has a number.
     const isOn = (settings: Settings): boolean => {
       const value = settings.get(key);
       return value !== undefined && value !== false && !(flag.kind === "count" && value === 0);
@@ -69,11 +69,11 @@ const NEEDS: readonly Need[] = [
 
 /** The options that belong to some of the choices of a flag. */
 function needsOfChoice(part: string, { name, option, choices }: PluginFlag & { readonly kind: "choice" }): Need[] {
-  const others = Object.keys(PARTS[part]!).filter((own) => own !== option);
-  return others.map((own): Need => {
-    const names = Object.keys(choices).filter((choice) => Object.hasOwn(choices[choice]!, own));
+  const others = Object.keys(PARTS[part]!).filter((name) => name !== option);
+  return others.map((other): Need => {
+    const names = Object.keys(choices).filter((choice) => Object.hasOwn(choices[choice]!, other));
     return {
-      of: `${part}.${own}`,
+      of: `${part}.${other}`,
       holds: (settings) => names.includes(settings.get(`${part}.${option}`) as string),
       add: `--${name} ${names.join(" or ")}`,
     };
@@ -81,13 +81,13 @@ function needsOfChoice(part: string, { name, option, choices }: PluginFlag & { r
 }
 
 /**
- * Drops the options of parts that a run has not got, as those of a recipe of which a part was replaced.
+ * Drops the options of parts that a run does not have, as those of a recipe of which a part was replaced.
  * @throws UsageError if a person has written such an option
  */
 export function settleNeeds(settings: Settings): void {
   for (const { of, but, holds, add } of NEEDS) {
     if (holds(settings)) continue;
-    for (const key of of.includes(".") ? settings.keys().filter((own) => own === of) : settings.keys(of)) {
+    for (const key of of.includes(".") ? settings.keys().filter((each) => each === of) : settings.keys(of)) {
       if (key !== but && settings.isWritten(key) && settings.get(key) !== DEFAULTS[key])
         throw new UsageError(`${settings.by(key)} is about ${add}; add it`);
       if (key !== "entropy.coefficient") settings.drop(key);

@@ -24,7 +24,7 @@ import { type ScheduleData, scheduleOf } from "./schedules.ts";
 import { usage, UsageError } from "./usage.ts";
 import { isYardstick } from "./yardsticks.ts";
 
-/** A method as names and numbers, as a run's settings have it (layout.ts). */
+/** A method as names and numbers: its form in a run's settings (layout.ts). */
 export interface MethodSettings extends Omit<MethodChoice, "method" | "aggregation" | "options"> {
   /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
   readonly method: string;
@@ -43,7 +43,7 @@ const AT_HAND: MethodParts = { advantages: GROUP, losses: CLIPPED, worlds: ECHO_
 
 /**
  * The objective of these settings, with the code of its parts.
- * @param maxLength L_max of Dr. GRPO's aggregation: tokens at most that the agent writes in an episode
+ * @param maxLength L_max of Dr. GRPO's aggregation: the largest number of tokens that the agent writes in an episode
  * @throws UsageError with one line if the parts do not fit together
  */
 export async function loadObjective(settings: MethodSettings, maxLength: number): Promise<Objective> {
@@ -65,7 +65,7 @@ function isAtHand({ method, advantage, loss }: MethodSettings): boolean {
 
 /**
  * The objective of these settings, made of these parts.
- * @param maxLength L_max of Dr. GRPO's aggregation: tokens at most that the agent writes in an episode
+ * @param maxLength L_max of Dr. GRPO's aggregation: the largest number of tokens that the agent writes in an episode
  * @throws UsageError with one line if the parts do not fit together
  */
 export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxLength: number): Objective {
@@ -100,7 +100,7 @@ const schedulesOf = (part: string, values: Parts[string]): object =>
 const readsValues = ({ advantages }: MethodParts, name: string): boolean =>
   advantages[name]?.make().needs?.includes("values") ?? false;
 
-/** Throws if a combination is possible but would not do what its names say. */
+/** Throws if a combination is possible but would not do what its names promise. */
 function checkSense(parts: MethodParts, settings: MethodSettings, objective: Objective): void {
   const { method, critic } = settings;
   const base = baseOf(splitNames(method, parts));
@@ -132,10 +132,12 @@ export const learnsWorld = ({ options }: Pick<MethodSettings, "options">, object
 export const baseOf = (parts: readonly string[]): string =>
   parts.find((name) => Object.hasOwn(METHODS, name)) ?? "grpo";
 
-/** The error for a preset with a critic and an advantage without: that would be another method, which has a name. */
+/**
+ * The error for a preset with a critic and an advantage without one: that would be another method, which has a name.
+ */
 function criticless(parts: MethodParts, base: string, { name }: AdvantageEstimator): UsageError {
   const fitting = Object.keys(parts.advantages)
-    .filter((own) => readsValues(parts, own))
+    .filter((each) => readsValues(parts, each))
     .join(", ");
   return new UsageError(
     `--method ${base} has a critic, which --advantage ${name} does not read: ` +

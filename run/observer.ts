@@ -1,5 +1,6 @@
 /**
- * An observer is told how a run proceeds and does not influence it: a display, or a process that compares several runs.
+ * An observer, which is told the progress of a run and does not influence it: a display, or a process that compares
+ * several runs.
  */
 import type { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Score, Transcript } from "./records.ts";
@@ -16,7 +17,7 @@ export interface Observer {
    * A step of this phase has ended.
    * @param step the number of finished steps
    * @param metrics the step's metrics, under the names of run/figures/catalogue.ts
-   * @param lane which run; default 0
+   * @param lane the number of the run; default 0
    */
   update(step: number, metrics: Readonly<Record<string, number>>, lane?: number): void;
   /** An evaluation on held-out tasks after `step` steps of RL; 0 is the warm start. */
@@ -27,7 +28,7 @@ export interface Observer {
   note(text: string): void;
 }
 
-/** How a long part of a run is shown, and how it is stopped. */
+/** The observer and the stop signal of a long part of a run. */
 export interface Watch {
   readonly observer: Observer;
   readonly eventLoop: EventLoop;
@@ -35,8 +36,8 @@ export interface Watch {
 }
 
 /**
- * What a training of models that judge does after each step: it shows the loss, and lets signals and messages through.
- * It throws the signal's reason if the run was stopped.
+ * The callback after each step of the training of a judging model: it shows the loss, and lets signals and messages
+ * through. It throws the signal's reason if the run was stopped.
  */
 export function shownTo({ observer, eventLoop, signal }: Watch): (step: number, loss: number) => Promise<void> {
   return async (step, loss) => {

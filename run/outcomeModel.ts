@@ -1,9 +1,9 @@
 /**
- * What is trained before RL begins, on episodes of training tasks that the warm start plays: CodeRL's critic (see
- * methods/outcomeCritic.ts), and the outcome reward model of `--reward orm` (WebRL, Qi et al. 2024, arXiv 2411.02337),
- * a copy of the warm start with a head of one logit, which learns what the verifier says of these episodes. In RL it
- * judges alone: 1 if it holds a success for at least as probable as not, else 0. How often it agrees with the verifier
- * is reported; `orm.labels=shuffled` and `orm.steps=0` are the models that know nothing.
+ * The models that are trained before RL begins, on episodes of training tasks that the warm start plays: CodeRL's
+ * critic (see methods/outcomeCritic.ts), and the outcome reward model of `--reward orm` (WebRL, Qi et al. 2024, arXiv
+ * 2411.02337), a copy of the warm start with a head of one logit, which learns the verifier's judgement of these
+ * episodes. In RL it judges alone: 1 if a success is at least as probable as a failure, else 0. Its agreement with the
+ * verifier is reported; `orm.labels=shuffled` and `orm.steps=0` are the models that know nothing.
  *
  * WebRL's is a language model that answers YES or NO and was trained on judgements of other tasks; the probability of
  * YES against NO is one logit here.
@@ -20,7 +20,7 @@ import { agreement, verdicts } from "./readers.ts";
 import { shownTo, type Watch } from "./observer.ts";
 import { ORM, type OrmOptions, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions } from "./rewardOptions.ts";
 
-/** A judged episode; the whole of it is read. */
+/** A judged episode, which is read to its end. */
 const judged = (episode: Trajectory, isGood = succeeded(episode)): Marked => ({
   episode,
   marks: [{ token: lastToken(episode), target: Number(isGood) }],
@@ -38,7 +38,7 @@ async function playedFor(
 ): Promise<Trajectory[]> {
   observer.phase(`${who}: playing`, 1);
   const played = await experiment.playTraining(policy, template, count, { rng: rng.split("episodes"), signal });
-  signal.throwIfAborted(); // of a rollout that was stopped nothing is learnt
+  signal.throwIfAborted(); // nothing is learnt from a rollout that was stopped
   observer.update(1, {});
   return played.filter(({ masked, reward }) => !masked && !Number.isNaN(reward)); // without a score nothing is known
 }
@@ -86,7 +86,7 @@ export async function trainOutcomeModel(
   return { reader, note };
 }
 
-/** Plays, and trains CodeRL's critic on what became of the programs. @param copy changes in place */
+/** Plays, and trains CodeRL's critic on the outcomes of the programs. @param copy changes in place */
 export async function trainCritic(
   experiment: Experiment,
   policy: Model,
@@ -119,8 +119,8 @@ export async function trainCritic(
     labels === "shuffled" ? rng.split("labels").shuffle(truth) : truth,
     options,
   );
-  const said = await Promise.all(held.map((episode) => criticise(reader, episode, { padId })));
-  const right = said.filter((of, i) => of?.said === outcomeClass(held[i]!)).length;
+  const criticisms = await Promise.all(held.map((episode) => criticise(reader, episode, { padId })));
+  const right = criticisms.filter((of, i) => of?.said === outcomeClass(held[i]!)).length;
   const common = OUTCOMES.map((_, k) => held.filter((episode) => outcomeClass(episode) === k).length);
   const percent = (n: number): string => `${((100 * n) / held.length).toFixed(1)} %`;
   return {

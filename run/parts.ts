@@ -1,8 +1,8 @@
 /**
- * The one table of settings: parts of a run, each with the options that `--set PART.OPTION=VALUE` sets, flags are short
- * for (flags.ts), and `config.json` holds (layout.ts). The tables of methods and data belong to the library; those of
- * the job itself (sizes, rates, limits, weights of rewards) are declared here. An option that is added to one of these
- * tables is on the command line, in `--list` and in docs/methods.md, and is checked where a run is read again.
+ * The one table of settings: parts of a run, each with the options that `--set PART.OPTION=VALUE` and flags set
+ * (startOptions.ts), and that `config.json` holds (layout.ts). The tables of methods and data belong to the library;
+ * those of the job itself (sizes, rates, limits, weights of rewards) are declared here. An option that is added to one
+ * of these tables is on the command line, in `--list` and in docs/methods.md, and is checked where a run is read again.
  */
 import {
   type DefaultedOption,
@@ -209,7 +209,8 @@ export const ROLLOUT = options("--set rollout", {
 });
 
 /**
- * What plays while the learner learns (distribute/async): threads, or the workers that are connected to a NATS server.
+ * The workers that play while the learner learns (distribute/async): threads, or those that are connected to a NATS
+ * server.
  */
 export const WORKERS = options("async", {
   workers: saved(
@@ -220,7 +221,7 @@ export const WORKERS = options("async", {
   maxStaleness: number(0, "how many steps old an episode may be", WHOLE),
 });
 
-/** How often and on how many held-out tasks the agent is evaluated. */
+/** The intervals of evaluations, and their number of held-out tasks. */
 export const EVALUATION = options("--set evaluation", {
   every: number(20, "number of steps between two evaluations", COUNT),
   episodes: number(120, "number of held-out tasks in these", COUNT),
@@ -228,7 +229,7 @@ export const EVALUATION = options("--set evaluation", {
   tries: saved(number(undefined, "number of episodes of each task before and after RL; by default one", COUNT)),
 });
 
-/** What a run has beside its parts. */
+/** The options of a run beside its parts. */
 export const RUN = options("run", {
   env: saved(text(REQUIRED, "name of the environment")),
   seed: saved(number(REQUIRED, "seed of all random numbers", { integer: true })),
@@ -303,7 +304,7 @@ export const ALIASES: Readonly<Record<string, string>> = {
   "rl.entropy": "entropy.coefficient",
 };
 
-/** Parts of which every option with a default stands in the settings of a run that has the part. */
+/** Parts whose options with a default are all in the settings of a run that has the part. */
 const KEPT = {
   tokenizer: TOKENIZER,
   sft: SFT,

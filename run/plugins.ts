@@ -31,7 +31,7 @@ export const PLUGINS: readonly PluginEntry[] = ALL;
 
 /** The options of a plug-in as plain data. */
 type AsData<S> = { readonly [K in keyof S]: Schedule extends S[K] ? ScheduleData : S[K] };
-/** The settings of those that a run has, by name. */
+/** The settings of a run's plug-ins, by name. */
 export type PluginSettings = { readonly [E in Entry as E["name"]]?: AsData<Parameters<E["make"]>[0]> };
 
 interface FlagValue {
@@ -42,11 +42,11 @@ interface FlagValue {
 }
 /** The name of a flag's value among `StartOptions`: `dynamicSampling` of `dynamic-sampling`. */
 export type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
-/** What the flags say. */
+/** The values of the flags. */
 export type PluginFlags = {
   readonly [E in Entry as Camel<E["flag"]["name"]>]?: FlagValue[E["flag"]["kind"]] | undefined;
 };
-/** How the flags are read from a command line. */
+/** The types of the flags on a command line. */
 export type PluginFlagTypes = {
   readonly [E in Entry as E["flag"]["name"]]: {
     readonly type: E["flag"]["kind"] extends "switch" ? "boolean" : "string";

@@ -1,6 +1,6 @@
 /**
- * The settings of a run as data: what its `config.json` holds, so that it can be repeated and resumed. presets.ts makes
- * them.
+ * The settings of a run as data: the content of its `config.json`, so that it can be repeated and resumed. presets.ts
+ * makes them.
  */
 import type { Kept, OptionTable } from "../engine/optionTable.ts";
 import type { EnvironmentOptions } from "../environments/index.ts";
@@ -35,13 +35,13 @@ export interface Tasks {
   readonly demoTasks?: TaskOptions;
 }
 
-/** A model that the run does not make but begins with. */
+/** A pretrained model that the run begins with. */
 export interface PretrainedSettings {
   /** Its folder. The run does not copy weights that it leaves as they are. */
   readonly path: string;
   /** The hash of its configuration, tokenizer and weights. A run is resumed only if they are still the same. */
   readonly sha256: string;
-  /** How its matrices lie in memory while the run trains an adapter. */
+  /** The storage of its matrices while the run trains an adapter. */
   readonly storage: WeightStorage;
   /** The text around the parts of an episode: its own chat template's, or plain lines. */
   readonly format: EpisodeFormat;
@@ -62,26 +62,26 @@ export interface FromSettings {
   readonly ends?: readonly string[];
 }
 
-/** The options of a table, where every run has those with a default. */
+/** The options of a table; every run has those with a default. */
 type Options<T extends OptionTable> = Kept<T["fields"]>;
 
 /** The data settings of a run. */
 export interface DataSettings extends PluginSettings {
   /** The temperature in training, in place of the rollout's; evaluations keep the rollout's. */
   readonly temperature?: ScheduleData;
-  /** Where tasks come from: papers/selfplay. */
+  /** The self-play that makes the tasks: papers/selfplay. */
   readonly selfPlay?: SelfPlayChoice;
 }
 
-/** All settings of a run: the parts of parts.ts in their places (layout.ts), and what it begins with. */
+/** All settings of a run: the parts of parts.ts in their places (layout.ts), and its starting point. */
 export interface Preset extends Tasks {
   readonly env: string;
   /** Default: the environment is one of the library's. */
   readonly environmentFile?: EnvironmentFile;
   readonly seed: number;
-  /** Default: a model and a tokenizer of the run's own. */
+  /** Default: the run makes its own model and tokenizer. */
   readonly pretrained?: PretrainedSettings;
-  /** Default: it begins with no other run's weights. */
+  /** Default: none, it begins with no other run's weights. */
   readonly from?: FromSettings;
   readonly tokenizer: Options<typeof TOKENIZER>;
   readonly model: Options<typeof SIZES>;

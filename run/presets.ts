@@ -26,7 +26,7 @@ import { checkCount, checkRoom } from "../distribute/async/count.ts";
 
 /**
  * The models by size. Initial weights are about 1/√hiddenSize, because with the usual 0.02 models this narrow hardly
- * start to learn. With many narrow heads and fast rotations (the usual theta is 10,000), models learn to copy names a
+ * start to learn. With many narrow heads and fast rotations (the usual theta is 10,000) models learn to copy names a
  * thousand steps earlier (docs/log.md).
  */
 const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
@@ -93,17 +93,17 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
     throw new UsageError("--from: only npm start for one agent begins with another run");
   const { values, tasks } = parseSettings(options.set ?? []);
   const written = layersOf(options, values);
-  const said = new Settings(written);
-  const goesOn = { world: before?.env === env, method: !said.has("rl.method") };
-  const world = before && goesOn.world ? worldOf(before) : environmentSettings(env, said.get("sft.thoughts") === true);
-  const selfPlay = said.get("selfPlay.name");
-  const recipe = recipeOf(said.get("rl.method") ?? "");
+  const given = new Settings(written);
+  const goesOn = { world: before?.env === env, method: !given.has("rl.method") };
+  const world = before && goesOn.world ? worldOf(before) : environmentSettings(env, given.get("sft.thoughts") === true);
+  const selfPlay = given.get("selfPlay.name");
+  const recipe = recipeOf(given.get("rl.method") ?? "");
   const settings = new Settings([
     { values: DEFAULTS },
     { values: ofWorld(source ? { ...world, tokenizer: undefined } : world, options.model) },
-    { values: source ? ofSource(source, world, said) : {} },
+    { values: source ? ofSource(source, world, given) : {} },
     earlier ? layerOf(earlier, goesOn) : { values: {} },
-    { values: options.quick ? quick(env, said, before !== undefined || source !== undefined) : {} },
+    { values: options.quick ? quick(env, given, before !== undefined || source !== undefined) : {} },
     { values: selfPlay === undefined ? {} : SELF_PLAY[selfPlay] },
     recipe?.layer ?? { values: {} },
     ...written,
@@ -130,7 +130,9 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
   return preset;
 }
 
-/** What a person has written. @throws UsageError if `--method` beside `--grpo-config` is more than add-ons */
+/**
+ * The layers that a person has written. @throws UsageError if `--method` beside `--grpo-config` is more than add-ons
+ */
 function layersOf(options: StartOptions, set: Values): Layer[] {
   const flags = { values: valuesOfFlags(options), by: flagOf, isWritten: true };
   const given = { values: set, by: (key: string) => `--set ${key}`, isWritten: true };
@@ -147,8 +149,8 @@ function layersOf(options: StartOptions, set: Values): Layer[] {
 }
 
 /**
- * What self-play changes. Absolute Zero has an advantage of its own, with a baseline per task and role. A proposal has
- * room for four lists of three numbers.
+ * The settings that self-play changes. Absolute Zero has its own advantage, with a baseline per task and role. A
+ * proposal has room for four lists of three numbers.
  */
 const SELF_PLAY = {
   "absolute-zero": { "rl.method": "trr++", "rollout.maxActionTokens": 40 },
@@ -166,18 +168,18 @@ function ofWorld(
 }
 
 /**
- * What a pretrained model changes. Only if steps of a warm start are asked for do these train all of its weights.
- * Such models are a hundred times as large, so that fewer tasks have to do. An adapter's rate is ten times that of all
- * weights. An episode may have as many tokens as the environment needs, up to the model's positions.
+ * The settings that a pretrained model changes. Its weights are all trained only in the steps of a warm start, if there
+ * are any. Such models are a hundred times as large, so fewer tasks have to be enough. An adapter's rate is ten times
+ * that of all weights. An episode may have as many tokens as the environment needs, up to the model's positions.
  */
-function ofSource({ config }: Source, { maxPositions: needed = ROOM }: EnvironmentSettings, said: Settings): Values {
+function ofSource({ config }: Source, { maxPositions: needed = ROOM }: EnvironmentSettings, given: Settings): Values {
   const { vocabSize, hiddenSize, layers, heads, intermediateSize, ropeTheta, initializerRange } = config;
   const maxPositions = Math.min(config.maxPositions, Math.max(ROOM, needed));
   return optionsIn({
     tokenizer: { vocabSize, corpusEpisodes: 0 },
     model: { hiddenSize, layers, heads, intermediateSize, maxPositions, ropeTheta, initializerRange },
     sft: { lr: WHOLE_RATE, steps: 0, warmup: 0 },
-    rl: { groups: 4, lr: (said.keys("lora").length > 0 ? 10 : 1) * WHOLE_RATE, gradEvery: 0 },
+    rl: { groups: 4, lr: (given.keys("lora").length > 0 ? 10 : 1) * WHOLE_RATE, gradEvery: 0 },
     evaluation: { episodes: 16, finalEpisodes: 32 },
   });
 }
@@ -188,14 +190,14 @@ const WHOLE_RATE = 1e-5;
 const ROOM = 1024;
 
 /** Small settings that go through every part of the main job in a few seconds; the agent learns nothing. */
-function quick(env: string, said: Settings, hasModel: boolean): Values {
+function quick(env: string, given: Settings, hasModel: boolean): Values {
   const short = optionsIn({
     rl: { steps: 4, groups: 3, groupSize: 4 },
     evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },
     checkpointEvery: 2,
   });
   if (hasModel) return short;
-  const { maxPositions = 0 } = environmentSettings(env, said.get("sft.thoughts") === true);
+  const { maxPositions = 0 } = environmentSettings(env, given.get("sft.thoughts") === true);
   return {
     ...short,
     ...optionsIn({
@@ -206,7 +208,7 @@ function quick(env: string, said: Settings, hasModel: boolean): Values {
   };
 }
 
-/** @throws UsageError if the model that the run begins with has not got what is asked for */
+/** @throws UsageError if the model that the run begins with lacks a requested part */
 function checkSource(settings: Settings, source: Source | undefined, before: Preset | undefined): void {
   const made = settings.keys("tokenizer").find((key) => settings.isWritten(key));
   if (made !== undefined && (source || before))
@@ -227,7 +229,7 @@ function checkSource(settings: Settings, source: Source | undefined, before: Pre
 
 /**
  * Makes everything that the settings name once, so that contradictions are reported before anything is written.
- * @param by who says an option
+ * @param by the source of an option
  */
 function checkPreset(preset: Preset, by = flagOf): void {
   const { sft, rl, data = {}, env, async: { workers, maxStaleness = 0 } = {} } = preset;
@@ -288,11 +290,11 @@ function checkWarmStart({ sft, rl }: Preset): void {
     );
 }
 
-/** The flag that says what the loss or the advantage is: its own, or that of the method. */
+/** The flag that names the loss or the advantage: its own, or that of the method. */
 const nameOf = (rl: Preset["rl"], part: "advantage" | "loss"): string =>
   rl[part] === undefined ? `--method ${rl.method}` : `--${part} ${rl[part]}`;
 
-/** Throws a UsageError that names both flags if the library refuses what they say together. */
+/** Throws a UsageError that names both flags if the library refuses their combination. */
 function between(flag: string, other: string, make: () => unknown): void {
   try {
     usage(make);
@@ -302,7 +304,7 @@ function between(flag: string, other: string, make: () => unknown): void {
   }
 }
 
-/** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with what does one of these. */
+/** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with another part that does. */
 function checkAlone({ env, rl, async, data = {} }: Preset, by: (key: string) => string): void {
   if (env !== "code")
     throw new UsageError(`--self-play makes tasks about programs, which --env code measures; got --env ${env}`);

@@ -1,9 +1,9 @@
 /**
  * The process reward model of `--reward prm` (Math-Shepherd, Wang et al. 2023, arXiv 2312.08935), which is trained
- * before RL begins: a copy of the warm start with a head of one logit, read at the end of each turn of an episode. What
- * it learns is how often the warm start succeeds that plays on from there (papers/completions.ts). Its verdict on
- * held-out steps, whose completions are drawn anew, is reported beside the share that can be completed;
- * `prm.labels=shuffled` and `prm.steps=0` are the models that know nothing.
+ * before RL begins: a copy of the warm start with a head of one logit, read at the end of each turn of an episode. It
+ * learns how often the warm start succeeds if it plays on from there (papers/completions.ts). Its verdict on held-out
+ * steps, whose completions are drawn anew, is reported beside the share that can be completed; `prm.labels=shuffled`
+ * and `prm.steps=0` are the models that know nothing.
  */
 import { Rng } from "../engine/random.ts";
 import { type Model, schedule } from "../nn/index.ts";
@@ -16,7 +16,7 @@ import { shownTo, type Watch } from "./observer.ts";
 import { PRM, type PrmOptions } from "./rewardOptions.ts";
 import { rocArea, stepValues } from "./readers.ts";
 
-/** An episode with the labels of its steps; those that could not be tried have none. */
+/** An episode with the labels of its steps; steps that could not be tried have none. */
 const labelled = (episode: Trajectory, labels: readonly number[]): Marked => ({
   episode,
   marks: turnEnds(episode).flatMap((token, k) => (Number.isNaN(labels[k]) ? [] : [{ token, target: labels[k]! }])),
@@ -52,7 +52,7 @@ export async function trainProcessModel(
   observer.phase("process model: playing on from each step", 2);
   const play = { rng: rng.split("episodes"), signal };
   const played = await experiment.playTraining(policy, template, count + measured, play);
-  signal.throwIfAborted(); // of a rollout that was stopped nothing is learnt
+  signal.throwIfAborted(); // nothing is learnt from a rollout that was stopped
   observer.update(1, {});
   const all = played.filter((episode) => !episode.masked && turnEnds(episode).length > 0);
   const options = { samples, rng: rng.split("completions"), signal };
@@ -60,10 +60,10 @@ export async function trainProcessModel(
   signal.throwIfAborted();
   observer.update(2, {});
   const kind = labels === "soft" ? "soft" : "hard";
-  const own = all.map((episode, i) => labelled(episode, stepLabels(tries[i]!, kind))).slice(measured);
+  const marked = all.map((episode, i) => labelled(episode, stepLabels(tries[i]!, kind))).slice(measured);
   const { padId } = template;
   observer.phase("process model: learning which steps can be completed", steps);
-  await trainReader(reader, labels === "shuffled" ? shuffled(own, rng.split("labels")) : own, {
+  await trainReader(reader, labels === "shuffled" ? shuffled(marked, rng.split("labels")) : marked, {
     batchSize,
     steps,
     lr: schedule({ lr, warmup: Math.min(10, steps) }),
@@ -79,13 +79,13 @@ export async function trainProcessModel(
       return Number.isNaN(label) ? [] : [{ value: values[i]![k]!, isGood: label === 1, isLast }];
     }),
   );
-  // What the last step has led to is known there, and in some environments it is the only one.
+  // The outcome is known at the last step, and some environments have only one.
   const before = judged.filter(({ isLast }) => !isLast);
   const more = before.length === 0 ? "" : `; before the last, ${quality(before)}`;
   return { reader, note: `process model: ${quality(judged)} of held-out episodes${more}` };
 }
 
-/** How well values tell steps apart, beside what always saying the same would get right. */
+/** A sentence on how well values tell steps apart, beside the accuracy of a constant answer. */
 function quality(steps: readonly { readonly value: number; readonly isGood: boolean }[]): string {
   if (steps.length === 0) return "not measured, on 0 steps";
   const good = steps.filter(({ isGood }) => isGood).length;

@@ -1,5 +1,5 @@
 /**
- * What models that read episodes say of them: an outcome model of successes, a process model of steps, a critic of
+ * The judgements of models that read episodes: an outcome model on successes, a process model on steps, a critic on
  * programs.
  */
 import { succeeded } from "../rl/episode/outcomes.ts";
@@ -23,29 +23,29 @@ export async function outcomeValues(
   return logits.map((of, i) => probability(of[lastToken(episodes[i]!)]!));
 }
 
-/** Whether the model holds each episode for a success. */
+/** Whether the model judges each episode a success. */
 export const verdicts = async (
   reader: Reader,
   episodes: readonly Trajectory[],
   padId: number,
 ): Promise<readonly boolean[]> => (await outcomeValues(reader, episodes, padId)).map((value) => value >= 0.5);
 
-/** Of the verdicts on successes and on failures the shares that agree, and their mean, which chance has at one half. */
-export function agreement(said: readonly boolean[], truth: readonly boolean[]): number {
+/** Balanced accuracy: the mean of the shares of right verdicts on successes and on failures; one half for chance. */
+export function agreement(verdicts: readonly boolean[], truth: readonly boolean[]): number {
   const shares = [true, false].flatMap((kind) => {
-    const of = said.filter((_, i) => truth[i] === kind);
+    const of = verdicts.filter((_, i) => truth[i] === kind);
     return of.length === 0 ? [] : [of.filter((verdict) => verdict === kind).length / of.length];
   });
   return shares.reduce((a, b) => a + b, 0) / shares.length;
 }
 
-/** The reward that a trained outcome model gives; its part `agreement` is 1 where the verifier says the same. */
+/** The reward by a trained outcome model; its part `agreement` is 1 where the verifier agrees. */
 export async function judgeOutcome(reader: Reader, { padId }: Template, episode: Trajectory): Promise<EpisodeReward> {
   const [isGood = false] = await verdicts(reader, [episode], padId);
   return { reward: Number(isGood), parts: { orm: Number(isGood), agreement: Number(isGood === succeeded(episode)) } };
 }
 
-/** What the process model holds each step of each episode for: the probability of success after it. */
+/** The probability of success after each step of each episode, by the process model. */
 export async function stepValues(
   reader: Reader,
   episodes: readonly Trajectory[],
@@ -58,7 +58,7 @@ export async function stepValues(
 
 /**
  * The rewards of an episode's steps by a trained process model. Its part `prm` is the score of the episode as a
- * solution; `agreement` is 1 where the value after the last step says what the verifier says.
+ * solution; `agreement` is 1 where the value after the last step agrees with the verifier.
  */
 export async function judgeSteps(
   reader: Reader,
@@ -71,15 +71,15 @@ export async function judgeSteps(
   const isGood = (values.at(-1) ?? 0) >= 0.5;
   return {
     reward: rewards.reduce((a, b) => a + b, 0),
-    // What an action earns that was cut off is the rest of the return.
+    // An action that was cut off earns the rest of the return.
     stepRewards: rewards.slice(0, episode.stepRewards.length),
     parts: { prm: solutionScore(values), agreement: Number(isGood === succeeded(episode)) },
   };
 }
 
 /**
- * The area under the ROC curve: how often a score of what is true is above one of what is not, equal ones counting
- * half.
+ * The area under the ROC curve: the probability that a score of a true case is above that of a false one, equal ones
+ * counting half.
  * @returns NaN if all are of one kind
  */
 export function rocArea(scores: readonly number[], truth: readonly boolean[]): number {
@@ -94,15 +94,15 @@ export async function withShares(
   reader: Reader,
   { padId }: Template,
   episode: Trajectory,
-  said: EpisodeReward,
+  reward: EpisodeReward,
   labels: OutcomeCriticOptions["labels"],
 ): Promise<EpisodeReward> {
-  if (labels === "uniform") return { ...said, tokenShares: episode.stream.ids.map(() => 1 / OUTCOMES.length) };
+  if (labels === "uniform") return { ...reward, tokenShares: episode.stream.ids.map(() => 1 / OUTCOMES.length) };
   const criticism = await criticise(reader, episode, { padId });
   const isRight = Number(criticism?.said === outcomeClass(episode));
   return {
-    ...said,
-    parts: { ...said.parts, critic: isRight },
+    ...reward,
+    parts: { ...reward.parts, critic: isRight },
     ...(criticism ? { tokenShares: criticism.shares } : {}),
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Papers whose method is more than an objective, each under one name for `--method`: the preset, and the settings of
- * data, reward and critic that belong to it. A recipe is a layer of settings below what the user says; its options of
- * parts that the user replaces do not apply. Add-ons are possible: `dapo_full+echo`.
+ * data, reward and critic that belong to it. A recipe is a layer of settings below the user's; its options of parts
+ * that the user replaces do not apply. Add-ons are possible: `dapo_full+echo`.
  */
 import type { Layer } from "./layers.ts";
 import { parseSettings } from "./settings.ts";
@@ -25,8 +25,8 @@ export const RECIPES: Readonly<Record<string, Recipe>> = {
     method: "remax+outcome_critic",
     set: ["reward.name=coderl"],
   },
-  // An answer is worth 0 or 1 here and ±1 in the paper, so the punishment is half of the paper's: a group's advantages
-  // are the same, because GRPO divides by the deviation.
+  // An answer earns 0 or 1 here and ±1 in the paper, so the punishment is half of the paper's: a group's advantages are
+  // the same, because GRPO divides by the deviation.
   dapo_full: {
     description: "DAPO with its data: groups of equal outcomes refilled at most 10 times, long answers punished",
     source: "arXiv 2503.14476",
@@ -100,7 +100,7 @@ export function recipeOf(method: string): ChosenRecipe | undefined {
 }
 
 /**
- * What `make` returns.
+ * The result of `make`.
  * @throws UsageError that names the recipe where the usual one would name a method that the user did not write
  */
 export function inWordsOf<T>(recipe: ChosenRecipe | undefined, make: () => T): T {

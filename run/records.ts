@@ -35,7 +35,7 @@ export interface MetricsRecord {
   readonly [metric: string]: number | string | null | undefined;
 }
 
-/** Who wrote a token, in the order of the letters in `ROLE_LETTERS`. */
+/** The roles of tokens, in the order of the letters in `ROLE_LETTERS`. */
 export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
 export type Role = (typeof ROLES)[number];
 const ROLE_LETTERS = "ptaos_";
@@ -88,11 +88,11 @@ export interface Transcript {
 
 /** The success on held-out tasks of one family, or of all families. */
 export interface Score {
-  /** Those that were played and scored; the others say nothing about the policy. */
+  /** The number that were played and scored; the others say nothing about the policy. */
   readonly episodes: number;
-  /** How many could not be played, because their environment failed; absent for none. */
+  /** The number that could not be played, because their environment failed; absent for none. */
   readonly notPlayed?: number;
-  /** How many were played and have no score, as their reward is NaN; absent for none. */
+  /** The number that were played and have no score, as their reward is NaN; absent for none. */
   readonly unscored?: number;
   readonly successes: number;
   /** The mean return (`evaluatedReturns`) and its standard deviation; absent if no return is known. */
@@ -107,7 +107,7 @@ export interface Score {
   readonly worldLossOnPolicy?: number;
   /** `worldLossOnPolicy` minus the entropy of the answers themselves. */
   readonly worldLossExcess?: number;
-  /** By k: the estimated probability that at least one of k tries solves a task. */
+  /** The estimated probability that at least one of k tries solves a task, by k. */
   readonly passAt?: Readonly<Record<string, number>>;
 }
 
@@ -278,7 +278,7 @@ function packColumn(cells: readonly Cell[]): Column {
   return runs.length < cells.length ? { runs } : cells;
 }
 
-/** @throws before anything is unpacked, if the counts are none or say another length */
+/** @throws before anything is unpacked, if the counts are none or give another length */
 function unpackColumn(name: string, column: Column, length: number): readonly Cell[] {
   const agree = (found: number): void =>
     check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);

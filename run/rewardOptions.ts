@@ -1,17 +1,17 @@
-/** The options of what a run pays (rewards.ts), and of the models that are trained for it before RL begins. */
+/** The options of a run's rewards (rewards.ts), and of the models that are trained for them before RL begins. */
 import { number, oneOf, options, type OptionsOf, text } from "../engine/optionTable.ts";
 import { PROCESS_FORMS, STEP_LABELS } from "../papers/rewards/process.ts";
 
 const COUNT = { integer: true, min: 1 };
 const WHOLE = { integer: true, min: 0 };
 
-/** What `--reward` may name in place of the environment's own return (rewards.ts). */
+/** The names that `--reward` takes, in place of the environment's own return (rewards.ts). */
 export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "prm", "judges"] as const;
 
-/** Who can vote in `--reward judges`. */
+/** The judges that can vote in `--reward judges`. */
 export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
 
-/** What the return is, and the weights of components that are added to the outcome, whose weight is 1 (rewards.ts). */
+/** The outcome, and the weights of components that are added to it; its own weight is 1 (rewards.ts). */
 export const REWARD = options("--set reward", {
   name: oneOf(REWARDS, undefined, "the outcome in place of the environment's own: see --reward"),
   judges: text(
@@ -39,7 +39,7 @@ export const REWARD = options("--set reward", {
   cap: number(undefined, "largest absolute value of the weighted sum of these components", { min: 0 }),
 });
 
-/** What `--reward orm` trains before RL begins (outcomeModel.ts). */
+/** The training of the model of `--reward orm` before RL begins (outcomeModel.ts). */
 export const ORM = options("--set orm", {
   episodes: number(256, "episodes of the warm start that it learns from; a quarter more measures it", COUNT),
   steps: number(100, "number of updates; 0: it has learnt nothing, a control", WHOLE),
@@ -49,7 +49,7 @@ export const ORM = options("--set orm", {
 });
 export type OrmOptions = OptionsOf<typeof ORM>;
 
-/** What `--reward prm` trains before RL begins, and how it pays (processModel.ts). */
+/** The training of the model of `--reward prm` before RL begins, and its rewards (processModel.ts). */
 export const PRM = options("--set prm", {
   ...ORM.fields,
   episodes: number(64, "episodes of the warm start whose steps it learns from; a quarter more measures it", COUNT),
@@ -67,7 +67,7 @@ export const PRM = options("--set prm", {
 });
 export type PrmOptions = OptionsOf<typeof PRM>;
 
-/** What `+outcome_critic` trains before RL begins (outcomeModel.ts). */
+/** The training of the critic of `+outcome_critic` before RL begins (outcomeModel.ts). */
 export const OUTCOME_CRITIC_TRAINING = options("--set outcomeCritic", {
   ...ORM.fields,
   labels: oneOf(
@@ -78,5 +78,5 @@ export const OUTCOME_CRITIC_TRAINING = options("--set outcomeCritic", {
 });
 export type OutcomeCriticOptions = OptionsOf<typeof OUTCOME_CRITIC_TRAINING>;
 
-/** With the options of what `--reward orm` or `--reward prm` trains. */
+/** The settings of rewards, with those of the models that `--reward orm` or `--reward prm` trains. */
 export type RewardSettings = OptionsOf<typeof REWARD> & { readonly orm?: OrmOptions; readonly prm?: PrmOptions };

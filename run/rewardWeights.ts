@@ -1,4 +1,4 @@
-/** The weights of what the return of an episode is made of (rewards.ts). */
+/** The weights of the components of an episode's return (rewards.ts). */
 import type { RewardSettings } from "./rewardOptions.ts";
 
 /** The components that can be added to the outcome. */

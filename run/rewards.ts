@@ -1,7 +1,7 @@
 /**
  * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
- * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, what a trained
- * model says of the episode or of its steps, or the vote of judges. The components (form, use of tools, length,
+ * or the one that `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, a
+ * trained model's of the episode or of its steps, or the vote of judges. The components (form, use of tools, length,
  * repetition) have small weights, and their sum is capped so that it cannot outweigh the outcome
  * (papers/rewards/composite.ts). Episodes also keep the components separately, for metrics and for GDPO.
  */
@@ -47,7 +47,7 @@ const OF_INFO: Readonly<Record<ProgramRewardName | "toolrl", readonly string[]>>
 };
 
 /**
- * Puts the customary components for GDPO where there are none.
+ * Sets the customary components for GDPO if there are none.
  * @throws UsageError on a cap that would bound nothing
  */
 export function settleReward(settings: Settings, advantage: string): void {
@@ -137,11 +137,11 @@ function judgesOf({ judges = "verifier+form+tools" }: RewardSettings): readonly 
 /** The properties of a run that its rewards depend on. */
 interface RewardContext {
   readonly template: Template;
-  /** The seed of the run: what `reward.control=chance` draws follows from it. */
+  /** The seed of the run, from which the draws of `reward.control=chance` follow. */
   readonly seed: number;
-  /** The model that the judge `approval` asks. */
+  /** The model of the judge `approval`. */
   readonly model: Model;
-  /** What judges in `--reward orm` and `--reward prm`. */
+  /** The judge of `--reward orm` and `--reward prm`. */
   readonly reader?: Reader | undefined;
   /** The largest number of tokens that the agent can write in an episode. */
   readonly maxLength: number;
@@ -154,14 +154,14 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
   if (name === undefined) return { reward: joined };
   const outcome = outcomeFor(name, settings, context);
   const hasShaping = Object.keys(weightsOf(settings)).length > 0;
-  const join = (t: Trajectory, said: EpisodeReward): EpisodeReward => {
-    if (!hasShaping) return said;
-    const { parts, ...rest } = joined({ ...t, reward: said.reward });
-    return { ...said, ...rest, parts: { ...said.parts, ...parts } };
+  const join = (t: Trajectory, verdict: EpisodeReward): EpisodeReward => {
+    if (!hasShaping) return verdict;
+    const { parts, ...rest } = joined({ ...t, reward: verdict.reward });
+    return { ...verdict, ...rest, parts: { ...verdict.parts, ...parts } };
   };
   const reward: RewardFunction = (t, signal) => {
-    const said = outcome(t, signal);
-    return said instanceof Promise ? said.then((later) => join(t, later)) : join(t, said);
+    const verdict = outcome(t, signal);
+    return verdict instanceof Promise ? verdict.then((later) => join(t, later)) : join(t, verdict);
   };
   return { reward, rewardLimits: timeout === undefined ? undefined : { timeout } };
 }
@@ -174,12 +174,12 @@ export function criticised(
 ): RewardFunction {
   const critic = reader ?? fail("outcome_critic: there is no critic yet");
   return async (t, signal) => {
-    const said = reward ? await reward(t, signal) : { reward: t.reward, parts: {} };
-    return (await import("./readers.ts")).withShares(critic, template, t, said, labels);
+    const verdict = reward ? await reward(t, signal) : { reward: t.reward, parts: {} };
+    return (await import("./readers.ts")).withShares(critic, template, t, verdict, labels);
   };
 }
 
-/** @throws UsageError if there are no outcomes that a critic could foretell, or nobody who could ask it */
+/** @throws UsageError if there are no outcomes that a critic could foretell, or no part that would use it */
 export function checkCritic({ env, async, pretrained, data, rl }: RunOfCritic): void {
   OUTCOME_CRITIC_TRAINING.read(rl.outcomeCritic);
   const envs: readonly string[] = OF_INFO.coderl;
@@ -211,7 +211,7 @@ function outcomeFor(
   if (name !== "judges") {
     const chance = new Rng(seed).split("reward.control");
     return (t) => {
-      // An episode's chance is its own, whatever was played before it.
+      // The draw of an episode does not depend on the episodes before it.
       const draw = (): Rng => chance.split(t.seed).split(t.stream.ids.join());
       const ofProgram = (of: ProgramRewardName): number =>
         settings.control ? chanceReward(of, t.info, draw()) : PROGRAM_REWARDS[of](t.info);

@@ -34,7 +34,10 @@ import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
 
 const TRANSCRIPTS_EVERY = 5;
-/** How many held-out episodes of each evaluation get a transcript, always of the same tasks: progress is visible. */
+/**
+ * The number of held-out episodes of each evaluation that get a transcript, always of the same tasks, so that progress
+ * is visible.
+ */
 const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2; // of the newest; the best one (best.ts) stays, too
 
@@ -65,7 +68,7 @@ export class Run {
   #earlierSeconds = 0;
   #started = 0;
 
-  /** @param parts workers that play, and what else its settings cannot hold */
+  /** @param parts workers that play, and other parts that its settings cannot hold */
   constructor(
     store: RunStore,
     preset: Preset,
@@ -183,14 +186,14 @@ export class Run {
       : this.#experiment.rlOptimizer(this.#model);
   }
 
-  /** What the method needs beside the model. */
+  /** The training state that the method needs beside the model. */
   async #newTrainingState(): Promise<TrainingState> {
     const state = await TrainingState.ofWarmStart(this.#experiment, this.#model, this.#template, this.#watch());
     if (state.note !== undefined) this.#observer.note(state.note);
     return state;
   }
 
-  /** What `work` gives, or `null` if it rejects because the run was stopped. */
+  /** The result of `work`, or `null` if it rejects because the run was stopped. */
   async #unlessStopped<T>(work: Promise<T>): Promise<T | null> {
     try {
       return await work;
@@ -304,7 +307,7 @@ export class Run {
     return this.#evaluateAsPhase("evaluating on held-out tasks").finally(() => this.#prune()); // the last may be best
   }
 
-  /** An evaluation before or after training, as a phase of its own. */
+  /** An evaluation before or after training, as a separate phase. */
   async #evaluateAsPhase(name: string): Promise<Scored | null> {
     this.#observer.phase(name, 1);
     const { finalEpisodes, tries = 1 } = this.#preset.evaluation;
@@ -315,7 +318,7 @@ export class Run {
 
   /**
    * Plays held-out tasks and writes a line of metrics; `null` if the run was stopped meanwhile.
-   * @param lost is called if they cannot be played; what was trained can be saved then, and --resume begins with them
+   * @param lost called if they cannot be played, to save the trained state; --resume begins with them
    */
   async #evaluate(episodes: number, tries = 1, lost?: () => Promise<void>): Promise<Scored | null> {
     const player = this.#state.phase === "rl" && this.#preset.rl.method === "random" ? "random" : "model";

@@ -1,6 +1,6 @@
 /**
- * Where a run is kept: its settings, its two logs and its checkpoints. In Node it is a folder (run/node/runFolder.ts),
- * in a page memory (memoryStore.ts). A checkpoint records how long the logs were when it was taken. So a run that
+ * The store of a run: its settings, its two logs and its checkpoints. In Node it is a folder (run/node/runFolder.ts),
+ * in a page memory (memoryStore.ts). A checkpoint records the lengths of the logs when it was taken. So a run that
  * continues from it has the same lines in the end as one that never stopped. For that, the lines of a step are appended
  * before its checkpoint is saved.
  */
@@ -16,12 +16,12 @@ export interface Checkpoint {
   /** Its name in error messages. */
   readonly path: string;
   readonly files: Readonly<Record<string, Uint8Array>>;
-  /** Where the logs ended when it was taken, as their store counts; `rewindTo` cuts the logs back to these. */
+  /** The ends of the logs when it was taken, as their store counts; `rewindTo` cuts the logs back to these. */
   readonly metricsEnd: number;
   readonly transcriptsEnd: number;
 }
 
-/** What a run needs of the place where it is kept. */
+/** The interface of the place where a run is kept. */
 export interface RunStore {
   /** Its name in error messages. */
   readonly path: string;

@@ -1,4 +1,4 @@
-/** Checks settings against the one table (parts.ts): a `config.json` may have been written by hand. */
+/** The check of settings against the one table (parts.ts): a `config.json` may have been written by hand. */
 import { showValue } from "../engine/options.ts";
 import { type Option, options } from "../engine/optionTable.ts";
 import { byPart, optionsIn, type Parts } from "./layout.ts";
@@ -9,12 +9,12 @@ import { isSchedule, valuesOfSchedule } from "./schedules.ts";
 import { named } from "./settings.ts";
 import { usage, UsageError } from "./usage.ts";
 
-/** Parts that no run is without. */
+/** Parts that every run has. */
 const NEEDED = ["model", "sft", "rl", "tokenizer", "rollout", "evaluation"] as const;
 
 /**
  * Checks that these are all parts of a run, with no option that is unknown and no value that is not allowed.
- * @param file whose settings these are; by default those of a command line
+ * @param file the file of these settings; by default they are those of a command line
  * @throws UsageError with one line
  */
 export function checkSettings(given: unknown, file?: string): asserts given is Preset {
@@ -39,7 +39,7 @@ export function checkSettings(given: unknown, file?: string): asserts given is P
   }
 }
 
-/** The option as plain data has it: a schedule is no function, and what every run has is needed. */
+/** The option in plain data: a schedule is no function, and options that every run has are required. */
 function asData(part: string, name: string, { accepts, ...option }: Option<unknown>): Option<unknown> {
   const isKept = Object.hasOwn(DEFAULTS, `${part}.${name}`);
   return {

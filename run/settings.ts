@@ -1,6 +1,6 @@
 /**
- * `--set PART.OPTION=VALUE`, for every option that has no flag of its own. parts.ts has the options. For an unknown
- * name the error suggests the nearest known one; for a value that an option does not allow it says what is allowed.
+ * `--set PART.OPTION=VALUE`, for every option that has no flag of its own. parts.ts has the options. The error for an
+ * unknown name suggests the nearest known one, that for a value that an option does not allow lists the allowed ones.
  */
 import { nearest } from "../engine/options.ts";
 import type { Option } from "../engine/optionTable.ts";
@@ -27,15 +27,15 @@ const TASK_PARTS = {
 
 type TaskPart = keyof typeof TASK_PARTS;
 
-/** What `--set` says. */
+/** The values of `--set`. */
 export interface SetValues {
-  /** By `PART.OPTION`. */
+  /** Values by `PART.OPTION`. */
   readonly values: Readonly<Record<string, Value>>;
   /** Texts for the environment, by part and option. */
   readonly tasks: { readonly [P in TaskPart]?: Readonly<Record<string, string>> };
 }
 
-/** Reads texts `PART.OPTION=VALUE`. @throws UsageError with one line that says what was expected and what came */
+/** Reads texts `PART.OPTION=VALUE`. @throws UsageError with one line that names what was expected and what came */
 export function parseSettings(texts: readonly string[]): SetValues {
   const values: Record<string, Value> = {};
   const tasks: { [P in TaskPart]?: Record<string, string> } = {};
@@ -45,10 +45,10 @@ export function parseSettings(texts: readonly string[]): SetValues {
       throw new UsageError(`--set: expected PART.OPTION=VALUE, as in paw.alpha=0.5, got "${text}"`);
     const key = `${part}.${option!}`;
     const isTask = Object.hasOwn(TASK_PARTS, part);
-    const own: Record<string, Value> = isTask ? (tasks[part as TaskPart] ??= {}) : values;
+    const target: Record<string, Value> = isTask ? (tasks[part as TaskPart] ??= {}) : values;
     const name = isTask ? option! : key;
-    if (Object.hasOwn(own, name)) throw new UsageError(`--set: ${key} is there twice`);
-    own[name] = isTask ? value! : readValue(`--set ${key}`, settable(text, part, option!), value!);
+    if (Object.hasOwn(target, name)) throw new UsageError(`--set: ${key} is there twice`);
+    target[name] = isTask ? value! : readValue(`--set ${key}`, settable(text, part, option!), value!);
   }
   return { values, tasks };
 }
@@ -64,7 +64,7 @@ export function optionAt(key: string): Option<unknown> {
   return PARTS[part]![option]!;
 }
 
-/** So many names stand in one error message. */
+/** The largest number of names in one error message. */
 const SHORT_LIST = 15;
 
 /** The entry of a table under this name. @throws UsageError that suggests the nearest one if there is none */
@@ -120,7 +120,7 @@ const numberOf = (text: string): number | undefined =>
 export interface OptionRow {
   readonly part: string;
   readonly name: string;
-  /** Its value if it is not given, or `none`, `needed`, `derived` (`about` says of what). */
+  /** Its value if it is not given, or `none`, `needed`, `derived` (`about` explains from what). */
   readonly default: string;
   readonly allowed: string;
   readonly about: string;
@@ -146,7 +146,7 @@ function rowOf(part: string, name: string, option: Option<unknown>): OptionRow {
   return { part, name, default: given, allowed: allowedText(option), about };
 }
 
-/** What holds where an option without a default is not given. */
+/** The text for an option without a default that is not given. */
 const absentText = ({ required, about }: Option<unknown>): string =>
   required ? "needed" : about.includes("by default") ? "derived" : "none";
 

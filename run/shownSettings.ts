@@ -7,8 +7,8 @@ import { showSchedule } from "./schedules.ts";
 const NOT_SHOWN = /^rl\.(method|aggregation|steps|groups|groupSize|lr|warmup|betas|clipNorm|weightDecay)$/;
 
 /**
- * The settings of a run except its method and sizes, in the form of `--set`: `paw.alpha=0.5, curriculum.name=failed`.
- * The text is empty if there are no such settings.
+ * The settings of a run except its method and sizes, in the form of `--set`: `paw.alpha=0.5, curriculum.name=failed`;
+ * an empty text if there are none.
  */
 export function showSettings({ rl, data, lora }: Partial<Pick<Preset, "rl" | "data" | "lora">>): string {
   return Object.entries(optionsIn({ rl, data, lora }))

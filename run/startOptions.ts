@@ -35,16 +35,19 @@ const PLUGIN_KEYS = Object.fromEntries(
 /** The option of each flag that is short for one. */
 export const FLAG_KEYS: Readonly<Record<string, string>> = { ...COMMON_KEYS, ...PLUGIN_KEYS };
 
-/** What these flags say, by their names; undefined is not said. */
+/** The values of these flags, by their names; undefined ones are not given. */
 export type SettingFlags = PluginFlags & {
   readonly [F in keyof typeof COMMON_KEYS as Camel<F>]?: ValueAt<(typeof COMMON_KEYS)[F]> | undefined;
 };
 
-/** What the flags say, by `PART.OPTION`. */
+/** The values of the flags, by `PART.OPTION`. */
 export const valuesOfFlags = (options: SettingFlags): Values =>
   Object.fromEntries(Object.entries(FLAG_KEYS).map(([flag, key]) => [key, options[camel(flag) as keyof SettingFlags]]));
 
-/** How an error names the flag that is short for an option: `--kl`, or `--set kl.estimator`, which has none. */
+/**
+ * The name in errors of the flag that is short for an option: `--kl`, or `--set kl.estimator` for an option without
+ * one.
+ */
 export const flagOf = (key: string): string => {
   const flag = Object.keys(FLAG_KEYS).find((name) => FLAG_KEYS[name] === key);
   return flag === undefined ? `--set ${key}` : `--${flag}`;
@@ -67,11 +70,11 @@ export interface StartOptions extends SettingFlags {
   readonly model: ModelSize;
   /** The folder of a model to begin with, in the place of one that is made. */
   readonly modelPath?: string | undefined;
-  /** How its matrices lie in memory. */
+  /** The storage of its matrices. */
   readonly storage?: WeightStorage | undefined;
   /** The system message of its episodes; undefined: a line about the environment. */
   readonly system?: string | undefined;
-  /** The run whose weights it begins with, and which of its checkpoints; default the newest. */
+  /** The run whose weights it begins with, and the name of its checkpoint; default the newest. */
   readonly from?: string | undefined;
   readonly checkpoint?: string | undefined;
   readonly resume: string | undefined;
@@ -82,7 +85,7 @@ export interface StartOptions extends SettingFlags {
 type FlagType = { readonly type: "string" | "boolean"; readonly multiple?: true };
 const TEXT = { type: "string" } as const;
 
-/** All flags with a value, and those that are there or not. */
+/** All flags with a value, and the switches. */
 export const START_FLAGS = {
   device: TEXT,
   seed: TEXT,
@@ -107,7 +110,7 @@ export const START_FLAGS = {
 /** The values as they were given, by the names of the flags. */
 export type Said = Readonly<Record<string, unknown>>;
 
-/** Checks the values one by one. @throws UsageError with one line that says what was expected */
+/** Checks the values one by one. @throws UsageError with one line that names what was expected */
 export function startOptions(values: Said): StartOptions {
   const text = (name: keyof typeof START_FLAGS): string | undefined => values[name] as string | undefined;
   const modelPath = text("model-path");
@@ -143,7 +146,7 @@ export function startOptions(values: Said): StartOptions {
   };
 }
 
-/** Flags that other words and numbers are given to than their options have. */
+/** Flags that take other words and numbers than their options. */
 const READ: Readonly<Record<string, (text: string) => Value>> = {
   "importance-correction": (text) =>
     CORRECTIONS[oneOf("importance-correction", text, Object.keys(CORRECTIONS) as ("tis" | "icepop")[])],
@@ -159,8 +162,8 @@ const READ: Readonly<Record<string, (text: string) => Value>> = {
 };
 const CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
 
-/** The value of a flag that is short for an option; undefined: it is not said. */
-function flagValue(flag: string, said: unknown): Value | undefined {
-  if (typeof said !== "string") return said === true ? true : undefined;
-  return READ[flag]?.(said) ?? readValue(`--${flag}`, optionAt(FLAG_KEYS[flag]!), said);
+/** The value of a flag that is short for an option; undefined if it is not given. */
+function flagValue(flag: string, given: unknown): Value | undefined {
+  if (typeof given !== "string") return given === true ? true : undefined;
+  return READ[flag]?.(given) ?? readValue(`--${flag}`, optionAt(FLAG_KEYS[flag]!), given);
 }

@@ -1,4 +1,4 @@
-/** How long the steps of a run take. */
+/** The times of a run's steps. */
 import type { StepReport } from "../rl/train/report.ts";
 
 /** A function that returns the seconds since its last call. */

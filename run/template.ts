@@ -1,4 +1,4 @@
-/** The chat template of a run, and how much its agent may write. */
+/** The chat template of a run, and the limit on its agent's text. */
 import type { Tokenizer } from "../nn/index.ts";
 import { Template } from "../rl/episode/template.ts";
 import type { FromSettings, Preset } from "./preset.ts";

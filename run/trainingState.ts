@@ -30,7 +30,7 @@ import { isTrained } from "./trainedRewards.ts";
 
 const REFERENCE = "reference.safetensors";
 const READER = "reader.safetensors";
-/** Of the names of a head's tensors in the file of its model. */
+/** The prefix of the names of a head's tensors in the file of its model. */
 const HEAD = "reader.";
 /** The file of a term's head. */
 const headFile = (term: string): string => `head-${term}.safetensors`;
@@ -42,11 +42,11 @@ export class TrainingState {
   readonly reference: Model | undefined;
   /** The heads of the objective's terms. */
   readonly heads: Heads<TrainedHead>;
-  /** Judges episodes, for rewards that a model gives. */
+  /** The model that judges episodes, for rewards that a model gives. */
   readonly reader: Reader | undefined;
-  /** A sentence about what was made at the start of RL. */
+  /** A sentence about the models that were trained at the start of RL. */
   readonly note: string | undefined;
-  readonly #memories: ReturnType<Experiment["memories"]>;
+  readonly #saved: ReturnType<Experiment["memories"]>;
   /** The reference and the reader as bytes, which never change. */
   readonly #frozen: Uint8Array | undefined;
   readonly #reader: Uint8Array | undefined;
@@ -58,10 +58,10 @@ export class TrainingState {
     this.note = parts.reader?.note;
     this.#frozen = parts.frozen;
     this.#reader = parts.reader?.file;
-    this.#memories = experiment.memories();
+    this.#saved = experiment.memories();
   }
 
-  /** For a run that begins RL with `model`, the warm start. @throws if the run is stopped meanwhile */
+  /** The state of a run that begins RL with `model`, the warm start. @throws if the run is stopped meanwhile */
   static async ofWarmStart(
     experiment: Experiment,
     model: Model,
@@ -71,16 +71,16 @@ export class TrainingState {
     const objective = experiment.objective();
     const heads = newHeads(experiment, model);
     const reader = hasReader(experiment) ? await newReader(experiment, model, template, watch) : undefined;
-    const own = { heads, reader };
-    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, own);
+    const common = { heads, reader };
+    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, common);
     const { base } = model.trainable ?? {};
-    if (base) return new TrainingState(experiment, { ...own, reference: base });
+    if (base) return new TrainingState(experiment, { ...common, reference: base });
     const frozen = await weightsOf(model);
-    return new TrainingState(experiment, { ...own, reference: copyOf(model, frozen), frozen });
+    return new TrainingState(experiment, { ...common, reference: copyOf(model, frozen), frozen });
   }
 
   /**
-   * For a resumed run, from the files of a checkpoint.
+   * The state of a resumed run, from the files of a checkpoint.
    * @throws if a file that the method needs is missing or of another size
    */
   static ofFiles(experiment: Experiment, model: Model, files: Readonly<Record<string, Uint8Array>>): TrainingState {
@@ -92,12 +92,12 @@ export class TrainingState {
       memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
     }
     const reader = hasReader(experiment) ? readerOfFile(model, file(READER)) : undefined;
-    const own = { heads, reader };
-    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, own);
+    const common = { heads, reader };
+    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, common);
     const { base } = model.trainable ?? {};
-    if (base) return new TrainingState(experiment, { ...own, reference: base });
+    if (base) return new TrainingState(experiment, { ...common, reference: base });
     const frozen = file(REFERENCE);
-    return new TrainingState(experiment, { ...own, reference: copyOf(model, frozen), frozen });
+    return new TrainingState(experiment, { ...common, reference: copyOf(model, frozen), frozen });
   }
 
   /** The files for a checkpoint; none if the method has no such state. */
@@ -111,7 +111,7 @@ export class TrainingState {
         ),
       ),
       ...Object.fromEntries(
-        Object.entries(this.#memories).map(([name, memory]) => [memoryFile(name), JSON.stringify(memory.state())]),
+        Object.entries(this.#saved).map(([name, memory]) => [memoryFile(name), JSON.stringify(memory.state())]),
       ),
     };
   }
@@ -122,12 +122,12 @@ export class TrainingState {
       for (const x of treeLeaves(head)) x.dispose();
     }
     if (this.reader) disposeReader(this.reader);
-    // Without a file the reference is the model under an adapter, and not a copy.
+    // Without a file the reference is the model under an adapter, not a copy.
     for (const x of this.reference && this.#frozen ? treeLeaves(this.reference.params) : []) x.dispose();
   }
 }
 
-/** What a `TrainingState` is made of. */
+/** The parts of a `TrainingState`. */
 interface Parts {
   readonly heads: Heads<TrainedHead>;
   readonly reference?: Model | undefined;

@@ -1,4 +1,4 @@
-/** Turns trained episodes into the records that transcripts.jsonl keeps and the report shows. */
+/** The records of trained episodes, which transcripts.jsonl keeps and the report shows. */
 import type { Model } from "../nn/index.ts";
 import { score } from "../rl/train/score.ts";
 import { expectedAnswers } from "../data/expectation.ts";
@@ -12,8 +12,8 @@ import type { Phase, Transcript } from "./records.ts";
 const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /**
- * Scores every token of the given episodes with `model` as it is now, and describes the episodes token by token.
- * @param among the episodes that were played with them, from which the family of one that was cut off at once is known
+ * Scores every token of the given episodes with the current `model`, and describes the episodes token by token.
+ * @param among the episodes that were played with them, which give the family of one that was cut off at once
  */
 export async function describeEpisodes(
   model: Model,
@@ -41,7 +41,7 @@ export async function describeEpisodes(
       turns: turnCount(trajectory),
       tokens: stream.ids.map((id, t) => ({
         id,
-        // From its bytes: `decode` drops the space that some tokenizers put before a text, in every token.
+        // Decoded from its bytes: `decode` drops the space that some tokenizers put before a text, in every token.
         text: UTF8.decode(template.tokenizer.decodeBytes([id])),
         role: stream.roles[t]!,
         turn: stream.turns[t]!,
@@ -56,7 +56,7 @@ export async function describeEpisodes(
   });
 }
 
-/** As above for held-out episodes, which are not trained on, with the answers that the model expected. */
+/** As `describeEpisodes`, for held-out episodes, which are not trained on, with the answers that the model expected. */
 export async function describeHeldOut(
   model: Model,
   template: Template,

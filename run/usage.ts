@@ -1,4 +1,4 @@
-/** Mistakes in the settings of a run, and the values that several settings have in common. */
+/** Mistakes in the settings of a run, and the readers of values that several settings share. */
 import { WorldgradError } from "../engine/index.ts";
 
 /** A mistake of the user: one line, which a program prints with exit code 2 and a page shows. */

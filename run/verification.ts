@@ -1,6 +1,6 @@
 /**
- * Math-Shepherd's verification (Wang et al. 2023, arXiv 2312.08935): of several tries of a task a trained model chooses
- * one, before anybody says which succeeded.
+ * Math-Shepherd's verification (Wang et al. 2023, arXiv 2312.08935): a trained model chooses one of several tries of a
+ * task, before it is known which succeeded.
  */
 import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
@@ -24,9 +24,9 @@ export const solutionScores = async (
 
 /**
  * The shares of tasks that are solved by the try of the highest score (`best`), by the vote over answers weighted by
- * scores (`vote`), and by the majority without a model (`majority`). A try's answer is its last action, and of tries
- * with the answer that wins the one with the highest score counts; of equal ones the first.
- * Tries that could not be played or scored are not chosen from, and tasks without any other do not count.
+ * scores (`vote`), and by the majority without a model (`majority`). A try's answer is its last action; among the tries
+ * with the winning answer the one with the highest score counts, among equals the first. Tries that could not be played
+ * or scored are not chosen, and tasks without any other do not count.
  * @param episodes all tasks, `tries` times in a row
  * @param scores one for each episode
  */
@@ -43,11 +43,11 @@ export function chosenTries(
     const tries = episodes.flatMap((_, i) => (i % tasks === task && wasScored(episodes[i]!) ? [i] : []));
     if (tries.length === 0) continue;
     count++;
-    const own = <T>(column: readonly T[]): T[] => tries.map((i) => column[i]!);
+    const ofTries = <T>(column: readonly T[]): T[] => tries.map((i) => column[i]!);
     const highest = (of: readonly number[], weights: readonly number[]): number =>
       of.reduce((a, b) => (weights[b]! > weights[a]! ? b : a));
     const voted = (weights: readonly number[]): number => {
-      const winner = weightedVote(own(answers), own(weights));
+      const winner = weightedVote(ofTries(answers), ofTries(weights));
       return highest(
         tries.filter((i) => answers[i] === winner),
         weights,
@@ -60,7 +60,7 @@ export function chosenTries(
   return { best: solved.best / count, vote: solved.vote / count, majority: solved.majority / count };
 }
 
-/** What becomes of tasks if a trained model chooses among their tries: `chosenTries` by `solutionScores`. */
+/** The success on tasks if a trained model chooses among their tries: `chosenTries` by `solutionScores`. */
 export async function verify(
   name: "orm" | "prm",
   reader: Reader,

@@ -1,4 +1,4 @@
-/** Text of somebody else for a terminal or a page: shown, never obeyed. */
+/** Foreign text for a terminal or a page: shown, never obeyed. */
 
 // Written as escapes, so that this file itself contains no control characters.
 const UNSAFE =
@@ -6,7 +6,7 @@ const UNSAFE =
 
 /**
  * Makes every control, bidirectional and invisible character of the text visible, except line feeds: ESC becomes ␛.
- * What a model samples must never move the cursor, or change the reading direction, of the person who watches it.
+ * Sampled text must never move the cursor, or change the reading direction, of the person who watches it.
  */
 export function visible(text: string): string {
   return text.replace(UNSAFE, (char) => {

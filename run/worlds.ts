@@ -1,11 +1,14 @@
-/** The environment of a run: those that `--env` may name, and the options of the tasks that a run plays in its own. */
+/** The environments that `--env` may name, and the options of the tasks that a run plays in one. */
 import { fail } from "../engine/errors.ts";
 import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec, withFaults } from "../environments/index.ts";
 import { openEnvWorld } from "../environments/openenv/world.ts";
 import type { Preset, Tasks } from "./preset.ts";
 
 const worlds: Record<string, EnvironmentSpec> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
-/** What `--env` may name: the built-in environments, OpenEnv servers, and those that were loaded from a user's file. */
+/**
+ * The environments that `--env` may name: the built-in ones, OpenEnv servers, and those that were loaded from a user's
+ * file.
+ */
 export const WORLDS: Readonly<Record<string, EnvironmentSpec>> = worlds;
 
 /** The files of the environments that are not the library's. */

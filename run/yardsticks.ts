@@ -1,6 +1,7 @@
 /**
- * Yardsticks: what RL is compared with, from the same warm start. They are not RL but are run, saved and reported like
- * a method. Those that learn take as many optimiser steps as RL, each on as many episodes as RL plays in a step.
+ * Yardsticks: the baselines that RL is compared with, from the same warm start. They are not RL but are run, saved and
+ * reported like a method. Those that learn take as many optimiser steps as RL, each on as many episodes as RL plays in
+ * a step.
  */
 import { UsageError } from "./usage.ts";
 import type { Settings } from "./layers.ts";

@@ -80,10 +80,7 @@ export class Allocator {
     this.#hasFree = true;
   }
 
-  /**
-   * Cuts a block from the smallest merged range that is large enough (the lowest of these), or from the top. @param end
-   * of the top
-   */
+  /** A block cut from the smallest sufficient merged range (the lowest of these), or the top. @param end of the top */
   #cut(size: number, end: number): number | undefined {
     let index = -1;
     let best = Infinity;

@@ -45,7 +45,7 @@ interface BackendBase {
   /** One line for readers: executor, threads, adapter. */
   readonly description: string;
   /**
-   * Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, when there is no room.
+   * Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, if there is no room.
    */
   alloc(bytes: number): Buffer;
   /**
@@ -71,19 +71,14 @@ interface BackendBase {
   read(buffer: Buffer, bytes: number): Promise<ArrayBuffer>;
   /** As `read`, at once; absent where the executor cannot wait (WebGPU). */
   readSync?(buffer: Buffer, bytes: number): ArrayBuffer;
-  /**
-   * Resolves when everything run so far has been done; rejects with the first error (an op that failed, a lost device).
-   */
+  /** Resolves when everything run so far is done; rejects with the first error (an op that failed, a lost device). */
   synchronize(): Promise<void>;
   stats(): BackendStats;
   /** Frees everything. The backend cannot be used afterwards. */
   dispose(): void;
 }
 
-/**
- * One executor. `run` enqueues a program over `buffers` = the op's inputs, then its outputs; `label` names it in
- * errors.
- */
+/** One executor. `run` enqueues a program over `buffers`, the op's inputs, then its outputs; `label` is for errors. */
 export type Backend = {
   [K in BackendKind]: BackendBase & {
     readonly kind: K;

@@ -15,10 +15,7 @@ export const WORD = {
   published: 0,
   /** Workers asleep there, or about to be. */
   asleep: 16,
-  /**
-   * Jobs done so far, so also the number of the job that is being done; threads that wait for its last chunks sleep on
-   * it.
-   */
+  /** Jobs done so far, so also the number of the current job; threads that wait for its last chunks sleep on it. */
   done: 32,
   /** Threads asleep there, or about to be. */
   waiting: 48,

@@ -35,14 +35,9 @@ import {
   WORKER,
 } from "./threadWorker.ts";
 
-/**
- * The time that the calling thread looks for the last chunks' end before it sleeps: a worker may need its processor.
- */
+/** The time that the calling thread looks for the last chunks' end before it sleeps; a worker may need its core. */
 const SPIN_MS = 0.4;
-/**
- * The number of waiting jobs at which the calling thread helps: enough to prepare while a long kernel runs. At most
- * `SLOTS`.
- */
+/** The waiting jobs at which the calling thread helps: enough to prepare while a long kernel runs. At most `SLOTS`. */
 const BACKLOG = 32;
 /** The interval at which a waiting calling thread wakes up, … */
 const WAIT_MS = 1000;
@@ -62,9 +57,7 @@ const ALONE_MS = { least: 1, most: 32 } as const;
 const TRIED_MS = 30;
 /** The longest wait for a worker's first sign of life. */
 const START_MS = 10_000;
-/**
- * The common interface of both kinds of worker. `onEnd` gets the reason when one ends, or fails to start, by itself.
- */
+/** The common interface of both kinds of worker. `onEnd` gets the reason if one ends, or fails to start, by itself. */
 interface Thread {
   terminate(): void;
 }

@@ -139,10 +139,7 @@ class WasmBackend {
    */
   readonly #lastUse = new Map<number, number>();
   readonly #log: KernelLog | undefined;
-  /**
-   * The error of an enqueued kernel. Its results and those of kernels behind it are missing, so every later call
-   * reports it.
-   */
+  /** The error of an enqueued kernel. Its results and those behind it are missing, so every later call reports it. */
   #failure: KernelFailure | undefined;
   #kernelHits = 0;
   #memory: WebAssembly.Memory | undefined;

@@ -124,10 +124,7 @@ interface Gpu {
   requestAdapter(request?: GpuRequest): Promise<GpuAdapter | null>;
 }
 
-/**
- * The key of Dawn's instances by flags on `globalThis`: Dawn crashes when an instance is garbage-collected while in
- * use.
- */
+/** The key of Dawn's instances on `globalThis`, by flags: Dawn crashes if one is garbage-collected while in use. */
 const PIN = Symbol.for("worldgrad.dawn");
 
 async function dawn(flags: readonly string[]): Promise<Gpu> {
@@ -171,9 +168,7 @@ export function isSoftware({ info }: GpuAdapter): boolean {
   return info.isFallbackAdapter === true || /swiftshader|llvmpipe|lavapipe|softpipe|basic render/i.test(names);
 }
 
-/**
- * The adapter's name in tables of measurements: "swiftshader", "llvmpipe" (through Vulkan or OpenGL), or the vendor.
- */
+/** The adapter's name in tables of measurements: "swiftshader", "llvmpipe" (by Vulkan or OpenGL), or the vendor. */
 export function driverName({ info }: GpuAdapter): string {
   const names = `${info.vendor} ${info.architecture} ${info.device} ${info.description}`.toLowerCase();
   return /swiftshader|llvmpipe/.exec(names)?.[0] ?? info.vendor;

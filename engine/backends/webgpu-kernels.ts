@@ -67,10 +67,7 @@ export class KernelCache {
     return this.#groups.size;
   }
 
-  /**
-   * The kernel. Its compilation starts here and goes on in the background; an error of the compiler arrives later,
-   * through `watch`.
-   */
+  /** The kernel, whose compilation starts here, in the background; an error of the compiler arrives through `watch`. */
   compile(kernel: WgslKernel, label: () => string): CompiledKernel {
     const found = this.#kernels.get(kernel.key);
     if (found !== undefined) {

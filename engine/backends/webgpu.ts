@@ -57,10 +57,7 @@ export interface WebgpuBackend extends BackendOf<"webgpu"> {
   stats(): WebgpuStats;
 }
 
-/**
- * WebGPU's default limits, which all kernels stay within; requested by name because "compatibility" adapters default to
- * less.
- */
+/** WebGPU's default limits, which all kernels keep; requested because "compatibility" adapters default to less. */
 const CORE_LIMITS = {
   maxStorageBuffersPerShaderStage: 8,
   maxComputeInvocationsPerWorkgroup: 256,
@@ -70,9 +67,7 @@ const CORE_LIMITS = {
 };
 /** Features that are requested where the adapter has them; only then kernels that use them are chosen. */
 const SHADER_FEATURES: readonly string[] = ["subgroups", "shader-f16"];
-/**
- * The bytes of read-back buffers that are kept: those of one step. Buffers beyond, for many reads at once, are freed.
- */
+/** The bytes of kept read-back buffers: those of one step. Buffers beyond, for many reads at once, are freed. */
 const READBACK_BYTES = 64 * 2 ** 20;
 /** The largest number of workgroups along one axis: WebGPU's default limit. */
 const MAX_GROUPS = 65535;

@@ -77,10 +77,7 @@ function checkOperands(where: string, inputs: readonly TensorType[], params: Att
   );
 }
 
-/**
- * Calls `visit` for every query with the keys it sees; the numbers are offsets of rows of D elements (for lse: of
- * elements).
- */
+/** Calls `visit` for every query with the keys it sees; the numbers are offsets of rows of D elements (lse: of one). */
 function eachQuery(
   { batch, queries, keys, heads, kvHeads, headDim, causal, mask, window }: AttentionSpec,
   aux: Elements | undefined,
@@ -335,9 +332,7 @@ export interface AttentionOptions {
   readonly causal?: boolean;
   /** The factor of the scores; 1/√D unless given. */
   readonly scale?: number;
-  /**
-   * i32 [B]: the key position at which each row's queries start (the length of its cache before them); 0 unless given.
-   */
+  /** i32 [B]: the key position of each row's first query (the length of its cache before it); 0 unless given. */
   readonly start?: Tensor;
   /** i32 [B, S] for T = S: a token sees its own segment only; −1 is padding, which sees and shows nothing. */
   readonly segments?: Tensor;

@@ -1,7 +1,4 @@
-/**
- * The cross-entropy of next-token prediction, with weights and an ignored label. Built on `logProbs`: no probabilities
- * are stored.
- */
+/** The cross-entropy of next-token prediction, with weights and an ignored label. No probabilities are stored. */
 import { check } from "../errors.ts";
 import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";

@@ -1,7 +1,4 @@
-/**
- * Dropout (Srivastava et al. 2014), inverted: the elements that stay are scaled up, so that nothing changes at
- * evaluation.
- */
+/** Dropout (Srivastava et al. 2014), inverted: elements that stay are scaled up, so evaluation needs no change. */
 import { where as select } from "../../kernels/expr.ts";
 import { check } from "../errors.ts";
 import { fuse, type Pointwise } from "../fuse.ts";

@@ -145,9 +145,7 @@ export const matmulOp: OpDef<MatmulParams> = {
         : matmul(g, b!, { transB: !transB, scale });
     }
 
-    /**
-     * Over a shared B the sum over the batch is part of the product; batch axes that remain are summed by the engine.
-     */
+    /** Over a shared B the product sums over the batch; the engine sums the batch axes that remain. */
     function gradientOfB(): Tensor {
       const [rowsA, rowsG] = collapse ? [asMatrix(a!), asMatrix(g)] : [a!, g];
       const d = transB
@@ -161,10 +159,7 @@ export const matmulOp: OpDef<MatmulParams> = {
 
 const asMatrix = (x: Tensor): Tensor => reshape(x, [-1, x.shape[x.rank - 1]!]);
 
-/**
- * The gradient before the activation. The activation's input was not kept: it is cheaper to multiply again than to
- * store it.
- */
+/** The gradient before the activation. Its input was not kept: it is cheaper to multiply again than to store it. */
 function throughActivation(
   activation: Activation,
   g: Tensor,

@@ -81,9 +81,7 @@ function reduceOp(
   };
 }
 
-/**
- * Zeros and ones; for extremes few zeros and no empty group, which gives −∞.
- */
+/** Zeros and ones; for extremes few zeros and no empty group, which gives −∞. */
 function maskFor(kind: ReduceSpec["kind"], rng: Rng, shape: Shape, start: number): SampleInput {
   const mask = randomMask(rng, shape);
   return kind === "sum"
@@ -91,9 +89,7 @@ function maskFor(kind: ReduceSpec["kind"], rng: Rng, shape: Shape, start: number
     : { ...mask, data: mask.data.map((_, i) => (i % 4 === 3 && shape[start] !== 1 ? 0 : 1)) };
 }
 
-/**
- * Values that differ pairwise by at least 0.01, so that a finite difference does not change which one is the largest.
- */
+/** Values that differ pairwise by at least 0.01, so that a finite difference does not change the largest. */
 function distinct<T extends { readonly data: readonly number[] }>(sample: T): T {
   return { ...sample, data: sample.data.map((v, i) => Math.round(v * 2) + i * 0.01) };
 }
@@ -270,8 +266,7 @@ function sumShape(x: Tensor, { axis }: ReduceOptions): Shape {
 }
 
 /**
- * Sums `x` to `shape`, which must broadcast to x's: the adjoint of `broadcastTo`. Shares memory with `x` if that is its
- * shape.
+ * `x` summed to `shape`, which must broadcast to x's: the adjoint of `broadcastTo`. With x's shape it shares memory.
  */
 export function sumTo(x: Tensor, shape: Shape): Tensor {
   checkMove("sumTo", x, shape);
@@ -296,10 +291,7 @@ export function maskedMax(x: Tensor, mask: Tensor, options: ReduceOptions = {}):
 export function maskedMean(x: Tensor, mask: Tensor, options: ReduceOptions = {}): Tensor {
   return div(maskedSum(x, mask, options), maximum(count(x, mask, options), 1));
 }
-/**
- * The variance of the elements of `x` where `mask` is not 0 (population; `ddof` 1 for sample); exactly 0 for an empty
- * mask.
- */
+/** The variance of the elements of `x` where `mask` is not 0 (population; `ddof` 1: sample); 0 for an empty mask. */
 export function maskedVariance(
   x: Tensor,
   mask: Tensor,

@@ -1,7 +1,4 @@
-/**
- * Equal parts of a tensor along an axis, as one op: the gradients of all parts are joined in one tensor, and not padded
- * and added.
- */
+/** Equal parts of a tensor along an axis, as one op: the parts' gradients are joined, and not padded and added. */
 import type { CopySpec } from "../../kernels/specs.ts";
 import { check } from "../errors.ts";
 import { apply, type Call, type OpDef } from "../op.ts";

@@ -12,7 +12,7 @@
  *       });
  *     });
  *
- * Values and their methods are in `values.ts`. What to know:
+ * Values and their methods are in `values.ts`. Rules:
  * - A value is an *expression*: it is evaluated anew, with the variables and the memory of that moment, wherever it is
  *   used. Name it with `f.let` to compute it once (and to fix the time of a load). Variables are values too;
  *   `f.set(v, value)` assigns.
@@ -221,7 +221,7 @@ export class ModuleBuilder {
   readonly #bodies: number[][] = [];
   readonly #made = new Map<string, unknown>();
 
-  /** Adds a function whose result is what `body` returns, and returns what makes the expression that calls it. */
+  /** Adds a function whose result is that of `body`. @returns a function that makes the expression of a call */
   define<P extends Params, V extends Value>(
     params: P,
     body: (f: FunctionBuilder, p: ParamVars<P>) => V,

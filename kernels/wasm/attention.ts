@@ -8,8 +8,8 @@
  * integer. So rescaling is exact, and a result does not depend on how its keys are grouped into blocks, which are added
  * as matrix products.
  *
- * A query that may not see a key gets nothing from it, whatever q, k and v hold there: lane masks drop such pairs, and
- * groups of keys that no query of a tile sees are not computed. `AttentionSpec` says who sees what.
+ * A key that a query may not see never changes its result, whatever q, k and v hold there: lane masks drop such pairs,
+ * and groups of keys that no query of a tile sees are not computed. `AttentionSpec` defines which keys a query sees.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionSpec } from "../specs.ts";
@@ -109,20 +109,20 @@ function forwardModule(headDim: number, kind: MaskKind): Uint8Array<ArrayBuffer>
   });
 }
 
-/** Where the parts of one batch and head begin, and the sizes that tiles need. */
+/** The addresses of one batch's and head's parts, and the sizes that tiles need. */
 interface Head {
   readonly size: number;
-  /** Floats from one query (key) to the next. */
+  /** The number of floats from one query (key) to the next. */
   readonly queryStride: I32;
   readonly keyStride: I32;
   readonly q: I32;
   readonly k: I32;
   readonly v: I32;
   readonly o: I32;
-  /** lse of query t is at element t · heads. */
+  /** The address of lse; that of query t is at element t · heads. */
   readonly lse: I32;
   readonly heads: I32;
-  /** Where this unit keeps weights, masks, and the results of queries that do not exist. */
+  /** The memory of this unit: weights, masks, and the results of queries that do not exist. */
   readonly weights: I32;
   readonly seen: I32;
   readonly spare: I32;

@@ -6,8 +6,8 @@
  *
  * One pass makes all three, so that scores and dP, the larger half of the work, are computed once. A unit of work is a
  * key/value head of a row of the batch. It owns dk and dv there and dq of the heads that read it, and it adds in the
- * order of query heads, queries, keys. So every output has one owner and one order of summation. The price is that
- * there is work for as many threads as there are such heads, and no more.
+ * order of query heads, queries, keys. So every output has one owner and one order of summation. The price: no more
+ * threads have work than there are such heads.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionBackwardSpec } from "../specs.ts";
@@ -132,7 +132,7 @@ function backwardModule(headDim: number, kind: MaskKind): Uint8Array<ArrayBuffer
   });
 }
 
-/** Four queries of a head, and where the head's keys are. */
+/** Four queries of a head, and the place of the head's keys. */
 interface Tile {
   readonly q: Pointers;
   readonly g: Pointers;
@@ -143,7 +143,7 @@ interface Tile {
   readonly v: I32;
   readonly dk: I32;
   readonly dv: I32;
-  /** Floats from one key to the next. */
+  /** The number of floats from one key to the next. */
   readonly keyStride: I32;
   readonly scale: F32x4;
   readonly headDim: number;
@@ -182,9 +182,9 @@ function differentials(f: FunctionBuilder, { lse, delta, scale, memory }: Tile, 
   f.for(0, count, 1, () => {
     const [pAt, dsAt] = [f.let(memory.p.add(at)), f.let(memory.ds.add(at))];
     const seen = masked ? f.let(load.i32x4(memory.seen.add(at))) : undefined;
-    const only = (x: F32x4): Var<F32x4> => f.let(seen === undefined ? x : x.and(seen));
-    const p = only(expWeight(f, load.f32x4(pAt).mul(scale).sub(lse)));
-    const ds = only(load.f32x4(dsAt).sub(delta).mul(p).mul(scale));
+    const maskedBySeen = (x: F32x4): Var<F32x4> => f.let(seen === undefined ? x : x.and(seen));
+    const p = maskedBySeen(expWeight(f, load.f32x4(pAt).mul(scale).sub(lse)));
+    const ds = maskedBySeen(load.f32x4(dsAt).sub(delta).mul(p).mul(scale));
     f.store(pAt, p);
     f.store(dsAt, ds);
     f.set(at, at.add(4 * TILE));

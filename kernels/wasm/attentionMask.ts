@@ -1,25 +1,25 @@
 /**
- * Who sees what in attention, for tiles of four queries and groups of four keys: the order in which forward and
- * backward kernels visit the keys, and the masks where only some of a tile's queries see some of a group's keys.
+ * The masks of attention, for tiles of four queries and groups of four keys: the order in which forward and backward
+ * kernels visit the keys, and the masks where only some of a tile's queries see some of a group's keys.
  */
 import type { AttentionSpec } from "../specs.ts";
 import { type FunctionBuilder, I32, I32x4, load, type Var } from "./assembler.ts";
 import { type Block, BLOCK, range, TILE } from "./attentionTiles.ts";
 
-/** Which keys the queries of one row of the batch may see. */
+/** The keys that the queries of one row of the batch may see. */
 export interface KeyMask {
   readonly queries: I32;
   readonly keys: I32;
-  /** Key position of query 0. */
+  /** The key position of query 0. */
   readonly start: I32;
-  /** Where the keys' segments begin, if segments mask. */
+  /** The address of the keys' segments, if segments mask. */
   readonly segments: I32 | undefined;
   readonly causal: boolean;
-  /** How many keys a causal query sees at most, if that is limited. */
+  /** The largest number of keys that a causal query sees, if that is limited. */
   readonly window: I32 | undefined;
 }
 
-/** What is baked of the masks into a kernel. */
+/** The kind of mask, which is baked into a kernel. */
 export interface MaskKind {
   readonly mask: AttentionSpec["mask"];
   readonly causal: boolean;
@@ -30,10 +30,10 @@ export const maskKindOf = ({ mask, causal, window }: AttentionSpec): MaskKind =>
   causal,
   windowed: window > 0,
 });
-/** For a kernel's key. */
+/** The text of a mask kind in a kernel's key. */
 export const showMaskKind = ({ mask, causal, windowed }: MaskKind): string =>
   `${mask}${causal ? ".causal" : ""}${windowed ? ".window" : ""}`;
-/** How many pairs of a query and a key are computed, about. */
+/** The approximate number of computed pairs of a query and a key. */
 export const pairsOf = (queries: number, { keys, causal, window }: AttentionSpec): number =>
   window > 0 ? queries * Math.min(keys, window + TILE) : queries * keys * (causal && queries > 1 ? 0.5 : 1);
 
@@ -49,10 +49,10 @@ export function keyMaskOf(
   return { queries, keys, start, segments, causal, window: windowed ? window : undefined };
 }
 
-/** Bytes of the masks of one group. */
+/** The number of bytes of the masks of one group. */
 export const SEEN_BYTES: number = 4 * TILE * TILE;
 
-/** What to do with the keys that a tile sees. */
+/** The visitor of the keys that a tile sees. */
 export interface KeyVisitor {
   /**
    * Takes the four keys from `j` on into the block, which has room. Without `seen` all four exist and all queries see
@@ -64,8 +64,8 @@ export interface KeyVisitor {
 }
 
 /**
- * Visits the keys that the queries t … t + 3 see, in order. A row beyond the last query sees what the last query sees
- * where all queries see all keys, and nothing where there are masks.
+ * Visits the keys that the queries t … t + 3 see, in order. If all queries see all keys, a row beyond the last query
+ * sees all as well; with masks it sees none.
  */
 export function forKeys(f: FunctionBuilder, keyMask: KeyMask, t: Var<I32>, block: Block, visitor: KeyVisitor): void {
   const { queries, keys, start, segments, causal, window } = keyMask;
@@ -74,8 +74,8 @@ export function forKeys(f: FunctionBuilder, keyMask: KeyMask, t: Var<I32>, block
   const lastKey = f.let(keys.sub(1).splat());
   // No query sees a key beyond its limit, which is −1 for padding.
   const limit = f.let(causal ? rows.minS(queries.sub(1).splat()).add(start.splat()).minS(lastKey) : lastKey.add(0));
-  const own = segments && loadLanes(f, segments, t, queries);
-  if (own) f.set(limit, own.gt(-1).bitselect<I32x4>(limit, I32x4.of(-1)));
+  const ownSegments = segments && loadLanes(f, segments, t, queries);
+  if (ownSegments) f.set(limit, ownSegments.gt(-1).bitselect<I32x4>(limit, I32x4.of(-1)));
   const swapped = f.let(limit.shuffle(limit, 2, 3, 0, 1));
   const [low, high] = [f.let(limit.minS(swapped)), f.let(limit.maxS(swapped))];
   const lowest = f.let(low.lane(0).min(low.lane(1)));
@@ -90,17 +90,17 @@ export function forKeys(f: FunctionBuilder, keyMask: KeyMask, t: Var<I32>, block
     return range(TILE).map((c) => {
       const within = f.let(limit.lt(j.add(c).splat()).not());
       if (firstKeys) f.set(within, within.and(firstKeys.gt(j.add(c).splat()).not()));
-      if (own === undefined || keySegments === undefined) return within;
-      return f.let(within.and(own.eq(keySegments.shuffle(keySegments, c, c, c, c))));
+      if (ownSegments === undefined || keySegments === undefined) return within;
+      return f.let(within.and(ownSegments.eq(keySegments.shuffle(keySegments, c, c, c, c))));
     });
   };
   const flush = (masked: boolean): void => {
     visitor.flush(masked);
     f.set(block.count, I32.of(0));
   };
-  // The loop makes one turn more than there are groups: that turn sees nothing and adds the block.
+  // The loop makes one turn more than there are groups; that turn adds the last block.
   f.for(begin ?? 0, f.let(end.add(TILE)), TILE, (j) => {
-    const masks = own && masksAt(j);
+    const masks = ownSegments && masksAt(j);
     const before = j.add(TILE - 1).le(lowest);
     const all = f.let(
       masks?.reduce<I32x4>((a, b) => a.and(b), I32x4.of(-1)).all() ??

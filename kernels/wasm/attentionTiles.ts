@@ -13,15 +13,13 @@
 import { type AnyVector, F32x4, type FunctionBuilder, I32, load, select, type Var } from "./assembler.ts";
 import { sumLanes4 } from "./lanes.ts";
 
-/** Rows and columns of a tile. */
+/** The number of rows and columns of a tile. */
 export const TILE = 4;
-/** Rows per unit of work, a multiple of the tile. */
+/** The number of rows per unit of work, a multiple of the tile. */
 export const UNIT_ROWS = 32;
-/** Columns whose weights are kept until they are added to the rows' results together; a multiple of the tile. */
+/** The number of columns whose weights are kept and then added to the rows' results; a multiple of the tile. */
 export const BLOCK = 32;
-/**
- * The memory that a unit needs for the weights of one block: a vector per column, with a lane for each of four rows.
- */
+/** The memory of a unit for the weights of one block: a vector per column, with a lane for each of four rows. */
 export const BLOCK_BYTES: number = 4 * TILE * BLOCK;
 
 /** Bytes of a row of the head, in whole vectors. */
@@ -85,7 +83,7 @@ export const lanesOf = (f: FunctionBuilder, x: F32x4): Var<F32x4>[] =>
 
 /** Neighbouring columns, at most `BLOCK`, whose weights are kept until they are used together. */
 export interface Block {
-  /** How many columns there are, and the first one's number. */
+  /** The number of columns, and the first one's. */
   readonly count: Var<I32>;
   readonly first: Var<I32>;
 }
@@ -110,13 +108,13 @@ export function keep(
   f.set(block.count, block.count.add(count));
 }
 
-/** The weights of a block: one for each of the four rows and each column, and where the columns are in their matrix. */
+/** The weights of a block: one for each of the four rows and each column, and the columns' place in their matrix. */
 export interface Weighted {
   readonly block: Block;
   readonly memory: I32;
-  /** Masks that were kept: pairs that do not see each other are dropped, whatever the row or column holds. */
+  /** The address of kept masks: pairs that do not see each other are dropped, whatever the row or column holds. */
   readonly seen: I32 | undefined;
-  /** Where the matrix of the columns begins, and how many floats there are from one column to the next. */
+  /** The address of the matrix of the columns, and the number of floats from one column to the next. */
   readonly columns: I32;
   readonly stride: I32;
 }
@@ -174,7 +172,7 @@ export function addRows(
   });
 }
 
-/** For each column of a block: `weighted(r)` loads the weight of row r and returns what multiplies by it. */
+/** Visits the columns of a block: `weighted(r)` loads the weight of row r and returns the multiplication by it. */
 function forWeights(
   f: FunctionBuilder,
   block: Block,
@@ -195,17 +193,17 @@ function forWeights(
   });
 }
 
-/** A part of a head that is worked on at once: whole vectors, or a single float in lane 0 of one. */
+/** A part of a head that is processed at once: whole vectors, or a single float in lane 0 of one. */
 interface Strip {
   /** Numbers of the vectors. */
   readonly vectors: readonly number[];
-  /** Where it begins in a row, in bytes. */
+  /** The offset of the strip in a row, in bytes. */
   readonly at: I32 | number;
   readonly read: (pointer: I32, vector: number) => F32x4;
   readonly write: (pointer: I32, value: F32x4, vector: number) => void;
 }
 
-/** Eight floats at a time, then four, then single ones. */
+/** Visits the strips of a head: eight floats at a time, then four, then single ones. */
 function forStrips(f: FunctionBuilder, size: number, body: (strip: Strip) => void): void {
   const whole = (count: number, at: I32 | number): Strip => ({
     vectors: range(count),
@@ -225,7 +223,7 @@ function forStrips(f: FunctionBuilder, size: number, body: (strip: Strip) => voi
   }
 }
 
-/** Zeros in a row. */
+/** Fills a row with zeros. */
 export function clearRow(f: FunctionBuilder, row: I32, size: number): void {
   alongHead(f, size, (_, write) => write(row, F32x4.of(0)));
 }
@@ -250,9 +248,7 @@ export function rowPointers(
   });
 }
 
-/**
- * The addresses of four rows or columns from `first` on. If `count` is given, the last one stands for those beyond it.
- */
+/** The addresses of four rows or columns from `first` on. With `count`, the last one stands for those beyond it. */
 export function neighbours(f: FunctionBuilder, base: I32, first: I32, stride: I32, count?: I32): Var<I32>[] {
   if (count) return range(TILE).map((c) => f.let(base.at(first.add(c).min(count.sub(1)).mul(stride))));
   const step = f.let(stride.shl(2));

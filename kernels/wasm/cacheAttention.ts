@@ -13,10 +13,10 @@ import { F32x4, type FunctionBuilder, type I32, i32s, I32x4, kernelModule, load,
 import { maxLanes, spread, sumLanes, sumLanes4 } from "./lanes.ts";
 import { expWeight } from "./math.ts";
 
-/** Keys between two adjustments of the maximum (a multiple of 4), and floats of scratch memory per unit. */
+/** The number of keys between two adjustments of the maximum (a multiple of 4), and of scratch floats per unit. */
 const BLOCK = 64;
 const NOTHING = -1e30;
-/** Vectors of the result that stay in registers while values are added. */
+/** The number of vectors of the result that stay in registers while values are added. */
 const REGISTERS = 4;
 
 /** See `CacheAttentionSpec`. Buffers: q, k, v, rows, positions → o. */
@@ -28,7 +28,7 @@ export function cacheAttention(spec: CacheAttentionSpec): Program<WasmKernel> {
     module: () => cacheAttentionModule(headDim, windowed),
     scalars: [cacheRows, capacity, heads, kvHeads, window, scale],
     units: tokens * heads,
-    // How full the cache is cannot be known here; half full is a guess.
+    // The length of the cached text is unknown here; half of the capacity is a guess.
     costPerUnit: Math.min(capacity / 2, windowed ? window : Infinity) * (2 * headDim + 20),
   };
   return { temps: [4 * BLOCK * tokens * heads], steps: [{ kernel, buffers: [0, 1, 2, 3, 4, 5, 6] }] };
@@ -104,7 +104,7 @@ interface Scores {
   /** The first key of the block. */
   readonly k: Var<I32>;
   readonly scratch: Var<I32>;
-  /** How many keys there are, 1 … BLOCK. */
+  /** The number of keys, 1 … BLOCK. */
   readonly keys: Var<I32>;
   readonly scale: Var<F32x4>;
   readonly headDim: number;
@@ -139,8 +139,8 @@ function scores(f: FunctionBuilder, { q, k, scratch, keys, scale, headDim }: Sco
     f.set(pointer, pointer.add(16 * headDim));
   });
   f.if(whole.lt(keys), () => {
-    // What lies behind the last key belongs to others: the last key is read again in its place, and its product is
-    // dropped.
+    // The memory behind the last key belongs to other texts: the last key is read again in its place, and its product
+    // is dropped.
     const last = keys.sub(1);
     const at = range(4).map((c) =>
       f.let(
@@ -178,7 +178,7 @@ function addValues(f: FunctionBuilder, { o, v, scratch, keys, factor, headDim }:
   for (let begin = 0; begin < places.length; begin += REGISTERS) {
     const block = places.slice(begin, begin + REGISTERS);
     const sums = block.map(({ offset, whole }) => f.let((whole ? load.f32x4 : load.lane0)(o, offset).mul(factor)));
-    // Even and odd keys have sums of their own, so that one addition need not wait for the other.
+    // Even and odd keys have separate sums, so that one addition need not wait for the other.
     const odd = block.map(() => f.let(F32x4.of(0)));
     const pointer = f.let(v.add(0));
     const weight = f.variable("f32x4");

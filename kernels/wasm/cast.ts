@@ -4,7 +4,7 @@ import type { CastSpec } from "../specs.ts";
 import { kernelModule, load, type F32x4, type I32x4 } from "./assembler.ts";
 import { loadPart, storePart } from "./partial.ts";
 
-/** Elements per unit of work. */
+/** The number of elements per unit of work. */
 const CHUNK = 16384;
 
 /** See `CastSpec`. Buffers: x → y. */

@@ -1,16 +1,16 @@
 /**
- * Strided copy and fill of 32-bit words, whatever they mean: permute, slice, broadcast, concat, pad and constants. Axes
- * that both sides walk alike are merged; a unit of `copy` is one row of the last axis that is left.
+ * Strided copy and fill of 32-bit words of any type: permute, slice, broadcast, concat, pad and constants. Axes that
+ * both sides walk alike are merged; a unit of `copy` is one row of the last axis that is left.
  */
 import { type Program, type WasmKernel, single } from "../kernel.ts";
 import { collapse } from "../pointwise.ts";
 import type { CopySpec, FillSpec } from "../specs.ts";
 import { I32x4, kernelModule, load, type FunctionBuilder, type I32, type Kind, type Var } from "./assembler.ts";
 
-/** Words per unit of work along the last axis. */
+/** The number of words per unit of work along the last axis. */
 const CHUNK = 16384;
 
-/** Rows per unit of a transposition: as many floats as a cache line holds, so that they are read together. */
+/** The number of rows per unit of a transposition: as many floats as a cache line, so that they are read together. */
 const TRANSPOSED_ROWS = 16;
 
 /** See `CopySpec`. Buffers: x → y. Baked: rank, and how each side walks the last axis. */

@@ -8,7 +8,7 @@ import type { CumsumSpec } from "../specs.ts";
 import { F64x2, kernelModule, load, type I32 } from "./assembler.ts";
 import { joinHalves } from "./math.ts";
 
-/** Columns per unit of work. */
+/** The number of columns per unit of work. */
 const COLUMNS = 64;
 
 /** See `CumsumSpec`. Buffers: x → y. */

@@ -1,21 +1,21 @@
-/** Memory that is brought into the cache before it is worked on. */
+/** Memory that is brought into the cache before it is used. */
 import { type FunctionBuilder, type I32, load } from "./assembler.ts";
 
-/** Bytes of a cache line, and lines that one turn of the loop asks for. */
+/** The bytes of a cache line, and the lines that one turn of the loop loads. */
 const LINE = 64;
 const LINES = 8;
 
 /**
- * A matrix of more weights than this is one of a model that no cache holds. What is smaller may well be in the cache,
- * where fetching costs a product with one row up to two fifths of its time.
+ * The number of weights above which a matrix is fetched: its model fits into no cache. A smaller one may well be in the
+ * cache, where fetching costs a product with one row up to two fifths of its time.
  */
 const FETCHED_ABOVE = 2 ** 18;
-/** What is fetched at a time: a part of the second-level cache, and enough for the processor's prefetching to run. */
+/** The bytes fetched at a time: a part of the second-level cache, and enough for the processor's prefetching. */
 const FETCH_BYTES = 2 ** 16;
 
 /**
- * How many rows of a matrix are fetched at a time, a power of two, at least 4; 0: the matrix is small, and nothing is
- * fetched.
+ * The number of rows of a matrix that are fetched at a time, a power of two, at least 4; 0 for a small matrix, which is
+ * not fetched.
  */
 export function fetchedRows(rows: number, columns: number, rowBytes: number): number {
   if (rows * columns <= FETCHED_ABOVE) return 0;
@@ -23,9 +23,9 @@ export function fetchedRows(rows: number, columns: number, rowBytes: number): nu
 }
 
 /**
- * Reads one word of each line of a stretch of memory, in its order, and uses none. Tiles read several rows of a matrix
+ * Reads one word of each line of a stretch of memory, in its order, and drops it. Tiles read several rows of a matrix
  * at once, and with few rows on the other side they wait for memory most of the time; loads that nothing depends on
- * wait together. What is left at the end, less than `LINES` lines, comes when it is needed.
+ * wait together. The rest at the end, less than `LINES` lines, comes when it is needed.
  */
 export function fetch(f: FunctionBuilder, from: I32, bytes: I32): void {
   const at = f.let(from);

@@ -1,5 +1,5 @@
 /**
- * Reading and writing rows by index. Every output element has one owner: a unit of `scatterAdd` and `scatterAlong` owns
+ * Reads and writes of rows by index. Every output element has one owner: a unit of `scatterAdd` and `scatterAlong` owns
  * its columns for all rows and goes through the indices in order. So there are no atomics, and the order of summation
  * is the order of n.
  */
@@ -8,19 +8,19 @@ import type { GatherSpec, ScatterAddSpec, ScatterAlongSpec, TakeAlongSpec, Write
 import { F32, i32s, I32x4, kernelModule, load, type FunctionBuilder, type I32, type ParamVars } from "./assembler.ts";
 import { copyWords, fillWords } from "./copy.ts";
 
-/** Columns per unit of the kernels whose units own columns. */
+/** The number of columns per unit of the kernels whose units own columns. */
 const COLUMNS = 64;
 
 /**
- * More ids are added in blocks of so many, whose sums are added: the rounding error grows with the longest chain of
- * additions. Of a million times 0.1 one chain is 1 % off.
+ * The largest number of ids that are added in one chain; more are added in blocks, whose sums are added: the rounding
+ * error grows with the longest chain of additions. For a million times 0.1 one chain is 1 % off.
  */
 const LONGEST_CHAIN = 65536;
-/** Words per unit of the kernel that adds them. */
+/** The number of words per unit of the kernel that adds the blocks. */
 const CHUNK = 16384;
 
 const PARAMS = i32s("x", "ids", "y", "rows", "count", "inner", "groups", "begin", "end");
-/** Of the ids, those from `from` on and before `until` count. */
+/** The range of ids that count: from `from` on and before `until`. */
 const SCATTER_PARAMS = i32s("x", "ids", "y", "rows", "count", "inner", "groups", "from", "until", "begin", "end");
 
 /** See `GatherSpec`. Buffers: x, ids → y. A unit is one row of y. */
@@ -79,7 +79,7 @@ function inBlocks(
   return { temps: [4 * elements], steps };
 }
 
-/** Place of a unit: the address of its columns in y, where the n-th id's stand in g, and how many there are. */
+/** The place of a unit: the address of its columns in y and of the n-th id's columns in g, and their number. */
 interface Place {
   readonly y: I32;
   readonly at: I32;

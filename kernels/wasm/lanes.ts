@@ -1,11 +1,11 @@
 /**
- * What the row kernels have in common: loops over a number of columns that is no multiple of four, and sums across the
+ * Common parts of the row kernels: loops over a number of columns that is no multiple of four, and sums across the
  * lanes of a vector. Lanes are summed in one fixed tree, (x0 + x2) + (x1 + x3), whether one vector is summed or four at
  * once, so both ways give the same bits.
  */
 import { F32x4, type FunctionBuilder, type I32, I32x4, load, type Var } from "./assembler.ts";
 
-/** The sum of the lanes of `x`, in lane 0 (the other lanes are of no use). */
+/** The sum of the lanes of `x`, in lane 0 (the other lanes are undefined). */
 export function sumLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
   const v = f.let(x);
   const pairs = f.let(v.add(v.shuffle(v, 2, 3, 2, 3)));
@@ -21,8 +21,7 @@ export function sumLanes4(f: FunctionBuilder, vectors: readonly F32x4[]): Var<F3
 }
 
 /**
- * The largest lane, in every lane. It may ignore NaN (`pmax` is one instruction, `max` eight): the sum that follows
- * does not.
+ * The largest lane, in every lane. It may ignore NaN (`pmax` is one instruction, `max` eight); the later sum does not.
  */
 export function maxLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
   const v = f.let(x);
@@ -30,7 +29,7 @@ export function maxLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
   return f.let(pairs.pmax(pairs.shuffle(pairs, 1, 0, 3, 2)));
 }
 
-/** How one turn of `forColumns` reads and writes its columns: four at a time, or one in every lane. */
+/** The columns of one turn of `forColumns`: four at a time, or one in every lane. */
 export interface Columns {
   /** The four columns of this turn in the row at `row`, or the single one in every lane. */
   readonly load: (row: I32) => F32x4;
@@ -69,7 +68,7 @@ export function forColumns(
   );
 }
 
-/** Vectors per turn of `forColumnGroups`, a power of two. Measured with `npm run bench -- softmax`. */
+/** The number of vectors per turn of `forColumnGroups`, a power of two. Measured with `npm run bench -- softmax`. */
 const GROUP = 4;
 
 /**
@@ -82,10 +81,7 @@ export function forColumnGroups(f: FunctionBuilder, count: I32, body: (group: re
   forColumns(f, count, (columns) => body([columns]), grouped);
 }
 
-/**
- * The largest `value` of a row's columns, in every lane. It has four running maxima, so that they do not wait for each
- * other.
- */
+/** The largest `value` of a row's columns, in every lane, by four running maxima that do not wait for each other. */
 export function maxOfColumns(f: FunctionBuilder, count: I32, value: (columns: Columns) => F32x4): Var<F32x4> {
   const tops = [0, 1, 2, 3].map(() => f.let(F32x4.of(-Infinity)));
   const sixteens = f.let(count.and(-16));

@@ -13,7 +13,7 @@ import { F32x4, i32s, kernelModule, load as loads } from "./assembler.ts";
 import { forColumnGroups, forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
 import { expWeight, log } from "./math.ts";
 
-/** e^z is 0 in f32 at and below this; raising z to it keeps z·0 from being −∞·0. NaN stays. */
+/** The exponent at and below which e^z is 0 in f32; raising z to it keeps z·0 from being −∞·0. NaN stays. */
 const NO_WEIGHT = -200;
 
 /**

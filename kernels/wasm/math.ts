@@ -4,10 +4,11 @@
  * an element's result depends neither on its position, nor on its neighbours, nor on the partition into units.
  *
  * The methods are the textbook ones (Cody & Waite, "Software Manual for the Elementary Functions", 1980; Muller,
- * "Elementary Functions", ch. 11). The coefficients are our own weighted least-squares fits, weighted anew until the
- * error is level. NaN in gives NaN out; infinities, overflow, underflow, subnormals and signed zeros come out as in
- * `Math`. Errors are the largest that `tests/kernels/wasm-math.test.ts` finds over all of f32, in units in the last
- * place (ULP) of the result. Only plain multiplications and additions are used, so every processor gives the same bits.
+ * "Elementary Functions", ch. 11). The coefficients are weighted least-squares fits made for this file, weighted anew
+ * until the error is level. NaN in gives NaN out; infinities, overflow, underflow, subnormals and signed zeros come out
+ * as in `Math`. Errors are the largest that `tests/kernels/wasm-math.test.ts` finds over all of f32, in units in the
+ * last place (ULP) of the result. Only plain multiplications and additions are used, so every processor gives the same
+ * bits.
  *
  * Each function appends its statements to a builder and returns a variable with the result.
  */

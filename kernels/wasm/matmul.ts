@@ -31,9 +31,9 @@ import { packColumns, packedBytes, transposeMatrices } from "./pack.ts";
 import { unrolledLoop } from "./unrolled.ts";
 
 /**
- * Rows and columns of C per unit of work: large enough that what a unit loads is used several times. Where C has few
- * such units (the gradient of a small weight matrix), units have fewer rows, so that every thread gets one. No bit
- * depends on that.
+ * The numbers of rows and columns of C per unit of work: large enough that a unit uses its loads several times. If C
+ * has few such units (the gradient of a small weight matrix), units have fewer rows, so that every thread gets one. No
+ * bit depends on that.
  */
 const UNIT_ROWS = 64;
 const FEWER_ROWS = 16;
@@ -47,8 +47,8 @@ const UNIT_COLS = 128;
 const PASS = { rows: 256, columns: 512 } as const;
 const PASSES_ABOVE = 512;
 /**
- * A k above this is summed in blocks of it, and their sums are added: the rounding error grows with the longest chain
- * of additions. Of a million times 0.1 one chain is 1 % off. No shorter sum changes a bit.
+ * The k above which sums are made in blocks of it, and their sums are added: the rounding error grows with the longest
+ * chain of additions. For a million times 0.1 one chain is 1 % off. No shorter sum changes a bit.
  */
 const LONGEST_CHAIN = 65536;
 /** Rows and columns of the register tiles. Edges use single rows, and 4 or 1 columns. */
@@ -57,23 +57,23 @@ const TILES = {
   line: { rows: 2, widths: [16, 4, 1] },
   dot: { rows: 2, widths: [4, 1] },
 } as const;
-/** Turns of the innermost loop that stand one after the other, as measured: with more, those of `outer` get slower. */
+/** The number of unrolled turns of the innermost loop, as measured: with more, `outer` gets slower. */
 const UNROLLED = { outer: 2, dot: 8 } as const;
 const PANEL = TILES.panel.widths[0];
 const PANEL_A = TILES.panel.rows;
 
-/** What is written into the code. */
+/** The properties of a product that are written into the code. */
 interface Variant {
   readonly tile: keyof typeof TILES;
-  /** The elements of A of one k are neighbours: A is stored transposed. */
+  /** Whether the elements of A of one k are neighbours: A is stored transposed. */
   readonly columnsA: boolean;
-  /** And it is packed into panels. */
+  /** Whether such an A is packed into panels. */
   readonly packedA: boolean;
-  /** k is long enough to be cut into passes. */
+  /** Whether k is long enough to be cut into passes. */
   readonly passes: boolean;
-  /** k is long enough to be summed in blocks. */
+  /** Whether k is long enough to be summed in blocks. */
   readonly blocks: boolean;
-  /** Rows of B are fetched before dot products with them. */
+  /** Whether rows of B are fetched before dot products with them. */
   readonly fetches: boolean;
   readonly bias: boolean;
   readonly activation: Expr | undefined;
@@ -134,7 +134,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
       k,
       batchA ? (packA ? padded(m, PANEL_A) : m) * k : 0,
       batchB ? (packB ? padded(n, PANEL) : n) * k : 0,
-      // Floats of one k, of all its panels where the operand is packed.
+      // The number of floats of one k, of all its panels if the operand is packed.
       packA ? padded(m, PANEL_A) : m,
       packB ? padded(n, PANEL) : n,
       unitRows,
@@ -146,16 +146,16 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
     units: batch * rowBlocks * colBlocks,
     costPerUnit: Math.min(m, unitRows) * Math.min(n, UNIT_COLS) * k,
   };
-  // Sums of blocks of passes wait beside C, as those of passes do in it.
+  // With passes, the sums of blocks are kept beside C, as the sums of passes are kept in it.
   const totals = variant.blocks && variant.passes ? temp(4 * batch * m * n) : C;
   steps.push({ kernel, buffers: [a, b, spec.bias ? 2 : C, C, totals] });
   return { temps, steps };
 }
 
 /**
- * When to pack, as measured on one core of a server with 1 MB of second-level cache (`npm run bench -- matmul`). No
- * result depends on it. Rows whose length is a multiple of `SAME_SET` floats begin in the same set of the first-level
- * cache and evict each other.
+ * The limits of packing, as measured on one core of a server with 1 MB of second-level cache (`npm run bench --
+ * matmul`). No result depends on them. Rows whose length is a multiple of `SAME_SET` floats begin in the same set of
+ * the first-level cache and evict each other.
  */
 const SAME_SET = 1024;
 const MANY_ROWS = 128;
@@ -192,14 +192,14 @@ interface Site {
   readonly c: I32;
   readonly n: I32;
   readonly k: I32;
-  /** Bytes of one k, of all its panels where the operand is packed. */
+  /** The number of bytes of one k, of all its panels if the operand is packed. */
   readonly stepA: I32;
   readonly stepB: I32;
   readonly i: Var<I32>;
   readonly j: Var<I32>;
   /** sum + a·b */
   readonly madd: (sum: F32x4, a: F32x4, b: F32x4) => F32x4;
-  /** The pass: its first k, and how many. */
+  /** The pass: its first k, and their number. */
   readonly from: Var<I32>;
   readonly count: Var<I32>;
   /** scale · x + bias, then the activation, for columns from j + `column` on (`splat`: column j in every lane). */
@@ -276,7 +276,7 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
           });
         }
       };
-      /** Calls `each` for four columns and for single ones of every row of the unit: place, value, how to set it. */
+      /** Calls `each` for four columns and for single ones of the unit's rows, with their place, value and setter. */
       const forElements = (each: (at: I32, read: typeof load.f32x4, write: Write, splat: boolean) => void): void =>
         forRows(() => {
           f.set(j, colBegin);
@@ -374,7 +374,7 @@ function dotTile(f: FunctionBuilder, { blocks }: Variant, site: Site, rows: numb
   const sums = zeros();
   const rowsA = (column: I32): I32[] => range(rows).map((r) => site.a.at(i.add(r).mul(k).add(column)));
   const rowsB = (column: I32): I32[] => range(width).map((s) => site.b.at(j.add(s).mul(k).add(column)));
-  /** From a column on, so many turns with vectors of so many bytes. */
+  /** A loop from a column on: so many turns with vectors of so many bytes. */
   const run = (from: I32, turns: number, count: I32, stride: number, read: typeof load.f32x4): void => {
     const [pointersA, pointersB] = [rowsA(from), rowsB(from)].map((all) => all.map((at) => f.let(at)));
     const streams = [...pointersA!, ...pointersB!].map((pointer) => ({ pointer, stride }));

@@ -22,7 +22,7 @@ import {
 import { forColumns, spread, sumLanes } from "./lanes.ts";
 
 const BLOCK_ROWS = 32;
-/** Columns per unit when the blocks' sums are added. */
+/** The number of columns per unit when the blocks' sums are added. */
 const BLOCK_COLS = 64;
 
 /** See `NormSpec`. Buffers: x, w, (b) → y. */

@@ -1,11 +1,11 @@
 /**
- * Rearrangements of matrices that come before a product: a transpose, and panels of a few columns. Each is a step that
- * writes a temporary of the product's program; `copy` is the op for such things.
+ * Rearrangements of matrices before a product: a transpose, and panels of a few columns. Each is a step that writes a
+ * temporary of the product's program; the op for rearrangements is `copy`.
  */
 import type { WasmKernel } from "../kernel.ts";
 import { F32, i32s, kernelModule, load } from "./assembler.ts";
 
-/** Columns per unit: one cache line of floats. */
+/** The number of columns per unit: one cache line of floats. */
 const LINE = 16;
 
 /** x [batch, rows, cols] → y [batch, cols, rows]. A unit is 16 columns, so that whole cache lines are read. */
@@ -59,8 +59,8 @@ export const packedBytes = (batch: number, rows: number, cols: number, panel: nu
 
 /**
  * x [batch, rows, cols] → y [batch, ⌈rows / pass⌉, ⌈cols / panel⌉, pass, panel], with zeros to the right of the last
- * column; the last pass may have fewer rows, and what it holds is as much shorter. So the panels that a pass reads lie
- * together, and no two of them compete for the same sets of a cache, as those of columns of 4096 would. `panel` is 4 or
+ * column; the last pass may have fewer rows, and its panels are shorter. So the panels that a pass reads lie together,
+ * and no two of them compete for the same sets of a cache, as those of columns of 4096 would. `panel` is 4 or
  * 8. A unit is the panels of one cache line.
  */
 export function packColumns(batch: number, rows: number, cols: number, panel: number, pass: number): WasmKernel {
@@ -85,7 +85,7 @@ function packModule(panel: number): Uint8Array<ArrayBuffer> {
       const y = f.let(p.y.at(batch.mul(p.rows).mul(p.padded)));
       const width = f.let(p.cols.sub(j).min(LINE));
       const vectors = Array.from({ length: LINE / 4 }, (_, v) => v);
-      /** Where vector `v` of the line goes: its panel, and its place in it. */
+      /** The panel of vector `v` of the line, and its place in it. */
       const panelOf = (v: number): number => Math.floor((4 * v) / panel);
       const placeOf = (v: number): number => (16 * v) % (4 * panel);
       f.for(0, p.rows, p.pass, (first) => {

@@ -24,22 +24,22 @@ import { unrolledLoop } from "./unrolled.ts";
 export const packedMatmul = (spec: PackedMatmulSpec): Program<WasmKernel> =>
   spec.transposed ? timesTransposed(spec) : times(spec);
 
-/** Rows of x and of W that a tile which decodes in registers multiplies, the largest first. */
+/** The numbers of rows of x and of W in a tile that decodes in registers, the largest first. */
 const TILES = [
   { rows: 2, widths: [4, 1] },
   { rows: 1, widths: [4, 1] },
 ] as const;
 const UNIT_ROWS = 64;
 /**
- * When rows of W are decoded into a temporary, from where the dot tiles read them: from this many rows of x on, and for
- * any number in q8, whose decoding takes too many registers to be done beside a product. So many rows at a time (what
- * the first-level cache holds, or the second), by so many units.
+ * The number of rows of x from which on rows of W are decoded into a temporary, which the dot tiles read; in q8 always,
+ * as its decoding takes too many registers to be done beside a product. Below: the rows decoded at a time (as the
+ * first-level cache holds, or the second), and the number of units.
  */
 const MANY_ROWS = 4;
 const BLOCK_ROWS = { few: 4, many: 16 } as const;
 const UNITS = 32;
 const UNIT_COLS = 64;
-/** Turns of the innermost loops that stand one after the other, as in `matmul.ts`. */
+/** The numbers of unrolled turns of the innermost loops, as in `matmul.ts`. */
 const UNROLLED = { dot: 8, outer: 2 } as const;
 
 function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec): Program<WasmKernel> {
@@ -108,7 +108,7 @@ function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fu
       f.for(0, p.k, 8, () => {
         const of = (r: number, step: number): F32x4 => load.f32x4(x[r]!, 16 * step);
         if (rows === 1) {
-          // What a single row of x has in the group stays in registers for all rows of W.
+          // The elements of a single row of x in the group stay in registers for all rows of W.
           const a = steps.map((step) => f.let(of(0, step)));
           w.forEach((row, s) => {
             const words = f.let(load.i32x4(row));
@@ -117,9 +117,9 @@ function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fu
         } else {
           for (const step of steps) {
             const weights = w.map((row) => f.let(decode(format, load.i32x4(row), step, undefined)));
-            sums.forEach((own, r) => {
+            sums.forEach((ofRow, r) => {
               const a = f.let(of(r, step));
-              own.forEach((sum, s) => madd(sum, a, weights[s]!));
+              ofRow.forEach((sum, s) => madd(sum, a, weights[s]!));
             });
           }
         }
@@ -136,7 +136,7 @@ function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fu
       if (fetches) fetch(f, p.w.add(colBegin.mul(p.rowBytes)), colEnd.sub(colBegin).mul(p.rowBytes));
       f.set(i, rowBegin);
       for (const { rows, widths } of TILES) {
-        // Rows of x that tiles of this height cover; W goes by once for all of them, a few rows at a time.
+        // The rows of x that tiles of this height cover; W is read once for all of them, a few rows at a time.
         const [first, covered] = [f.let(i), f.let(i.add(rowEnd.sub(i).and(-rows)))];
         f.if(first.lt(covered), () => {
           f.set(j, colBegin);
@@ -220,8 +220,8 @@ function manyRowsModule(
             const a = x.map((row) => f.let(load.f32x4(row, offset)));
             w.forEach((row, s) => {
               const b = f.let(load.f32x4(row, offset));
-              sums.forEach((own, r) =>
-                f.set(own[s]!, fused ? a[r]!.relaxedMadd(b, own[s]!) : own[s]!.add(a[r]!.mul(b))),
+              sums.forEach((ofColumns, r) =>
+                f.set(ofColumns[s]!, fused ? a[r]!.relaxedMadd(b, ofColumns[s]!) : ofColumns[s]!.add(a[r]!.mul(b))),
               );
             });
           });
@@ -272,22 +272,22 @@ function storeSums(
   });
 }
 
-/** Columns of W that a unit of x · W owns, rows of W in a pass, and columns of a panel. */
-const OWN = 64;
+/** The numbers of columns of W that a unit of x · W owns, of rows of W in a pass, and of columns in a panel. */
+const COLUMNS = 64;
 const PASS = 256;
 const PANEL = 8;
 
 function times({ format, m, rows: k, columns: n }: PackedMatmulSpec): Program<WasmKernel> {
   const { scales, words } = packedRow(format, n);
-  const units = Math.ceil(n / OWN);
+  const units = Math.ceil(n / COLUMNS);
   const kernel: WasmKernel = {
     key: `packed ${format}`,
     module: (fused = false) => timesModule(format, fused),
     scalars: [m, n, k, 4 * words, 4 * scales],
     units,
-    costPerUnit: (m + 4) * k * Math.min(n, OWN),
+    costPerUnit: (m + 4) * k * Math.min(n, COLUMNS),
   };
-  return { temps: [4 * units * PASS * OWN], steps: [{ kernel, buffers: [0, 1, 2, 3] }] };
+  return { temps: [4 * units * PASS * COLUMNS], steps: [{ kernel, buffers: [0, 1, 2, 3] }] };
 }
 
 const TIMES = i32s("x", "w", "c", "scratch", "m", "n", "k", "rowBytes", "scales", "begin", "end");
@@ -297,12 +297,12 @@ function timesModule(format: PackedFormat, fused: boolean): Uint8Array<ArrayBuff
   return kernelModule(TIMES, (f, p) => {
     const [i, j, from, count] = [f.variable("i32"), f.variable("i32"), f.variable("i32"), f.variable("i32")];
     f.for(p.begin, p.end, 1, (unit) => {
-      const first = f.let(unit.mul(OWN));
-      const width = f.let(p.n.sub(first).min(OWN));
-      const panels = f.let(p.scratch.add(unit.mul(4 * PASS * OWN)));
+      const first = f.let(unit.mul(COLUMNS));
+      const width = f.let(p.n.sub(first).min(COLUMNS));
+      const panels = f.let(p.scratch.add(unit.mul(4 * PASS * COLUMNS)));
       const c = f.let(p.c.at(first));
       f.for(0, p.m, 1, (row) => fillWords(f, f.let(c.at(row.mul(p.n))), I32x4.of(0), width));
-      /** The rows of the pass, decoded: panel after panel, each [rows, 8]. */
+      /** Decodes the rows of the pass: panel after panel, each [rows, 8]. */
       const unpack = (): void =>
         f.for(0, count, 1, (row) => {
           const w = f.let(p.w.add(from.add(row).mul(p.rowBytes)));

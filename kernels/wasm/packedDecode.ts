@@ -5,12 +5,12 @@ import { F32x4, type FunctionBuilder, I32, I32x4, load } from "./assembler.ts";
 /** 0 … n − 1. */
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
-/** Vectors of four columns in a group of four words. */
+/** The number of vectors of four columns in a group of four words. */
 export const stepsOf = (format: PackedFormat): number => (format === "q8" ? 4 : 2);
 
 /**
- * Columns 4·step … of a group. `scale` (q8 only) is the block's scale · 2⁻²⁴, as q is left where it
- * stands after the shift, at the upper end of its word.
+ * The columns 4·step … of a group. `scale` (q8 only) is the block's scale · 2⁻²⁴, as q stays at the upper end of its
+ * word after the shift.
  */
 export function decode(format: PackedFormat, words: I32x4, step: number, scale: F32x4 | undefined): F32x4 {
   if (format === "bf16") return (step === 0 ? words.shl(16) : words.and(UPPER_HALF)).asF32x4();

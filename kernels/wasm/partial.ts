@@ -1,6 +1,6 @@
 /**
- * Loads and stores the last one to three elements of a row as a vector. So edges run the same vector code as everything
- * else, an element's bits do not depend on its place, and no memory outside the row is touched.
+ * Loads and stores of the last one to three elements of a row as a vector. So edges run the same vector code as
+ * everything else, an element's bits do not depend on its place, and no memory outside the row is touched.
  */
 import { load, type AnyVector, type F32x4, type FunctionBuilder, type I32, type Var } from "./assembler.ts";
 

@@ -2,8 +2,8 @@
  * Any pointwise formula as one SIMD loop: expressions over broadcast inputs, several outputs, in place where asked.
  *
  * The last axis is walked by vectors of four; the other axes make up rows. A unit of work is a piece of at most `CHUNK`
- * elements of one row. What does not change along a row (scalars, broadcast inputs, and all that is computed from them)
- * is computed once per unit. The last one to three elements of a piece use the same vector code.
+ * elements of one row. Values that do not change along a row (scalars, broadcast inputs, and all that is computed from
+ * them) are computed once per unit. The last one to three elements of a piece use the same vector code.
  */
 import { topologicalOrder, type Expr } from "../expr.ts";
 import { type Program, type WasmKernel, single } from "../kernel.ts";
@@ -21,7 +21,7 @@ import {
 import { emitNodes, emittedFloat, type Emitted } from "./expression.ts";
 import { loadPart, storePart } from "./partial.ts";
 
-/** Elements per unit of work: enough to hide the cost of a unit, few enough to divide the work between threads. */
+/** The number of elements per unit of work: enough to hide a unit's cost, few enough to divide work between threads. */
 const CHUNK = 8192;
 /**
  * Formulas of few nodes compute several vectors per turn before they store the first: loads do not move up past stores,
@@ -61,7 +61,7 @@ export function pointwise(spec: PointwiseSpec): Program<WasmKernel> {
   );
 }
 
-/** What every call needs to know of a formula and does not change. */
+/** The properties of a formula that every call needs and that do not change. */
 interface Summary {
   readonly text: string;
   readonly nodes: number;
@@ -80,11 +80,11 @@ function summaryOf(outputs: readonly Expr[]): Summary {
   return summary;
 }
 
-/** How an input walks one axis: `0` not at all, `1` by one (last axis only), `n` by a stride that is an argument. */
+/** The kind of an input's stride along one axis: `0` none, `1` one element (last axis only), `n` an argument. */
 const strideKind = (stride: number, axis: number, rank: number): string =>
   stride === 0 ? "0" : stride === 1 && axis === rank - 1 ? "1" : "n";
 
-/** What is written into the code. */
+/** The properties of a problem that are written into the code. */
 interface Code {
   readonly outputs: readonly Expr[];
   /** Per input: `s` for a scalar, else one stride kind per axis. */
@@ -131,10 +131,10 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
       const row = f.let(unit.divU(chunks));
       const from = f.let(unit.sub(row.mul(chunks)).mul(CHUNK));
       const count = f.let(cols.sub(from).min(CHUNK));
-      const own = f.let(row.mul(cols).add(from)); // outputs are contiguous
+      const atOutput = f.let(row.mul(cols).add(from)); // outputs are contiguous
       const base = rowAddresses(f, p, { kinds, rank }, tensorInputs, row, from);
       const target = inPlace.map((input, k) =>
-        input < 0 ? f.let(p[`y${k}`]!.at(own)) : base.get(tensorInputs[input]!)!,
+        input < 0 ? f.let(p[`y${k}`]!.at(atOutput)) : base.get(tensorInputs[input]!)!,
       );
 
       const fixed: Emitted = new Map();
@@ -146,7 +146,7 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
       const constant = order.filter((node) => !varying.has(node.id));
       emitNodes(f, constant, fixed);
 
-      /** Computes one vector: `read` loads an input, `write` stores an output. Returns what does the stores. */
+      /** Computes one vector: `read` loads an input, `write` stores an output. @returns the function that stores */
       const vector = (read: (k: number) => F32x4, write: (k: number, y: F32x4) => void): (() => void) => {
         const values: Emitted = new Map(fixed);
         for (const k of used) if (!values.has(inputNode.get(k)!.id)) values.set(inputNode.get(k)!.id, f.let(read(k)));

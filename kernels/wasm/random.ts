@@ -7,7 +7,7 @@ import type { RandomSpec } from "../specs.ts";
 import { I32x4, kernelModule, type F32x4, type FunctionBuilder, type Var } from "./assembler.ts";
 import { storePart } from "./partial.ts";
 
-/** Words per unit of work, a multiple of 8. */
+/** The number of words per unit of work, a multiple of 8. */
 const CHUNK = 4096;
 const ROTATIONS = [13, 15, 26, 6, 17, 29, 16, 24] as const;
 

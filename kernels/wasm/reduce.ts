@@ -25,9 +25,9 @@ import {
 import { emitExpr } from "./expression.ts";
 import { loadPart, storePart } from "./partial.ts";
 
-/** Elements per partial result: along rows (sixteen running sums of 128 each), down columns. */
+/** The number of elements per partial result: along rows (sixteen running sums of 128 each), down columns. */
 const BLOCK = { row: 2048, column: 128 } as const;
-/** Columns per unit of work. */
+/** The number of columns per unit of work. */
 const COLUMNS = 256;
 
 type ReduceKind = ReduceSpec["kind"];
@@ -71,7 +71,7 @@ function kernel({ kind, prologue, inputs, outer, length, inner, scale }: ReduceS
   };
 }
 
-/** A running result for four lanes, and where it was found. */
+/** A running result for four lanes, and its position. */
 interface Best {
   readonly value: Var<F32x4>;
   readonly at: Var<I32x4>;

@@ -25,7 +25,7 @@ import { exp, log } from "./math.ts";
 import { loadPart } from "./partial.ts";
 import { threefry, unit } from "./random.ts";
 
-/** Columns whose exponentials are summed before the sum joins the total. */
+/** The number of columns whose exponentials are summed before the sum joins the total. */
 const BLOCK = 64;
 
 /** See `SampleSpec`. Buffers: logits, invTemperature, keys, counters → id, logProb, plainLogProb. */
@@ -81,10 +81,10 @@ function sampleModule(): Uint8Array<ArrayBuffer> {
             greedy,
             () => f.set(id, firstOf(f, logits, p.vocab, top.lane(0))),
             () => {
-              const own: Weights = { logits, vocab: p.vocab, top, scale };
+              const weights: Weights = { logits, vocab: p.vocab, top, scale };
               const ownTotal = f.let(plainTotal.add(0));
-              f.if(scale.ne(1).any(), () => f.set(ownTotal, total(f, own)));
-              f.set(id, draw(f, own, uniform(f, p.keys.at(row.shl(1)), p.counters.at(row)).mul(ownTotal)));
+              f.if(scale.ne(1).any(), () => f.set(ownTotal, total(f, weights)));
+              f.set(id, draw(f, weights, uniform(f, p.keys.at(row.shl(1)), p.counters.at(row)).mul(ownTotal)));
               f.set(plain, log(f, ownTotal.splat()));
             },
           );

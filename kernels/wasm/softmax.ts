@@ -1,8 +1,8 @@
 /**
  * Softmax and log-softmax over rows, with an optional mask, and their adjoint. Three passes over a row, which stays in
  * the cache: the largest value, the exponentials and their sum, the scaling. Lane selection excludes entries, never
- * arithmetic, so what they hold (NaN included) does not matter. NaN in an entry that is not excluded fills its row, as
- * the sum has it; `pmax` ignores it.
+ * arithmetic, so their content (NaN included) does not matter. NaN in an entry that is not excluded fills its row
+ * through the sum; `pmax` ignores it.
  */
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";

@@ -4,16 +4,16 @@ import type { FunctionBuilder, I32, Label, Var } from "./assembler.ts";
 /** An operand that an innermost loop walks along. */
 export interface Stream {
   readonly pointer: Var<I32>;
-  /** Bytes from one turn to the next. A number is written into the loads of unrolled turns and costs nothing there. */
+  /** The number of bytes from one turn to the next. A constant costs nothing in the loads of unrolled turns. */
   readonly stride: I32 | number;
 }
 
 /**
- * An innermost loop: `count` turns, of which `turns` stand one after the other in the code. What is
- * saved are the instructions beside the arithmetic, of which a core can take only some in each cycle: the counter, the
- * pointers, and V8's check of its stack. The exits between the turns end the loop at any count; and they keep V8 from
- * moving the loads of all turns to the front, where they would need more registers than there are. Where the pointers
- * stand afterwards depends on the exit.
+ * An innermost loop of `count` turns, of which `turns` stand one after the other in the code. This saves instructions
+ * beside the arithmetic, of which a core can take only some in each cycle: the counter, the pointers, and V8's check of
+ * its stack. The exits between the turns end the loop at any count; and they keep V8 from moving the loads of all turns
+ * to the front, where they would need more registers than there are. The final values of the pointers depend on the
+ * exit.
  * @param each one turn, given the offsets in bytes of each stream, in order
  */
 export function unrolledLoop(

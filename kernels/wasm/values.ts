@@ -1,5 +1,5 @@
 /**
- * Typed WebAssembly values: what `assembler.ts` computes with. A value is an expression, that is, the bytes that leave
+ * Typed WebAssembly values, with which `assembler.ts` computes. A value is an expression, that is, the bytes that leave
  * its result on WebAssembly's stack; its methods build larger expressions. Nothing is computed or emitted here.
  *
  * Types: `I32`, `F32`, and three views of a 128-bit vector: `F32x4`, `I32x4`, `F64x2`. A plain number may stand
@@ -131,7 +131,7 @@ export class F32 extends Value {
   splat(): F32x4 { return new F32x4(join(simd(0x13), this)); }
 }
 
-/** What the vector types share: bitwise operations on all 128 bits. `Self` is the view that results keep. */
+/** The common part of the vector types: bitwise operations on all 128 bits. `Self` is the view that results keep. */
 // prettier-ignore
 abstract class Vector<Self extends Value> extends Value {
   protected abstract make(code: Code): Self;

@@ -16,8 +16,8 @@ import { type Bindings, independentThreads, vectorPrelude, vectorType, vectorWid
 import { gridFor, linearMain, shader } from "./shader.ts";
 
 /**
- * Says which query sees which key, with the same text in every pass. `sees` decides; the other functions only bound the
- * loops. No arithmetic uses what an unseen key or query holds, so padding may hold any bits.
+ * WGSL functions that decide which query sees which key, with the same text in every pass. `sees` decides; the other
+ * functions only bound the loops. No arithmetic uses an unseen key or query, so padding may hold any bits.
  */
 function visibility({ causal, mask, window }: AttentionSpec): string {
   const windowed = window > 0;
@@ -69,7 +69,7 @@ function overParts(spec: AttentionSpec, profile: AdapterProfile): (each: (part: 
 
 interface Pass {
   readonly name: string;
-  /** Threads. */
+  /** The number of threads. */
   readonly count: number;
   readonly bindings: Bindings;
   readonly body: string;

@@ -8,9 +8,9 @@ import type { CumsumSpec } from "../specs.ts";
 import { gridFor, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
-/** Elements per thread of the blocked kernels. */
+/** The number of elements per thread of the blocked kernels. */
 const BLOCK = 128;
-/** With at least this many columns there is a thread for every execution unit of a large GPU. */
+/** The number of columns from which on there is a thread for every execution unit of a large GPU. */
 const BUSY = 4096;
 
 /** See `CumsumSpec`. */
@@ -29,7 +29,7 @@ const PLACE = `
   let origin = (column / params.inner) * params.length * params.inner + column % params.inner;`;
 const at = (reverse: boolean): string => `origin + ${reverse ? "(params.length - 1u - step)" : "step"} * params.inner`;
 
-/** A part joins the sum after so many additions: one long chain of them would lose what is small beside the sum. */
+/** The number of additions after which a part joins the sum: a long chain would lose terms small beside the sum. */
 const fold = (step: string): string => `
     if ((${step}) % ${BLOCK}u == ${BLOCK - 1}u) {
       sum += recent;

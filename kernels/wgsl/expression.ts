@@ -14,7 +14,7 @@ export interface EmittedExpression {
 
 const INFIX: Readonly<Record<string, string>> = { add: "+", sub: "-", mul: "*", div: "/" };
 const COMPARE: Readonly<Record<string, string>> = { lt: "<", le: "<=", gt: ">", ge: ">=", eq: "==", ne: "" };
-/** The functions to call: WGSL's own where they are exact enough, else ours. */
+/** The functions to call: WGSL's where they are exact enough, else those of math.ts. */
 const CALL: Readonly<Record<string, string>> = {
   abs: "abs",
   sign: "sign_f32",
@@ -32,7 +32,7 @@ const CALL: Readonly<Record<string, string>> = {
   erf: "erf_f32",
 };
 
-/** NaN differs from everything; WGSL's own `!=` is compiled to one that says it does not. */
+/** NaN differs from everything, but compilers make of WGSL's `!=` one by which it does not. */
 const notEqual = (x: string, y: string): string => `!(${x} == ${y})`;
 
 /**
@@ -54,7 +54,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
     return `${name}(${args.join(", ")})`;
   };
 
-  /** What has no literal goes through a variable. A number beyond the range of f32 is infinite there. */
+  /** A number as WGSL; one without a literal goes through a variable, and one beyond the range of f32 is infinite. */
   const literal = (value: number): string => {
     const rounded = Math.fround(value);
     if (Number.isFinite(rounded)) return f32Literal(rounded);

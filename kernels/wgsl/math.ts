@@ -1,5 +1,5 @@
 /**
- * Elementary functions in WGSL that one can rely on, printed into the kernels that use them.
+ * Elementary functions in WGSL with known errors, printed into the kernels that use them.
  *
  * The built-in ones are not exact enough: the language guarantees `tanh` to 1e-5 absolute and lets it be NaN for large
  * arguments, `log` to 5e-7 absolute near 1, `sin` to 5e-4, and drivers use that freedom. The functions here have a
@@ -19,7 +19,7 @@ interface Snippet {
 const ERF_LAST = "1.64621144e-6f - z * 1.63658447e-7f";
 
 const SNIPPETS: Readonly<Record<string, Snippet>> = {
-  // Goes through a variable, because the compiler rejects constant expressions that are NaN or infinite.
+  // The bits go through a variable, because the compiler rejects constant expressions that are NaN or infinite.
   from_bits: {
     needs: [],
     code: `
@@ -28,7 +28,7 @@ fn infinity() -> f32 { return bitcast<f32>(exponent_bits); }
 fn not_a_number() -> f32 { return bitcast<f32>(exponent_bits | 0x400000u); }`,
   },
 
-  // Compilers make 0 of a literal 0 times x, and of 0/x, whatever x is: these ask the bits.
+  // Compilers make 0 of a literal 0 times x, and of 0/x, for any x; these functions test the bits.
   zero_times_f32: {
     needs: ["from_bits"],
     code: `
@@ -49,14 +49,14 @@ fn zero_over_f32(x: f32) -> f32 {
 }`,
   },
 
-  // Some compilers fold x != x to false, so this looks at the bits.
+  // Some compilers fold x != x to false, so this function tests the bits.
   is_nan: {
     needs: [],
     code: `
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }`,
   },
 
-  // The built-in ones may give either operand where one is NaN.
+  // The built-in functions may give either operand if one is NaN.
   max_f32: {
     needs: ["is_nan"],
     code: `

@@ -1,6 +1,6 @@
 /**
- * What all matrix kernels have in common: sizes as uniforms, the place of a tile in the grid, the part of the sum that
- * a split takes, and the epilogue `store`, which is the only place that writes C.
+ * Common parts of all matrix kernels: sizes as uniforms, the place of a tile in the grid, the part of the sum that a
+ * split takes, and the epilogue `store`, which is the only place that writes C.
  */
 import { exprToString } from "../expr.ts";
 import { type Uniform, f32, u32 } from "../kernel.ts";

@@ -23,7 +23,7 @@ import {
 import type { DirectBlock } from "./matmulTable.ts";
 import { each, gridFor, shader } from "./shader.ts";
 
-/** How a thread walks the sum, and which operands it reads as `vec4f`. */
+/** The walk of a thread along the sum, and the operands that it reads as `vec4f`. */
 interface Walk {
   readonly rows: number;
   readonly quads: number;
@@ -95,7 +95,7 @@ function quadLoop({ transB }: MatmulSpec, { rows, quads }: Walk): string {
     : each(quads, (j) => `  let b${j}At = (batch * params.strideB + min(col + ${4 * j}u, params.n - 4u)) / 4u;`);
   const column = (j: number): string => `    let b${j} = b[b${j}At + k];
 ${each(rows, (i) => `    sum${i}_${Math.floor(j / 4)}[${j % 4}] += dot(a${i}, b${j});`)}`;
-  // One expression per sum: SwiftShader would store and load it again between statements.
+  // Each sum is one expression: SwiftShader would store and load it again between statements.
   const product = (i: number, j: number): string => each(4, (step) => `a${i}[${step}] * b${j}_${step}`, " + ");
   const loadB = (step: number, j: number): string =>
     `    let b${j}_${step} = b[b${j}At + (4u * k + ${step}u) * (params.n / 4u)];`;
@@ -111,9 +111,7 @@ ${transB ? each(4 * quads, column) : lines}
   }`;
 }
 
-/**
- * Where an operand's rows or columns begin, and the text that reads their elements of a step into `name`0, `name`1, ….
- */
+/** The offsets of an operand's rows or columns, and the text that reads elements of a step into `name`0, `name`1, …. */
 interface Reader {
   readonly places: string;
   readonly load: (k: string, name: string) => string;
@@ -177,7 +175,7 @@ ${turn(1)}
   }`;
 }
 
-/** Threads of a subgroup kernel's workgroup, along a row of C. No adapter's subgroups are larger than this. */
+/** The threads of a subgroup kernel's workgroup, along a row of C. No adapter's subgroups are larger than this. */
 const SUBGROUP_THREADS = 128;
 
 /**

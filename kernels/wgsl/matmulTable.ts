@@ -1,5 +1,5 @@
 /**
- * Which matrix kernel for which adapter and shape: the one place to change after a measurement. Choices depend on the
+ * The table of matrix kernels by adapter and shape: the one place to change after a measurement. Choices depend on the
  * adapter's name and limits and on the shape only, never on a subgroup size; a new shape of the same class compiles
  * nothing new.
  *
@@ -25,12 +25,12 @@ const FOUR_ROWS: SplitRung = { kind: "direct", rows: 4, quads: 1, steps: 4, acro
 const ONE_ROW: SplitRung = { kind: "direct", rows: 1, quads: 1, steps: 4, across: 32, down: 1 };
 const GPU_EDGE: SplitRung = { kind: "direct", rows: 8, quads: 1, steps: 4, across: 8, down: 4 };
 
-/** From this size of C on a large block is worth its compilation. */
+/** The size of C from which on a large block is worth its compilation. */
 const LARGE = 64;
 
 /**
- * A k above this is summed in parts of at most it, as long as their sums fit into so many elements: the rounding error
- * grows with the longest chain of additions. Of a million times 0.1 one chain is 1 % off.
+ * The k above which sums are made in parts of at most it, as long as the parts' sums fit into so many elements: the
+ * rounding error grows with the longest chain of additions. For a million times 0.1 one chain is 1 % off.
  */
 const LONGEST_CHAIN = 65536;
 const MOST_PARTIALS = 2 ** 24;

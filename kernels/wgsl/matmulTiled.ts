@@ -1,8 +1,8 @@
 /**
  * Matrix products through workgroup memory, for GPUs: 256 threads share a 64×16 tile of A and a 16×64 tile of B and
  * keep 4×4 sums each (the register-blocked scheme of Boehm's "How to optimize a CUDA matmul kernel", 2022). `half`:
- * tiles and products in f16, sums in f32. Also here: the naive product, for comparison, and the sum of the parts of a
- * split product.
+ * tiles and products in f16, sums in f32. The naive product, for comparison, and the sum of the parts of a split
+ * product are here, too.
  */
 import { type AdapterProfile, type Program, type Uniform, type WgslKernel, single, u32 } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
@@ -50,23 +50,25 @@ ${linearMain(threads, "params.count")}
 
 export const TILE = 64;
 const DEPTH = 16;
-/** Quads from one step of a tile to the next: one more than 16, so that neighbouring steps are in different banks. */
+/**
+ * The quads from one step of a tile to the next: one more than 16, so that neighbouring steps differ in their banks.
+ */
 const PITCH = TILE / 4 + 1;
 
-/** Where a tiled product has its B from, if that is no array of floats. */
+/** The source of B of a tiled product, if that is no array of floats. */
 export interface Operand {
   readonly key: string;
   /** The binding's element type. */
   readonly element: ElementType;
   readonly params: Readonly<Record<string, Uniform>>;
-  /** WGSL, and the expression in it that is the element of B at row `k` and column `col`. */
+  /** WGSL functions, and the expression that is the element of B at row `k` and column `col`. */
   readonly functions: string;
   readonly at: string;
 }
 
 /**
  * With `splits` > 1, part s of the sum goes to its own [batch, m, n] of C, unscaled, for `combineKernel`. `operand`
- * stands in the place of B, as the binding `w`.
+ * replaces B, as the binding `w`.
  */
 export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number, operand?: Operand): WgslKernel {
   const { n, transA, transB } = spec;

@@ -19,7 +19,7 @@ import {
 } from "./rows.ts";
 import { gridFor, linearMain, shader } from "./shader.ts";
 
-/** Rows whose column sums one thread takes. */
+/** The number of rows whose column sums one thread takes. */
 const BLOCK = 64;
 
 /** Sets `mean` and `r` of this row. The variance is taken around the mean, never as a difference of squares. */

@@ -88,7 +88,7 @@ const rowParams = (format: PackedFormat, columns: number): Record<string, Unifor
   return { rowQuads: u32(words / 4), scales: u32(scales) };
 };
 
-/** The product as `matmul` knows it, whose epilogue and grid are used here. */
+/** The product as a problem of `matmul`, whose epilogue and grid are used here. */
 const plain = ({ m, rows, columns, transposed, bias }: PackedMatmulSpec): MatmulSpec => ({
   batch: 1,
   m,
@@ -139,9 +139,9 @@ function productKernel(spec: PackedMatmulSpec, matrix: MatmulSpec, rung: MatmulR
 }
 
 interface Block {
-  /** Rows of y of a thread. */
+  /** The number of rows of y of a thread. */
   readonly rows: number;
-  /** Threads of a workgroup along a row of y, and along a column. */
+  /** The numbers of threads of a workgroup along a row of y, and along a column. */
   readonly across: number;
   readonly down: number;
 }
@@ -159,7 +159,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local
 const groupsOf = (matrix: MatmulSpec, { rows, across, down }: Block, width: number): number =>
   Math.ceil(matrix.m / (rows * down)) * Math.ceil(matrix.n / (across * width));
 
-/** y = x · Wᵀ: `params.k` counts groups, which is what `first` and `end` are of. */
+/** y = x · Wᵀ: `params.k`, `first` and `end` count groups. */
 function directTransposed(spec: PackedMatmulSpec, matrix: MatmulSpec, block: Block, splits: number): WgslKernel {
   const { format, columns } = spec;
   const stored = storedBy(matrix, splits);

@@ -9,12 +9,10 @@ import { emitExpression } from "./expression.ts";
 import { type BindingType, each, type Generator, gridFor, indent, linearMain, shader } from "./shader.ts";
 
 const GROUP = 64;
-/** With fewer elements, four at a time gain nothing and cost a second compilation of the formula. */
+/** The number of elements below which four at a time gain nothing and cost a second compilation of the formula. */
 const LARGE = 16384;
 
-/**
- * Whether the last axis can be walked by fours: each input has stride 1 there, aligned with the others, or stride 0.
- */
+/** Whether the last axis can be walked by fours: each input has stride 1 there, aligned with others, or stride 0. */
 function walksByFours({ inputs, dims }: PointwiseSpec): boolean {
   const last = dims.length - 1;
   if (dims[last]! % 4 !== 0 || dims.reduce((a, b) => a * b, 1) < LARGE) return false;
@@ -38,7 +36,7 @@ export const pointwise: Generator<PointwiseSpec> = (spec) => {
   const bindings: Record<string, BindingType> = {};
   const params: Record<string, Uniform> = { count: u32(count) };
   const loads: string[] = [];
-  /** For each input: whether it is one number for all elements of a thread. */
+  /** Whether each input is one number for all elements of a thread. */
   const isSingle: boolean[] = [];
   /** Axes whose coordinate is needed. */
   const used = new Set<number>();
@@ -115,7 +113,7 @@ ${linearMain(GROUP, "params.count")}
   return single(kernel, Object.keys(bindings).length);
 };
 
-/** The expression as a WGSL function `formula`; `result(k)` selects output k from what it returns. */
+/** The expression as a WGSL function `formula`; `result(k)` selects output k from its result. */
 function formula({ outputs, inputs }: PointwiseSpec): { code: string; result: (k: number) => string } {
   const names = inputs.map((_, k) => `x${k}`);
   const { functions, statements, results } = emitExpression(outputs, names);

@@ -20,9 +20,9 @@ import { mathFunctions } from "./math.ts";
 import { type BindingType, each, gridFor, groupMain, indent, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
-/** Elements that one thread of the *blocks* kernel reduces. */
+/** The number of elements that one thread of the *blocks* kernel reduces. */
 const BLOCK = 256;
-/** With at least this many outputs there is a thread for every execution unit of a large GPU. */
+/** The number of outputs from which on there is a thread for every execution unit of a large GPU. */
 const BUSY = 4096;
 
 type Kind = ReduceSpec["kind"];
@@ -46,7 +46,7 @@ function take(kind: Kind, value: string, index: string): string {
   return `if (${value} ${kind === "argmax" ? ">" : "<"} best) { best = ${value}; bestIndex = ${index}; }`;
 }
 
-/** What one pass reads: the elements of a column. */
+/** The input of one pass: the elements of a column. */
 interface Source {
   readonly key: string;
   readonly bindings: Readonly<Record<string, BindingType>>;
@@ -76,7 +76,7 @@ fn element(at: u32) -> f32 {
   };
 }
 
-/** The elements themselves, in four columns at a time. */
+/** The elements of the input, in four columns at a time. */
 const quadSource: Source = {
   key: "four columns",
   bindings: { x0: "read vec4f" },

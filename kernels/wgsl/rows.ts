@@ -16,20 +16,21 @@ import { type BindingType, gridFor, groupMain, linearMain, shader } from "./shad
 
 export type Bindings = Readonly<Record<string, BindingType>>;
 
-/** Threads of a workgroup that walks a row together, and places in memory for each of its reductions. */
+/** The number of threads of a workgroup that walks a row, and of places in memory for each of its reductions. */
 const LANES = 64;
 
 /**
- * Threads per workgroup where threads do not cooperate; few on software adapters, which give each processor workgroups.
+ * The number of threads per workgroup where threads do not cooperate; few on software adapters, which distribute
+ * workgroups over processors.
  */
 export const independentThreads = (profile: AdapterProfile): number => (profile.schedule === "gpu" ? 64 : 16);
 
-/** Elements that are read at a time: 4 if the length of rows is a multiple of 4. */
+/** The number of elements that are read at a time: 4 if the length of rows is a multiple of 4. */
 export const vectorWidth = (cols: number): 1 | 4 => (cols % 4 === 0 ? 4 : 1);
 /** The element type that shaders call `V`. */
 export const vectorType = (cols: number): "f32" | "vec4f" => (cols % 4 === 0 ? "vec4f" : "f32");
 
-/** Defines `V`, the matching index vector `Columns`, and what makes one number of a `V`. */
+/** WGSL that defines `V`, the matching index vector `Columns`, and the functions from a `V` to one number. */
 export function vectorPrelude(cols: number): string {
   return vectorWidth(cols) === 4
     ? `alias V = vec4f;
@@ -46,7 +47,7 @@ fn highest(v: V) -> f32 { return v; }
 `;
 }
 
-/** For use in a body: the text of a reduction of one f32 per thread. Every thread of the row gets the result. */
+/** The text of a reduction of one f32 per thread, for use in a body. Every thread of the row gets the result. */
 export interface RowReductions {
   readonly sum: (value: string) => string;
   readonly max: (value: string) => string;
@@ -57,9 +58,9 @@ export interface RowKernel {
   readonly rows: number;
   readonly cols: number;
   readonly bindings: Bindings;
-  /** These follow the params `rows` and `width` (the columns in units of `V`). */
+  /** Further params, behind `rows` and `width` (the columns in units of `V`). */
   readonly params?: Readonly<Record<string, Uniform>>;
-  /** What the body calls of math.ts. */
+  /** The functions of math.ts that the body calls. */
   readonly functions?: readonly string[];
   readonly body: (reduce: RowReductions) => string;
 }
@@ -78,11 +79,11 @@ export function rowKernel(profile: AdapterProfile, kernel: RowKernel): WgslKerne
     params: { rows: u32(rows), width: u32(cols / width), ...params },
     workgroups: shared ? gridFor(rows, 1) : gridFor(rows, threads),
     body: () => {
-      const helpers: string[] = [];
+      const reductions: string[] = [];
       const reduction = (combine: (a: string, b: string) => string) => (value: string) => {
         if (!shared) return value;
-        const name = `reduce${helpers.length}`;
-        helpers.push(reductionFunction(name, combine));
+        const name = `reduce${reductions.length}`;
+        reductions.push(reductionFunction(name, combine));
         return `${name}(lane, ${value})`;
       };
       const text = body({
@@ -97,7 +98,7 @@ export function rowKernel(profile: AdapterProfile, kernel: RowKernel): WgslKerne
   let row = i;
   let first = 0u;
   let step = 1u;`;
-      return `${mathFunctions(functions)}${vectorPrelude(cols)}${helpers.join("")}
+      return `${mathFunctions(functions)}${vectorPrelude(cols)}${reductions.join("")}
 ${main}
   let begin = row * params.width;
   let end = begin + params.width;${text}
@@ -107,7 +108,7 @@ ${main}
 }
 
 /**
- * A tree over the workgroup's threads. Every reduction has memory of its own, which nothing writes after the result was
+ * A tree over the workgroup's threads. Every reduction has its own memory, which is not written after the result was
  * broadcast: one of the drivers that this was tested on miscompiles memory that is used again.
  */
 function reductionFunction(name: string, combine: (a: string, b: string) => string): string {

@@ -33,15 +33,15 @@ export function sample({ rows, vocab }: SampleSpec, profile: AdapterProfile): Pr
     },
     params: { rows: u32(rows), vocab: u32(vocab), part: u32(shared ? Math.ceil(vocab / LANES) : vocab) },
     workgroups: gridFor(rows, shared ? 1 : threads),
-    body: () => `${helpers}${shared ? sharedMain() : singleMain(threads)}`,
+    body: () => `${sampleFunctions}${shared ? sharedMain() : singleMain(threads)}`,
   });
   return single(kernel, 7);
 }
 
 const weight = "exp(max((logits[at + column] - top) * scale, -100.0))";
 
-/** `at` is where the row begins; columns are counted from there. */
-const helpers = `
+/** WGSL functions of both kernels. `at` is the offset of the row; columns are counted from there. */
+const sampleFunctions = `
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
 fn weight(at: u32, column: u32, top: f32, scale: f32) -> f32 { return ${weight}; }
 fn block_sum(at: u32, begin: u32, end: u32, top: f32, scale: f32) -> f32 {

@@ -10,12 +10,12 @@ import { gridFor, linearMain, shader, type Generator } from "./shader.ts";
 const GROUP = 64;
 
 /**
- * The sum of a row that has more ids is made of the sums of so many: the rounding error grows with the longest chain
- * of additions. Of a million times 0.1 one chain is 1 % off.
+ * The largest number of ids that are added in one chain; the sum of a row with more is made of such sums: the rounding
+ * error grows with the longest chain of additions. For a million times 0.1 one chain is 1 % off.
  */
 const LONGEST_CHAIN = 65536;
 
-/** How many ids a thread compares its own with; more if there are so many rows that the table would grow too large. */
+/** The number of ids that a thread compares its own with; more if many rows would make the table too large. */
 const BLOCK = 64;
 const MAX_TABLE = 2 ** 22;
 
@@ -122,7 +122,7 @@ export const scatterAdd: Generator<ScatterAddSpec> = ({ outer, rows, count, inne
   };
 };
 
-/** Up to this many ids per column, comparing every id with every row costs less than adding one after the other. */
+/** The number of ids per column up to which comparing each with every row is cheaper than adding one by one. */
 const FEW = 8;
 
 /**

@@ -1,7 +1,6 @@
 /**
- * The text that all WGSL kernels have in common: declarations printed from data, grids, literals. There is no
- * intermediate language: a kernel is a template literal, laid out as WGSL, and this file prints the lines that every
- * kernel has.
+ * The common text of all WGSL kernels: declarations printed from data, grids, literals. There is no intermediate
+ * language: a kernel is a template literal, laid out as WGSL, and this file prints the lines that every kernel has.
  *
  * A generator reads like this:
  *
@@ -31,14 +30,14 @@ export interface ShaderOptions {
   /** WGSL extensions that the text needs: "f16", "subgroups". The adapter must have the feature. */
   readonly enable?: readonly string[];
   readonly bindings: Readonly<Record<string, BindingType>>;
-  /** What may change from run to run; read in the text as `params.name`. */
+  /** The values that may change from run to run; read in the text as `params.name`. */
   readonly params?: Readonly<Record<string, Uniform>>;
   readonly workgroups: readonly [number, number, number];
   /** The text after the declarations: helper functions and `main`. Made only when the key is not compiled yet. */
   readonly body: () => string;
 }
 
-/** What `wgsl/index.ts` exports for each family. Most generators do not look at the profile. */
+/** The type of the generator of a family, which `wgsl/index.ts` exports. Most generators do not use the profile. */
 export type Generator<Spec> = (spec: Spec, profile: AdapterProfile) => Program<WgslKernel>;
 
 /** A kernel from its parts. Throws when it has more buffers than WebGPU guarantees. */

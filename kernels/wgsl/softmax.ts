@@ -1,7 +1,7 @@
 /**
  * Softmax and log-softmax over the last axis, with an optional mask, and their backward. The maximum is subtracted
- * first, so that exp never overflows. It is taken over entries that are not excluded, so it does not matter what stands
- * in an excluded one.
+ * first, so that exp never overflows. It is taken over entries that are not excluded, so the content of an excluded one
+ * does not matter.
  */
 import { type AdapterProfile, type Program, type WgslKernel, single } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";

@@ -292,9 +292,7 @@ export class BpeTokenizer implements Tokenizer {
       : new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   }
 
-  /**
-   * Decodes with byte tokens: a run of them is text if all of it is UTF-8, else one U+FFFD a byte, as in `tokenizers`.
-   */
+  /** Decodes with byte tokens: a run of them is text if it is UTF-8, else one U+FFFD a byte, as in `tokenizers`. */
   #decodeFallback(given: ArrayLike<number>, { specials }: DecodeOptions, byteFallback: Int32Array): string {
     const ids = Array.from(given).filter((id) => specials !== "skip" || !this.#specialIds.has(id));
     const isByte = new Set(byteFallback);

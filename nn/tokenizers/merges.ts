@@ -32,8 +32,7 @@ function placeOf(table: Int32Array, left: number, right: number): number {
 
 export class Merges {
   /**
-   * The hash table (open addressing): a slot for each merge and for each seam across which symbols are merged, and free
-   * ones.
+   * The hash table (open addressing): a slot for each merge and each seam across which symbols merge, and free ones.
    */
   readonly #table: Int32Array;
   readonly #results: Int32Array;

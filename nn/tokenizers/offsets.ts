@@ -67,10 +67,7 @@ function placesIn(tokenizer: Tokenizer, stretch: string, start: number, ids: rea
   return at === bytes.length ? offsets : undefined;
 }
 
-/**
- * Characters, or with Unicode's forms the sequences that may be joined to one: a letter with its marks, a syllable of
- * Hangul.
- */
+/** Characters, or with Unicode's forms the sequences that may become one: a letter with marks, a Hangul syllable. */
 function* clustersOf(text: string, form: string): Generator<readonly [cluster: string, at: number]> {
   if (form === "none") {
     let at = 0;

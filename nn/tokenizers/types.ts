@@ -20,9 +20,7 @@ export interface DecodeOptions {
   readonly specials?: "name" | "skip";
 }
 
-/**
- * A part of a text with its ids: an added token, the text between two of them, or tokens that were put around the text.
- */
+/** A part of a text with its ids: an added token, the text between two of them, or tokens put around the text. */
 export interface EncodedPart {
   /** The part's place in the text, in UTF-16 units; for tokens that were put around it, start and end are the same. */
   readonly start: number;

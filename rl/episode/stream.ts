@@ -221,9 +221,7 @@ export interface Rollout {
   readonly rows: readonly number[];
   readonly group: number;
   readonly reward: number;
-  /**
-   * True if no row is masked and the reward is not NaN; other rollouts are in no statistics and not in the policy term.
-   */
+  /** True if no row is masked and the reward is not NaN; others are in no statistics and not in the policy term. */
   readonly scorable: boolean;
   readonly first: Trajectory;
   readonly tokens: readonly TokenPlace[];

@@ -93,9 +93,7 @@ export const SWITCHES = options("objective", {
     "a mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, " +
       "as if the agent had chosen it",
   ),
-  /**
-   * Before this step every advantage is 0, no success is imitated and no value is learnt: only the world model learns.
-   */
+  /** Before this step advantages are 0, no success is imitated and no value is learnt: only the world model learns. */
   rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
 });
 
@@ -153,10 +151,7 @@ const OBJECTIVE_KEYS = [
 export const worldsOf = ({ world }: Pick<Objective, "world">): readonly WorldObjective[] =>
   world === undefined ? [] : "name" in world ? [world] : world;
 
-/**
- * The terms of an objective beside those that every objective has. A world objective whose token loss is not −lp is one
- * of them.
- */
+/** The terms of an objective beside those of every objective; a world objective with a `tokenLoss` is one of them. */
 export const extraTermsOf = ({ world, terms = [] }: Pick<Objective, "world" | "terms">): readonly LossTerm[] => [
   ...worldsOf({ world }).flatMap((one) => (isTerm(one) ? [worldTerm(one)] : [])),
   ...terms,
@@ -272,9 +267,7 @@ export function checkPolicyLoss(where: string, loss: PolicyLoss): void {
   checkMethods(where, "policyLoss", loss, "a policy loss, such as ppoClip()", ["tokenLoss"]);
 }
 
-/**
- * Throws if answers are trained as actions together with parts that read what only actions have, such as probabilities.
- */
+/** Throws if answers are trained as actions, with parts that read what only actions have, such as probabilities. */
 function checkAnswers({ trainObservations, policyLoss, tokenWeights, importanceCorrection, kl }: Objective): void {
   if (!trainObservations) return;
   const reader =

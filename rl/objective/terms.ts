@@ -22,10 +22,7 @@ export interface WeighedStep {
   readonly statistics: TokenStatistics;
   /** The mask of the policy term, per row and token. */
   readonly masks: readonly (readonly boolean[])[];
-  /**
-   * The weights that the objective's aggregation alone gives these tokens; their sum is 1, unless the aggregation
-   * defines another.
-   */
+  /** The weights that the aggregation alone gives these tokens; their sum is 1, unless it defines another. */
   readonly aggregated: readonly Float64Array[];
 }
 

@@ -43,9 +43,7 @@ export interface EpisodeRequest {
    * the policy is not trained on them. Default: the model always acts.
    */
   readonly forced?: (turn: number, task: string, env: Environment) => string | readonly number[] | undefined;
-  /**
-   * Given actions as plain data, in order, in the place of `forced`: a function cannot be sent to another thread.
-   */
+  /** Given actions as plain data, in order, in the place of `forced`: a function cannot be sent to another thread. */
   readonly given?: readonly GivenActions[];
 }
 

@@ -53,9 +53,7 @@ export interface PlayOptions extends DataOptions {
   readonly envOptions: EnvironmentOptions;
   /** Tasks per step. */
   readonly groups: number;
-  /**
-   * Episodes per task, which are compared with each other; at least 2 for a group baseline. TRL's `num_generations`.
-   */
+  /** Episodes per task, which are compared with each other; 2 or more for a group baseline. TRL's `num_generations`. */
   readonly groupSize: number;
   /** Limits of an episode, and how tokens are drawn; {} for their defaults. */
   readonly rollout: RolloutOptions;

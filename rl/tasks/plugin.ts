@@ -81,15 +81,11 @@ export interface StepSoFar {
 
 /** The episodes that a plug-in adds to a step. */
 export interface Extension {
-  /**
-   * Episodes that are trained like those that were played, behind them. Their groups have numbers that no others have.
-   */
+  /** Episodes that are trained behind those that were played. Their groups have numbers that no others have. */
   readonly trained?: readonly Trajectory[];
   /** Whether an older policy wrote some of these. */
   readonly isOffPolicy?: boolean;
-  /**
-   * Episodes that are imitated beside the policy loss, and their weight. They have no reward, advantage or old policy.
-   */
+  /** Episodes imitated beside the policy loss, and their weight. They have no reward, advantage or old policy. */
   readonly imitated?: { readonly episodes: readonly Trajectory[]; readonly weight: number };
   readonly metrics: Metrics;
 }

@@ -40,10 +40,7 @@ export const REWARD_LIMITS = options("trainRl: rewardLimits", {
     min: 1,
   }),
 });
-/**
- * Limits of rewards: the time that each may take, how many are awaited at a time, and how many steps without any end a
- * run.
- */
+/** Limits of rewards: the time of each, the number awaited at a time, and the steps without any that end a run. */
 export type RewardLimits = OptionsOf<typeof REWARD_LIMITS>;
 
 /** The scoring of a run's episodes. */
@@ -188,7 +185,7 @@ const failed = (t: Trajectory, error: unknown): Trajectory => ({
 
 const errorOf = ({ info }: Trajectory): string | undefined => info["rewardError"] as string | undefined;
 
-/** How many rewards failed, for runs whose rewards can fail. */
+/** The number of rewards that failed, for runs whose rewards can fail. */
 export const rewardMetrics = ({ reward }: RewardOptions, trajectories: readonly Trajectory[]): Metrics =>
   reward ? { "rewards/failed": trajectories.filter((t) => errorOf(t) !== undefined).length } : {};
 

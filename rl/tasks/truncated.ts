@@ -85,8 +85,7 @@ export function withTruncatedReward(
 const isOpen = (t: Trajectory): boolean => isCutShort(t) && !t.masked && !t.scoredAtEnd && !Number.isNaN(t.reward);
 
 /**
- * The return of an episode that was cut short beside episodes with these returns: twice the lowest, or 0 if none is
- * negative.
+ * The return of an episode cut short, beside episodes with these returns: twice the lowest, or 0 if none is negative.
  */
 export const worstBeside = (returns: readonly number[]): number =>
   2 * returns.reduce((low, value) => Math.min(low, value), 0);

@@ -1,6 +1,6 @@
 /**
  * The process that trains one folder (pool.ts starts it): a warm start, or an arm from its warm start to its end. It
- * begins or continues the folder, sends its parent what a display would show (messages.ts), and ends when the parent
+ * begins or continues the folder, sends its parent the messages of a display (messages.ts), and ends when the parent
  * does.
  */
 import { dirname } from "node:path";
@@ -16,7 +16,7 @@ import type { Job } from "./job.ts";
 import { messenger } from "./messages.ts";
 import { trainJob } from "./train.ts";
 
-/** How long to wait until the process of a killed comparison has noticed that its parent is gone. */
+/** The time to wait until the process of a killed comparison has noticed that its parent is gone. */
 const PATIENCE_MS = 30_000;
 
 async function main(): Promise<number> {
@@ -24,7 +24,7 @@ async function main(): Promise<number> {
   const job = JSON.parse(process.argv[2] ?? fail("cell: expected a job")) as Job;
   const stop = new AbortController();
   for (const signal of STOP_SIGNALS) process.on(signal, () => stop.abort(new Error("interrupted")));
-  // If the parent was killed, nobody reads the messages, and the next comparison needs the folder.
+  // If the parent was killed, the messages are lost, and the next comparison needs the folder.
   process.on("disconnect", () => process.exit(1));
   makeFolder(dirname(job.path));
   const release = await lockFolder(job.path, { patienceMs: PATIENCE_MS });

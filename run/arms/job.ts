@@ -21,7 +21,7 @@ export interface Job {
   readonly device: StartOptions["device"];
 }
 
-/** How many steps a job has. */
+/** The number of steps of a job. */
 export const stepsOf = ({ from, preset }: Job): number => (from === undefined ? preset.sft.steps : preset.rl.steps);
 
 export const isFinished = ({ path }: Job): boolean => existsSync(join(path, SUMMARY));
@@ -33,7 +33,7 @@ export function readSummary({ path }: Job): Readonly<Record<string, unknown>> {
 }
 
 /**
- * Checks the files of finished folders that results are made of, before others are trained for hours.
+ * Checks the files from which results are made in finished folders, before others are trained for hours.
  * @throws WorldgradError naming the first file that is not as it was written
  */
 export function checkFinished(jobs: readonly Job[]): void {

@@ -1,6 +1,6 @@
 /**
- * What a process that trains a folder sends its parent: everything that a display of its own would show. Messages
- * travel by structured clone (pool.ts), so NaN stays NaN.
+ * The messages of a process that trains a folder to its parent: everything that a display would show. Messages travel
+ * by structured clone (pool.ts), so NaN stays NaN.
  */
 import process from "node:process";
 import type { Display } from "../display/contract.ts";
@@ -11,7 +11,7 @@ export type Message =
    * A new phase of `total` steps, `done` of which are done. An evaluation before or after RL is a phase of one step.
    */
   | { readonly kind: "phase"; readonly name: string; readonly total: number; readonly done: number }
-  /** How many steps of the phase are done, and the metrics of the last one. */
+  /** The number of finished steps of the phase, and the metrics of the last one. */
   | { readonly kind: "step"; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
   /** The score on held-out tasks after `step` steps of RL; at 0 it is the warm start's. */
   | { readonly kind: "evaluation"; readonly step: number; readonly score: Score }

@@ -1,7 +1,7 @@
 /**
- * Trains folders in child processes, some at a time, by default with one thread each. A run depends on its settings
- * alone, so the results are the same for any number of processes. This file only starts and stops processes; the caller
- * shows what they send.
+ * A pool of child processes that train folders, some at a time, by default with one thread each. A run depends on its
+ * settings alone, so the results are the same for any number of processes. This file only starts and stops processes;
+ * the caller shows their messages.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { extname } from "node:path";
@@ -12,9 +12,9 @@ import type { Job } from "./job.ts";
 import type { Message } from "./messages.ts";
 
 export interface PoolOptions<J extends Job> {
-  /** How many processes at a time. */
+  /** The number of processes at a time. */
   readonly jobs: number;
-  /** Threads of each process; default 1. Results do not depend on it. */
+  /** The number of threads of each process; default 1. Results do not depend on it. */
   readonly threads?: number;
   readonly signal: AbortSignal;
   readonly onMessage: (job: J, message: Message) => void;
@@ -54,7 +54,7 @@ export async function trainAll<J extends Job>(queue: readonly J[], options: Pool
   return !signal.aborted;
 }
 
-/** Starts a process. `ended` gets null after success, else what went wrong, in a line. */
+/** Starts a process. `ended` gets null after success, else the error in one line. */
 function start(
   job: Job,
   threads: number,
@@ -69,21 +69,21 @@ function start(
     // JSON would turn a loss that is NaN into null.
     serialization: "advanced",
   });
-  let said = "";
-  const hear = (chunk: Buffer): void => void (said = (said + chunk.toString()).slice(-4000));
+  let output = "";
+  const hear = (chunk: Buffer): void => void (output = (output + chunk.toString()).slice(-4000));
   child.stdout?.on("data", hear);
   child.stderr?.on("data", hear);
   child.on("message", (message) => onMessage(message as Message));
   const ended = new Promise<string | null>((end) => {
     child.on("error", (error) => end(`${job.path}: ${error.message}`));
     child.on("close", (code, signal) =>
-      end(code === 0 ? null : `${job.path}: ${messageIn(said) || `ended by ${signal ?? `code ${code}`}`}`),
+      end(code === 0 ? null : `${job.path}: ${messageIn(output) || `ended by ${signal ?? `code ${code}`}`}`),
     );
   });
   return { child, ended };
 }
 
-/** The line with the message in what a process wrote: the one that names an error, or the last. */
+/** The line with the message in a process's output: the one that names an error, or the last. */
 function messageIn(text: string): string {
   const lines = text.trim().split("\n");
   return (lines.findLast((line) => /^(worldgrad: |\w*Error\b)/.test(line)) ?? lines.at(-1) ?? "").replace(

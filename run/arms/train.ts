@@ -1,7 +1,4 @@
-/**
- * What the process of a job does (cell.ts): it begins or continues the folder, trains it, and writes what is read of
- * it.
- */
+/** The work of a job's process (cell.ts): it begins or continues the folder, trains it, and writes its results. */
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Device } from "../../engine/index.ts";
@@ -21,7 +18,7 @@ import { writeReport } from "../report/report.ts";
 import { isFinished, type Job, SUMMARY } from "./job.ts";
 
 /**
- * Needs the lock of the folder. Whoever had it before may have finished the folder since somebody looked; to continue
+ * Trains a job whose folder is locked. The former owner of the lock may have finished the folder meanwhile; to continue
  * it would cut its logs back.
  * @returns whether the job is finished; not if the signal was aborted
  */
@@ -49,7 +46,7 @@ export async function trainJob(job: Job, device: Device, observer: Observer, sig
   }
 }
 
-/** Makes the folder, complete or not at all. An arm gets the lines and the checkpoint of its warm start. */
+/** Makes the folder, completely or not at all. An arm gets the lines and the checkpoint of its warm start. */
 function begin({ path, preset, from }: Job): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });

@@ -77,8 +77,8 @@ async function main(): Promise<number> {
   }
   const path = values["run"];
   if (values["model-path"] !== undefined) return continuePrompt(values);
-  const own = Object.keys(CONTINUATION_FLAGS).find((name) => values[name] !== undefined);
-  if (own !== undefined) throw new UsageError(`--${own} is for --model-path, which continues a prompt`);
+  const flag = Object.keys(CONTINUATION_FLAGS).find((name) => values[name] !== undefined);
+  if (flag !== undefined) throw new UsageError(`--${flag} is for --model-path, which continues a prompt`);
   if (typeof path !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
   const seed = wholeNumber("seed", String(values["seed"] ?? 0), 0);
   const temperature = numberFrom("temperature", String(values["temperature"] ?? 0));

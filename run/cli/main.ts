@@ -51,12 +51,12 @@ In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference), and 
 
 async function main(): Promise<number> {
   outliveOutput();
-  const said = parseStart(process.argv.slice(2));
-  if (said === "help") {
+  const started = parseStart(process.argv.slice(2));
+  if (started === "help") {
     process.stdout.write(HELP);
     return 0;
   }
-  if (said === "list") {
+  if (started === "list") {
     process.stdout.write(
       [
         listMethods(),
@@ -69,7 +69,7 @@ async function main(): Promise<number> {
     );
     return 0;
   }
-  const options = await withEnvironmentFile(said);
+  const options = await withEnvironmentFile(started);
   const display = createDisplay({ stream: displayOutput, isTTY: process.stdout.isTTY, env: process.env });
   const isSeveral = options.resume === undefined ? isAboutSeveral(options) : isComparison(options.resume);
   const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
@@ -121,10 +121,10 @@ async function main(): Promise<number> {
   }
 }
 
-/** What runs with workers on other machines need, and no other run loads. */
+/** The module for runs with workers on other machines, which no other run loads. */
 const loadNats = () => import("../../distribute/nats/index.ts");
 
-/** The workers of the run. It connects to their server at once: if there is none, nothing begins. */
+/** The workers of the run. It connects to their server at once: without one nothing begins. */
 async function playAheadFor({ workers, settings }: Chosen, note: (line: string) => void): Promise<PlayAhead> {
   const { environmentFile } = settings;
   const players = workers === undefined ? undefined : await (await loadNats()).natsWorkers({ server: workers, note });
@@ -143,9 +143,9 @@ interface Chosen {
   readonly open: (device: Device) => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
   /** Loads the pretrained model that it begins with, if it has one. */
   readonly source: LoadSource | undefined;
-  /** Of that model. */
+  /** The configuration of that model. */
   readonly config: ModelConfig | undefined;
-  /** What its folder lacks. */
+  /** A sentence about missing files of its folder. */
   readonly warning?: string | undefined;
 }
 
@@ -174,7 +174,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
   const preset = presetFor(stored, source, earlier);
   if (source) await checkRoom(preset, source.tokenizer);
   const path = join("runs", options.name ?? nameOf(preset, options));
-  // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
+  // A name that the user gave is used or refused; a default name gets a number if it is taken.
   if (options.name !== undefined && !isFree(path)) {
     throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
   }
@@ -198,10 +198,10 @@ const serverOf = (workers: number | string | undefined): string | undefined =>
 function nameOf({ env, seed, rl, async, pretrained, from }: Preset, { model, quick }: StartOptions): string {
   const lambda = rl.options?.["echo"]?.["lambda"];
   const begun = pretrained ?? from;
-  const own = begun && basename(begun.path).replaceAll(/[^\w.-]+/g, "_");
+  const start = begun && basename(begun.path).replaceAll(/[^\w.-]+/g, "_");
   const parts = [
     ...(quick ? ["quick"] : []),
-    ...(own === undefined ? (quick ? [] : [model]) : [own]),
+    ...(start === undefined ? (quick ? [] : [model]) : [start]),
     env,
     methodSlug(rl),
     ...(typeof lambda === "number" ? [`lambda${lambda}`] : []),

@@ -1,4 +1,4 @@
-/** The command line of `npm run worker`: its help, and how its flags are read. Nothing is started here. */
+/** The command line of `npm run worker`: its help and the parser of its flags. It starts nothing. */
 import { type EnvironmentSpec, ENVIRONMENTS } from "../../environments/index.ts";
 import { WORLDS } from "../worlds.ts";
 import { UsageError, wholeNumber } from "../usage.ts";
@@ -47,10 +47,10 @@ const FLAGS = {
 
 const KINDS = ["wasm", "webgpu", "reference"] as const;
 
-/** What the flags ask for. */
+/** The options that the flags give. */
 export interface WorkerOptions {
   readonly connection: ConnectionOptions & { readonly name?: string };
-  /** What is played, and how. */
+  /** The options of playing. */
   readonly plays: Pick<ServeNatsOptions, "environments" | "episodes" | "device">;
   /** A file that is written once the server has accepted the connection. */
   readonly ready: string | undefined;
@@ -71,7 +71,7 @@ async function environmentsIn(list: string | undefined): Promise<Readonly<Record
   return chosen;
 }
 
-/** @throws UsageError with one line that says what was expected */
+/** @throws UsageError with one line that names what was expected */
 export async function parseWorker(args: readonly string[]): Promise<WorkerOptions | "help"> {
   const values = parse(args, FLAGS);
   if (values["help"]) return "help";

@@ -36,7 +36,7 @@ function begin(options: StartOptions): Comparison {
   const { env = "home", seed, model, quick } = options;
   const chosen = options.name ?? [quick ? "quick" : model, env, `seed${seed}`].join("-");
   const path = join("runs", chosen);
-  // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
+  // A name that the user gave is used or refused; a default name gets a number if it is taken.
   if (options.name !== undefined && existsSync(path))
     throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
   let free = path;

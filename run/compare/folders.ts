@@ -1,4 +1,4 @@
-/** A finished comparison as its folders have it: the results of the agents, and their held-out episodes. */
+/** A finished comparison, read from its folders: the results of the agents, and their held-out episodes. */
 import { readSummary } from "../arms/job.ts";
 import type { Evaluation, Transcript } from "../records.ts";
 import { openRun } from "../node/runFolder.ts";
@@ -25,7 +25,10 @@ export function waysIn({ warm, arms }: Comparison): { label: string; transcripts
   return arms.map(({ arm, path }) => ({ label: arm.label, transcripts: [...first, ...heldOut(path)] }));
 }
 
-/** JSON has no NaN and says null: then there is no such loss, for nothing was answered or the model broke. */
+/**
+ * An evaluation of a summary. JSON has null for NaN: then there is no such loss, for nothing was answered or the model
+ * broke.
+ */
 const evaluationIn = (summary: unknown): Evaluation =>
   Object.fromEntries(
     Object.entries(summary as Evaluation).filter(([, value]) => value !== null),

@@ -10,7 +10,7 @@ interface Embedded {
   readonly ways: readonly { readonly label: string; readonly data: string }[];
 }
 
-/** @param data what render.ts has embedded, as JSON */
+/** @param data the data that render.ts has embedded, as JSON */
 export function mountComparison(data: string): void {
   const { outcome, warmSteps, ways } = JSON.parse(data) as Embedded;
   const byId = (id: string): HTMLElement => document.getElementById(id) ?? document.body;

@@ -51,7 +51,7 @@ export interface TrainedArm {
   /** The evaluation at the end, or the newest. */
   readonly after: Evaluation;
   readonly metrics: readonly MetricsRecord[];
-  /** RL steps done; default: all that its settings name. */
+  /** The number of finished RL steps; default: all of its settings. */
   readonly steps?: number;
 }
 
@@ -66,8 +66,8 @@ export function outcomeOf(
     seed,
     episodesPerStep: rl.groups * rl.groupSize,
     warm: evaluation,
-    arms: arms.map(({ arm, preset: own, after, metrics, steps = own.rl.steps }): ArmOutcome => {
-      const training = trainingOf(metrics, own.sft.steps);
+    arms: arms.map(({ arm, preset, after, metrics, steps = preset.rl.steps }): ArmOutcome => {
+      const training = trainingOf(metrics, preset.sft.steps);
       const last = training.slice(-Math.max(1, Math.ceil(steps / 10))).map(([, success]) => success);
       return {
         label: arm.label,
@@ -75,7 +75,7 @@ export function outcomeOf(
         slug: arm.slug,
         plays: !isYardstick(arm.method),
         after,
-        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, own.sft.steps)] : [])),
+        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, preset.sft.steps)] : [])),
         trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,
         training,
         steps,

@@ -11,9 +11,9 @@ import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../page/frame.ts";
 import type { Outcome } from "./outcome.ts";
 import { outcomeTables, verdictOf } from "./tables.ts";
 
-/** What to know first. Which facts are unknown, and what is held out, depends on the world. */
+/** The lessons before the results. The unknown facts and the held-out tasks depend on the world. */
 function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
-  // In worlds whose facts only answers tell, demonstrations come from worlds of their own.
+  // In worlds whose facts are only in answers, demonstrations come from other worlds.
   return demoTasks?.[env] === -1 ? [SHARED, ...UNKNOWN_WORLD, ...REST] : [SHARED, HELD_OUT, ...REST];
 }
 
@@ -61,26 +61,26 @@ const REST: readonly Lesson[] = [
   },
 ];
 
-/** What a page says of the agents that it compares. */
+/** The content of a page that compares agents. */
 export interface Compared {
   /** Its folder; the last part is its name. */
   readonly path: string;
   readonly warm: { readonly preset: Preset };
   readonly arms: readonly { readonly arm: { readonly label: string }; readonly preset: Preset }[];
-  /** What was said on the command line. */
+  /** The options of the command line. */
   readonly options: unknown;
 }
 
 /**
  * The whole page. Pure: the same input gives the same text.
- * @param own whether each agent has a report of its own in a folder beside this one
+ * @param own whether each agent has its own report in a folder beside this one
  */
 export function renderComparison(
   { path, warm, arms, options }: Compared,
   outcome: Outcome,
   ways: readonly { readonly label: string; readonly transcripts: readonly Transcript[] }[],
   assets: PageAssets,
-  own = true,
+  hasReports = true,
 ): string {
   const links = outcome.arms.map(
     ({ label, slug }) => `<li><a href="${escapeHtml(slug)}/report.html">${escapeHtml(label)}</a></li>`,
@@ -107,7 +107,7 @@ ${outcomeTables(outcome).map(tableHtml).join("\n")}
 <section aria-labelledby="lessons">
 <h2 id="lessons">How to read this page</h2>
 ${lessonsHtml("What to know first", lessonsFor(warm.preset))}
-</section>${own ? single : ""}`;
+</section>${hasReports ? single : ""}`;
   const { env, seed, sft, rl } = warm.preset;
   const done = outcome.arms.map(({ steps }, i) => {
     const all = arms[i]!.preset.rl.steps;

@@ -1,11 +1,11 @@
 /**
- * What `npm start` compares if the command line names no method: agents that begin with the same weights in the same
- * unknown world and differ in what they learn from. In `runs/<name>/`:
+ * The comparison of `npm start` without a method on the command line: agents that begin with the same weights in the
+ * same unknown world and differ in the tokens that they learn from. In `runs/<name>/`:
  *
  *     comparison.json     the settings, from which it can be continued
  *     warm/               a run folder that stops where RL begins
- *     <arm>/              a whole run folder for each agent, with a report of its own
- *     results.json        what came out
+ *     <arm>/              a whole run folder for each agent, with its own report
+ *     results.json        the results
  *     report.html         the agents side by side
  */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -31,7 +31,7 @@ export interface Comparison {
   readonly path: string;
   readonly options: StartOptions;
   readonly warm: Job;
-  /** The comparison is about the first two; the others show what they are measured against. */
+  /** The agents. The comparison is about the first two; the others are there to measure these against. */
   readonly arms: readonly ArmJob[];
 }
 
@@ -55,25 +55,23 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
   };
 }
 
-/**
- * Whether this command line is about several agents: it is about one as soon as it names a method. @throws UsageError
- */
+/** Whether this command line is about several agents; it is about one if it names a method. @throws UsageError */
 export function isAboutSeveral(options: StartOptions): boolean {
   const { env = "home", arms } = options;
   const values: object = options;
-  const own = OF_ONE.find((flag) => (values as Readonly<Record<string, unknown>>)[camel(flag)] !== undefined);
-  if (arms === undefined) return own === undefined && environmentSettings(env).arms !== undefined;
-  if (own === undefined) return true;
+  const ofOne = OF_ONE.find((flag) => (values as Readonly<Record<string, unknown>>)[camel(flag)] !== undefined);
+  if (arms === undefined) return ofOne === undefined && environmentSettings(env).arms !== undefined;
+  if (ofOne === undefined) return true;
   throw new UsageError(
-    `--${own} sets one agent, but --arms names several; give it to an agent, as in --arms ` +
+    `--${ofOne} sets one agent, but --arms names several; give it to an agent, as in --arms ` +
       `"grpo,grpo+echo[lambda=0.1]"`,
   );
 }
 
-/** Flags that belong to one agent, and not to the world or the warm start, which all have in common. */
+/** Flags that belong to one agent, and not to the world or the warm start, which all share. */
 const OF_ONE = ["model-path", "from", "method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
 
-/** Makes the folder, with its settings or not at all. */
+/** Makes the folder with its settings, or not at all. */
 export function createComparison({ path, options, arms }: Comparison): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });

@@ -1,6 +1,4 @@
-/**
- * The end of a comparison: a table of the agents, and one sentence about what the figures show and what they do not.
- */
+/** The end of a comparison: a table of the agents, and one sentence about what the figures do and do not show. */
 import {
   askedOf,
   formatRate,

@@ -1,6 +1,6 @@
 /**
- * The agents' ways through the same held-out task, side by side: what each did, what it expected as the answer, what
- * came, and all tokens. A slider goes through training. Runs in the browser.
+ * The agents' ways through the same held-out task, side by side: the actions, the expected answers, the real ones, and
+ * all tokens. A slider goes through training. Runs in the browser.
  */
 import type { TranscriptHandle } from "../page/embedded.ts";
 import { formatNumber } from "../figures/format.ts";
@@ -67,7 +67,7 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
   }
 }
 
-/** An agent's way through a task: whether it was solved, what was expected and what came, and all tokens. */
+/** An agent's way through a task: whether it was solved, the expected and the real answers, and all tokens. */
 export class WayColumn {
   readonly view: HTMLElement = element("div", { class: "way" });
   readonly #strip = new TokenStrip();
@@ -99,14 +99,14 @@ export class WayColumn {
   }
 }
 
-/** The last transcript until this step. Of an agent that plays only once, as random play does, it is that one. */
+/** The last transcript until this step. For an agent that plays only once, as random play does, it is that one. */
 const latest = (written: readonly TranscriptHandle[], step: number): TranscriptHandle | undefined =>
   written.findLast((t) => t.step <= step) ?? written[0];
 
 const outcomeMark = (success: boolean): HTMLElement =>
   element("span", { class: success ? "good" : "bad" }, success ? "✔ solved" : "✘ failed");
 
-/** A row for each answered action: what was typed, what was expected, what came. */
+/** A row for each answered action: the action, the expected answer and the real one. */
 function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement {
   const rows: HTMLElement[] = [];
   for (let turn = 0; turn < turns; turn++) {

@@ -1,4 +1,4 @@
-/** The types of both displays: what a display does, where it writes, and its options. */
+/** The types of both displays: the interface of a display, its output stream, and its options. */
 import type { Observer } from "../observer.ts";
 import type { Transcript } from "../records.ts";
 import type { Style } from "./style.ts";
@@ -20,7 +20,7 @@ export interface NamedTranscript {
 }
 
 export interface Display extends Observer {
-  /** Shows what several agents did with the same task, side by side, each with the answers that it expected. */
+  /** Shows several agents' ways through the same task, side by side, each with the answers that it expected. */
   sideBySide(records: readonly NamedTranscript[]): void;
   table(table: Table): void;
   /** Leaves the last state on the screen and shows the cursor again. Further calls do nothing. */

@@ -1,7 +1,6 @@
 /**
- * What a person sees during a run. There are two implementations of one interface: on a terminal a few lines are
- * redrawn in place (live.ts); in a file or a pipe plain lines are appended (plain.ts). The trainer never asks which one
- * it has.
+ * The display of a run. There are two implementations of one interface: on a terminal a few lines are redrawn in place
+ * (live.ts); in a file or a pipe plain lines are appended (plain.ts). The trainer never asks which one it has.
  *
  * A display decides nothing: it reads the clock only to draw, and a run without a display gives the same results.
  */

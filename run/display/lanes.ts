@@ -43,7 +43,7 @@ export function laneLines(title: string, lanes: readonly Lane[], style: Style, c
     for (let i = 0; i < height; i++)
       lines.push(
         row
-          .map((own) => fit(`  ${own[i] ?? ""}`, width))
+          .map((columnLines) => fit(`  ${columnLines[i] ?? ""}`, width))
           .join("")
           .trimEnd(),
       );

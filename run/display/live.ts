@@ -3,7 +3,7 @@
  * Notes, tables and transcripts are printed once above it and scroll away as usual.
  *
  * To redraw, the cursor goes up to the first live line, each line is written over the old one and cleared to its end,
- * and what is left below is cleared. All of it is one write, so that nothing flickers. Lines stay one cell short of the
+ * and the rest below is cleared. All of it is one write, so that nothing flickers. Lines stay one cell short of the
  * width, because some terminals wrap a full last column. If the window has become narrower, the terminal has wrapped
  * the old lines, so they are counted anew.
  */
@@ -25,11 +25,11 @@ const CLEAR_LINE_END = "\u001b[K";
 const CLEAR_BELOW = "\u001b[J";
 /** The width of a column with label, value and a curve that is long enough to read. */
 const MIN_COLUMN = 34;
-/** How many metrics are shown, so that one glance takes them in; metrics.jsonl has all. */
+/** The largest number of metrics that are shown, so that one glance takes them in; metrics.jsonl has all. */
 const MAX_METRICS = 12;
 const LABEL_WIDTH = 12;
 const VALUE_WIDTH = 8;
-/** How often the clock on the screen is updated while a step is running. */
+/** The time between two updates of the clock on the screen while a step is running. */
 const CLOCK_MS = 500;
 
 export function createLive(options: ResolvedOptions): Display {
@@ -112,7 +112,10 @@ export function createLive(options: ResolvedOptions): Display {
       if (closed) return;
       settle();
       title = visible(name);
-      lanes = names.map((own) => ({ name: visibleLine(own), progress: new Progress(title, total, done, now()) }));
+      lanes = names.map((laneName) => ({
+        name: visibleLine(laneName),
+        progress: new Progress(title, total, done, now()),
+      }));
       draw();
     },
     update(step: number, metrics: Readonly<Record<string, number>>, lane: number = 0): void {

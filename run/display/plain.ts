@@ -13,7 +13,7 @@ import { scoreLine, tableLines, type Table } from "./table.ts";
 import { sideBySideLines, transcriptLines } from "./transcript.ts";
 
 const WIDTH = 120;
-/** How many metrics a line has; metrics.jsonl has all. */
+/** The largest number of metrics in a line; metrics.jsonl has all. */
 const MAX_METRICS = 10;
 
 export function createPlain({ stream, now, show, lineMs, style }: ResolvedOptions): Display {
@@ -50,7 +50,7 @@ export function createPlain({ stream, now, show, lineMs, style }: ResolvedOption
     phase(name: string, total: number, done: number = 0, names: readonly string[] = [""]): void {
       printSteps();
       title = visible(name);
-      lanes = names.map((own) => ({ name: visible(own), progress: new Progress(title, total, done, now()) }));
+      lanes = names.map((laneName) => ({ name: visible(laneName), progress: new Progress(title, total, done, now()) }));
       lastLine = -Infinity;
       print([`== ${title}: ${total - done} steps ==`]);
     },

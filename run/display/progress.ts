@@ -3,7 +3,7 @@ import { isKnownMetric, METRICS } from "../figures/catalogue.ts";
 
 /** The number of steps over which the speed is measured: enough to be steady, few enough to follow a change. */
 const SPEED_WINDOW = 24;
-/** How many values of a metric are kept: the width of the widest sparkline. */
+/** The number of values of a metric that are kept: the width of the widest sparkline. */
 const HISTORY = 200;
 
 export class Progress {

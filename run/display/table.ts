@@ -1,6 +1,6 @@
 /**
- * Tables in the terminal, and the table at the end of a run: what changed on held-out tasks, and how much of it may be
- * chance.
+ * Tables in the terminal, and the table at the end of a run: the changes on held-out tasks, with intervals that show
+ * how much may be chance.
  */
 import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
 import { visibleLine } from "../visible.ts";
@@ -89,10 +89,10 @@ export function formatReward({ meanReward, rewardStd = 0, episodes }: Score): st
 export const isGraded = ({ meanReward, successes, episodes }: Score): boolean =>
   meanReward !== undefined && Math.abs(meanReward - successes / episodes) > 1e-9;
 
-/** Of which episodes a score is, and of which not. */
+/** The numbers of episodes that a score counts and does not count. */
 type Counts = Pick<Score, "episodes" | "notPlayed" | "unscored">;
 
-/** How many episodes an evaluation had, with those that do not count. */
+/** The number of episodes of an evaluation, with those that do not count. */
 export const askedOf = ({ episodes, notPlayed = 0, unscored = 0 }: Counts): number => episodes + notPlayed + unscored;
 
 /** " (20 of 200 not played)", " (20 of 200 not played, 3 without a score)", or nothing if all count. */
@@ -100,8 +100,8 @@ export function missingNote(counts: Counts): string {
   const { notPlayed = 0, unscored = 0 } = counts;
   const missing = [...(notPlayed === 0 ? [] : ["not played"]), ...(unscored === 0 ? [] : ["without a score"])];
   const numbers = [notPlayed, unscored].filter((n) => n > 0);
-  const said = missing.map((what, i) => `${numbers[i]}${i === 0 ? ` of ${askedOf(counts)}` : ""} ${what}`);
-  return said.length === 0 ? "" : ` (${said.join(", ")})`;
+  const notes = missing.map((what, i) => `${numbers[i]}${i === 0 ? ` of ${askedOf(counts)}` : ""} ${what}`);
+  return notes.length === 0 ? "" : ` (${notes.join(", ")})`;
 }
 
 /** The result of an evaluation in one line. */
@@ -113,7 +113,7 @@ export function scoreLine(score: Score): string {
   return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
 }
 
-/** The main comparison: one row per quantity. Baselines have columns of their own before "before". */
+/** The main comparison: one row per quantity. Baselines have separate columns before "before". */
 export function comparisonTable(summary: Summary): Table {
   const { before, after } = summary;
   const columns: readonly Evaluation[] = [...(summary.baselines ?? []), before, after];

@@ -40,7 +40,7 @@ export function transcriptLines(transcript: Transcript, style: Style, width: num
 /** The width below which a column would break nearly every line. */
 const MIN_COLUMN = 44;
 
-/** What several agents did with one task: a column for each if there is room, else one below the other. */
+/** Several agents' ways through one task: a column for each if there is room, else one below the other. */
 export function sideBySideLines(records: readonly NamedTranscript[], style: Style, width: number): string[] {
   if (records.length === 0) return [];
   const columns = Math.max(1, Math.min(records.length, Math.floor(width / MIN_COLUMN)));
@@ -88,8 +88,8 @@ function expectationLines(name: string, record: Transcript, style: Style, width:
 
 /** The roles that occur, each in its colour. */
 function legend(tokens: readonly TranscriptToken[], style: Style): string {
-  const present = [...new Set(tokens.map((token) => token.role))];
-  return present.map((role) => style.role[role](role)).join(style.dim(" · "));
+  const roles = [...new Set(tokens.map((token) => token.role))];
+  return roles.map((role) => style.role[role](role)).join(style.dim(" · "));
 }
 
 /** Joins neighbouring tokens of the same role, which then need one colour code. */

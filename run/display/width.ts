@@ -1,7 +1,7 @@
 /**
- * How many terminal cells a text takes, and how to cut it to fit. The widths follow Unicode's East Asian Width and
- * zero-width marks closely enough for file names and model output; emoji sequences are not joined (each part counts as
- * two cells).
+ * The number of terminal cells of a text, and functions that cut it to fit. The widths follow Unicode's East Asian
+ * Width and zero-width marks closely enough for file names and model output; emoji sequences are not joined (each part
+ * counts as two cells).
  *
  * The text may contain SGR colour codes (`ESC [ … m`), which take no cell. It must not contain other control
  * characters: `visible` in run/visible.ts replaces them.

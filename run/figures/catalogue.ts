@@ -1,6 +1,7 @@
 /**
- * What is known about each metric: its name (TRL's), its format, the chart that it belongs to on the page, and what
- * that chart shows. Terminal and report both read this list. A metric that is not in it is shown under its own name.
+ * The catalogue of metrics: the name of each (TRL's), its format, the chart that it belongs to on the page, and an
+ * explanation of that chart. Terminal and report both read this list. A metric that is not in it is shown under its own
+ * name.
  */
 import type { NumberFormat } from "./format.ts";
 import { visibleLine } from "../visible.ts";
@@ -11,7 +12,7 @@ export interface MetricInfo {
   readonly format: NumberFormat;
 }
 
-/** In the order in which the terminal shows them. */
+/** The metrics in the order in which the terminal shows them. */
 export const METRICS: Readonly<Record<string, MetricInfo>> = {
   reward: { label: "reward", format: "number" },
   success: { label: "success", format: "percent" },
@@ -41,18 +42,21 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   "grad_share/world": { label: "world share", format: "percent" },
 };
 
-/** Label and format of any metric. A name that is not in the catalogue is somebody else's: one line, nothing hidden. */
+/**
+ * Label and format of any metric. A name that is not in the catalogue is foreign text: it is shown on one line, with
+ * nothing hidden.
+ */
 export function metricInfo(name: string): MetricInfo {
   return isKnownMetric(name) ? METRICS[name]! : { label: visibleLine(name), format: "number" };
 }
-/** Whether the catalogue has the metric; what every object has, `constructor`, is none. */
+/** Whether the catalogue has the metric; a key of every object, such as `constructor`, is none. */
 export const isKnownMetric = (name: string): boolean => Object.hasOwn(METRICS, name);
 
 export interface ChartSeries {
   /** Name of the metric. */
   readonly name: string;
   readonly label: string;
-  /** Take it from the "eval" lines (held-out tasks) instead of the training lines. */
+  /** Whether it is taken from the "eval" lines (held-out tasks) instead of the training lines. */
   readonly heldOut?: boolean;
 }
 
@@ -60,14 +64,14 @@ export interface ChartInfo {
   readonly title: string;
   readonly format: NumberFormat;
   readonly series: readonly ChartSeries[];
-  /** What the curve shows and which course is a warning, in plain words. */
+  /** An explanation of the curve and of the courses that are a warning, in plain words. */
   readonly about: string;
   /**
    * A band around the first series: plus and minus this metric, or the Wilson interval from the evaluations'
    * `episodes`.
    */
   readonly band?: { readonly plusMinus: string } | "wilson";
-  /** Draw the first series' value at the end of the warm start as a dashed line. */
+  /** Whether the first series' value at the end of the warm start is drawn as a dashed line. */
   readonly baseline?: boolean;
   readonly logScale?: boolean;
 }

@@ -1,9 +1,9 @@
 /**
- * Formats numbers for people, in the terminal and on the page alike. Every function takes any number, including NaN,
+ * Formats of numbers for people, in the terminal and on the page alike. Every function takes any number, including NaN,
  * and returns a short string without escape codes.
  */
 
-/** How a metric is written. */
+/** The format of a metric. */
 export type NumberFormat = "number" | "percent" | "count" | "seconds";
 
 /** Four significant digits, in the shortest form: 0.1234, 12.35, 1.2e-5, 41.2k. */

@@ -97,7 +97,7 @@ export function quantile(values: readonly number[], q: number): number {
  * statistic is computed from all of them together. With one stratum it is the plain bootstrap. The limits of a single
  * value are NaN, as it says nothing about chance. If some value is NaN, all three numbers are.
  * @param strata for example one per environment, with a value per seed in each
- * @param draws which values each resample takes; by default the same for all statistics of as many values
+ * @param draws the values that each resample takes; by default the same for all statistics of as many values
  */
 export function bootstrap(
   strata: readonly (readonly number[])[],
@@ -117,7 +117,7 @@ export function bootstrap(
   return { value, low: quantile(drawn, 0.025), high: quantile(drawn, 0.975) };
 }
 
-/** For each resample in turn, the places in the joined strata that it takes. */
+/** The places in the joined strata that each resample takes, resample by resample. */
 export function drawsOf(sizes: readonly number[], rng: Rng, resamples: number): Uint32Array {
   const size = sizes.reduce((sum, n) => sum + n, 0);
   const draws = new Uint32Array(resamples * size);
@@ -132,7 +132,7 @@ export function drawsOf(sizes: readonly number[], rng: Rng, resamples: number): 
   return draws;
 }
 
-/** Drawn once for each list of sizes, as a page needs hundreds of intervals. */
+/** The resamples of each list of sizes, drawn once, as a page needs hundreds of intervals. */
 const shared = new Map<string, Uint32Array>();
 
 function sharedDraws(sizes: readonly number[]): Uint32Array {
@@ -183,7 +183,7 @@ export function pairedDifference(
 export interface TimeTo {
   readonly reached: number;
   readonly seeds: number;
-  /** Half of the seeds had seen it by then; null if fewer than half saw it at all. */
+  /** The time by which half of the seeds had seen it; null if fewer than half saw it at all. */
   readonly median: number | null;
   /**
    * Mean of min(time, horizon): a seed that never saw the event counts as the horizon. It is a lower bound of the mean
@@ -206,7 +206,7 @@ export function timeTo(times: readonly (number | null)[], horizon: number): Time
   };
 }
 
-/** How a time compares with another time of the same seed, as a factor. */
+/** The factor from one time to another time of the same seed. */
 export interface Ratio extends Interval {
   readonly reached: number;
   readonly seeds: number;

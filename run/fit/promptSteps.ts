@@ -16,13 +16,13 @@ import { SPECIAL_TOKENS, Template, trainRl } from "../../rl/index.ts";
 export interface PromptTask {
   readonly groups: number;
   readonly groupSize: number;
-  /** Tokens of a prompt, and of a completion. */
+  /** The numbers of tokens of a prompt and of a completion. */
   readonly prompt: number;
   readonly completion: number;
   readonly lr?: number;
   readonly maxBatchTokens?: number;
   readonly gradientCheckpointing?: boolean;
-  /** What a completion is worth; by default the share of tokens in the lower half of the vocabulary. */
+  /** The reward of a completion; by default the share of tokens in the lower half of the vocabulary. */
   readonly reward?: (ids: readonly number[]) => number;
 }
 
@@ -39,7 +39,7 @@ function idTokenizer(vocabSize: number): Tokenizer {
   };
 }
 
-/** What the template adds: one token opens the task, one ends it, one asks for the answer. */
+/** The number of tokens that the template adds: one opens the task, one ends it, one asks for the answer. */
 const AROUND = 3;
 
 /** One prompt, one completion. */
@@ -59,7 +59,7 @@ function promptOnly(vocabSize: number, prompt: number): EnvironmentSpec {
   return { name: "prompt-only", description, families: [], make, expert: () => "0", random: () => "0" };
 }
 
-/** The steps, one after the other, with what is trained of a model. */
+/** The steps, one after the other, on the trained part of a model. */
 export function promptSteps(model: Model, task: PromptTask): ReturnType<typeof trainRl> {
   const { vocabSize } = model.config;
   const { groups, groupSize, prompt, completion, lr = 1e-4, maxBatchTokens = MAX_BATCH_TOKENS } = task;

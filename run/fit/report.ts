@@ -13,7 +13,7 @@ export interface FitQuestion {
   readonly tokens: number;
   /** LoRA's rank. */
   readonly rank: number;
-  /** How matrices are stored under LoRA; default f32. */
+  /** The storage of matrices under LoRA; default f32. */
   readonly storage?: WeightStorage;
   /** The sizes of a step of RL: episodes of one group (default 2), tokens of a prompt (64) and of a completion (16). */
   readonly episodes?: number;

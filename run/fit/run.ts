@@ -1,4 +1,4 @@
-/** What a run that begins with a model from a folder needs, before the model is loaded: a line of `npm start`. */
+/** The memory of a run that begins with a model from a folder, before the model is loaded: a line of `npm start`. */
 import type { Device } from "../../engine/index.ts";
 import { MAX_BATCH_TOKENS } from "../experiment.ts";
 import { loraOptionsOf } from "../adapter.ts";
@@ -8,12 +8,15 @@ import { memoryLine, placeOn } from "../node/modelMemory.ts";
 import { rowsAtOnce } from "../../rl/play/rollout.ts";
 import { rlStepMemory } from "./promptSteps.ts";
 
-/** Tokens that are drawn when it is counted: each takes as much as the last, and the rest may as well be a prompt. */
+/**
+ * The number of tokens that are drawn when memory is counted: each takes as much as the last, so the rest may be a
+ * prompt.
+ */
 const DRAWN = 16;
 
 /**
- * The line; none on the reference executor. Counted is a step on episodes that are as long as they may be, of which
- * there are as many as are played at once, and at least those of two micro-batches.
+ * The line; none on the reference executor. It counts a step on episodes of the largest length, as many as are played
+ * at once, and at least those of two micro-batches.
  */
 export async function runMemory(config: ModelConfig, preset: Preset, { kind }: Device): Promise<string | undefined> {
   if (kind === "reference") return undefined;

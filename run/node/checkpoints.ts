@@ -1,4 +1,4 @@
-/** Which checkpoint of a run a program reads: the newest, the best, or that of a step. */
+/** The choice of a run's checkpoint: the newest, the best, or that of a step. */
 import { bestOf } from "../best.ts";
 import type { Checkpoint } from "../runStore.ts";
 import { UsageError } from "../usage.ts";

@@ -1,4 +1,4 @@
-/** The command line of `npm start`: its help, and how its flags are read. */
+/** The command line of `npm start`: its help and the parser of its flags. */
 import { readFileSync } from "node:fs";
 import { methodFromGrpoConfig } from "../../connect/grpoConfig.ts";
 import { PLUGINS, showFlag } from "../plugins.ts";
@@ -81,8 +81,8 @@ const FLAGS = { ...START_FLAGS, list: { type: "boolean" }, help: { type: "boolea
 
 /**
  * Reads the command line.
- * @returns the options, or what to print instead
- * @throws UsageError with one line that says what was expected
+ * @returns the options, or the name of the text to print instead
+ * @throws UsageError with one line that names what was expected
  */
 export function parseStart(args: readonly string[]): StartOptions | "help" | "list" {
   const values = parse(args, FLAGS);
@@ -100,9 +100,9 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
 }
 
 /** The flags, in which the content of a file replaces its path. @throws UsageError if it cannot be read */
-export function withFiles(said: Said): Said {
-  const path = said["grpo-config"] as string | undefined;
-  return path === undefined ? said : { ...said, "grpo-config": readGrpoConfig(path) };
+export function withFiles(flags: Said): Said {
+  const path = flags["grpo-config"] as string | undefined;
+  return path === undefined ? flags : { ...flags, "grpo-config": readGrpoConfig(path) };
 }
 
 /** Reads the method and the numbers of TRL's configuration from a file. @throws UsageError with one line */

@@ -8,9 +8,9 @@ import { unsealed } from "./sealed.ts";
 export const COMPARISON = "comparison.json";
 
 /**
- * The run folder that `path` stands for: itself or, in a comparison, that of the second agent, the one that the first
- * is measured against and that `npm start` names at its end.
- * @param note is told which agent was taken
+ * The run folder that `path` stands for: itself or, in a comparison, that of the second agent, against which the first
+ * is measured and which `npm start` names at its end.
+ * @param note gets a line that names the chosen agent
  * @throws UsageError in one line with the agents that there are, if this one has not begun
  */
 export function agentFolder(flag: string, path: string, note: (line: string) => void): string {

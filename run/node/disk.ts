@@ -4,8 +4,8 @@ import { dirname, resolve } from "node:path";
 import process from "node:process";
 
 /**
- * Runs a function on a file. Errors of Node about an open descriptor, such as a full disk, do not name the file; here
- * they do.
+ * Runs a function on a file. Node's errors about an open descriptor, such as a full disk, do not name the file; this
+ * adds it.
  */
 export function named<T>(path: string, act: () => T): T {
   try {

@@ -19,7 +19,7 @@ import type { StartOptions } from "../startOptions.ts";
 import { UsageError } from "../usage.ts";
 import { sha256 } from "./sealed.ts";
 
-/** How long loading a file may take. */
+/** The time limit of loading a file. */
 const LOADING_MS = 30_000;
 
 /** Whether the value of `--env` is a file and not the name of an environment of the library. */
@@ -85,7 +85,7 @@ export async function loadEnvironmentOf(settings: Pick<Preset, "env" | "environm
     throw new UsageError(`${flag}: ${shown(file.path)} has the environment "${loaded.env}", expected "${env}"`);
 }
 
-/** What is wrong with a value as an environment; undefined if nothing is. */
+/** The reason why a value is no environment; undefined if it is one. */
 function problemOf(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return `is ${value === null ? "null" : `a ${typeof value}`}`;
   const given = value as Readonly<Record<string, unknown>>;
@@ -148,8 +148,8 @@ const inOneLine = (error: unknown): string =>
 let isGiven = false;
 
 /**
- * From sources, makes `worldgrad` and its entry points known to the user's files: they get the modules that this
- * program runs from. The built package is found as any package is.
+ * Makes `worldgrad` and its entry points known to the user's files when running from sources: they get this program's
+ * modules. The built package is found like any package.
  */
 function giveLibrary(): void {
   if (isGiven || !import.meta.url.endsWith(".ts")) return;

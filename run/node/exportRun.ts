@@ -1,6 +1,6 @@
 /**
- * Writes what a run has trained for other programs: the adapter in PEFT's format, or a folder that `transformers`
- * loads. Both are made from the newest checkpoint.
+ * The export of a trained run for other programs: the adapter in PEFT's format, or a folder that `transformers` loads.
+ * Both are made from the newest checkpoint.
  */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -18,17 +18,17 @@ import { copyTexts, savePretrained, type SavePretrainedOptions } from "./pretrai
 import type { RunFolder } from "./runFolder.ts";
 import { sourceLoader } from "./runSource.ts";
 
-/** The kind of what was written, and its path. */
+/** The kind of the export, and its path. */
 export interface Exported {
   readonly path: string;
   readonly what: string;
 }
 
 /**
- * Writes what a run on a pretrained model has trained into its run folder: the adapter as `adapter/`; if there is none,
- * or a warm start has changed the model under it, the model as `model/`, with the tokenizer files of the pretrained
- * model. Existing folders of these names are replaced.
- * @returns what was written: nothing if nothing has been trained yet
+ * Exports the trained part of a run on a pretrained model into its run folder: the adapter as `adapter/`; if there is
+ * none, or a warm start has changed the model under it, the model as `model/`, with the tokenizer files of the
+ * pretrained model. Existing folders of these names are replaced.
+ * @returns the export; undefined if nothing has been trained yet
  */
 export async function exportRun(folder: RunFolder, pretrained: Pick<PretrainedSettings, "path">): Promise<Exported[]> {
   const files = folder.loadLatestCheckpoint()?.files ?? {};

@@ -1,6 +1,6 @@
 /**
- * The text files of an exported model: how a conversation is written for it, in the files that `transformers` reads,
- * and a page for people. A model that came from a folder has that folder's own.
+ * The text files of an exported model: the chat template, in the files that `transformers` reads, and a page for
+ * people. A model that came from a folder has that folder's own.
  */
 import { estimateParameters, type Model, type Tokenizer } from "../../nn/index.ts";
 import type { Preset } from "../preset.ts";
@@ -9,7 +9,7 @@ import { templateFor } from "../template.ts";
 import type { EpisodeFormat } from "../../rl/index.ts";
 import { OWN_FORMAT } from "../../rl/episode/template.ts";
 
-/** What is exported: the checkpoint of a run. */
+/** The export's source: the checkpoint of a run. */
 export interface ExportedRun {
   readonly name: string;
   readonly preset: Preset;
@@ -20,12 +20,12 @@ export interface ExportedRun {
   readonly metrics: readonly MetricsRecord[];
 }
 
-/** The files by name. Those of the tokenizer and of sampling only if the model was not made from a folder. */
+/** The files by name. Those of the tokenizer and of sampling are there only if the model was not made from a folder. */
 export function textFiles(run: ExportedRun): Record<string, string> {
   const { preset, model, tokenizer } = run;
   const card = { "README.md": cardOf(run) };
   const format = preset.from?.format ?? OWN_FORMAT;
-  // Plain lines, which no special token ends, are what a folder without a template is read in.
+  // A folder without a template is read in plain lines, which no special token ends.
   if (preset.pretrained !== undefined || !(format.end in tokenizer.special)) return card;
   const { endId, endIds, padId } = templateFor(preset, tokenizer);
   const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
@@ -52,18 +52,18 @@ export function textFiles(run: ExportedRun): Record<string, string> {
  * the actions. There is no system message in it.
  */
 export function jinjaOf({ task, action, observation, end }: EpisodeFormat): string {
-  const said = ([before, behind]: readonly [string, string]): string =>
+  const message = ([before, behind]: readonly [string, string]): string =>
     `{{- ${JSON.stringify(before)} + message["content"] + ${JSON.stringify(behind)} -}}`;
   return [
     "{%- for message in messages -%}",
     '{%- if message["role"] == "system" -%}',
     '{{- raise_exception("the model was trained without a system message") -}}',
     '{%- elif message["role"] == "assistant" -%}',
-    said([action, end]),
+    message([action, end]),
     "{%- elif loop.first -%}",
-    said(task),
+    message(task),
     "{%- else -%}",
-    said(observation),
+    message(observation),
     "{%- endif -%}",
     "{%- endfor -%}",
     "{%- if add_generation_prompt -%}",

@@ -1,5 +1,5 @@
 /**
- * The flags of all programs: parseArgs of `node:util`, with errors of one line that say what was expected and what
+ * The flags of all programs: parseArgs of `node:util`, with errors of one line that name what was expected and what
  * came.
  */
 import { inspect, parseArgs } from "node:util";
@@ -56,8 +56,8 @@ function joinNegativeNumbers(
 }
 
 /**
- * Opens the run folder that a flag names; of a comparison that of an agent, and a line says of which.
- * @param shown what named it, in messages
+ * Opens the run folder that a flag names; for a comparison that of an agent, which a line names.
+ * @param shown the name of its source in messages
  */
 export function openGiven(flag: string, path: string, shown = `--${flag}`): RunFolder {
   try {
@@ -69,8 +69,8 @@ export function openGiven(flag: string, path: string, shown = `--${flag}`): RunF
 }
 
 /**
- * Prints an error, whose text may be somebody else's, and returns the exit code: 2 for a mistake of the user, 1 for
- * everything else.
+ * Prints an error, whose text may be foreign, and returns the exit code: 2 for a mistake of the user, 1 for everything
+ * else.
  */
 export function report(error: unknown): number {
   if (error instanceof UsageError) {

@@ -20,7 +20,7 @@ export interface FromRun extends Earlier {
 }
 
 /**
- * The flags with the environment and the seed of the run of `--from`, where they are not said: its world goes on. The
+ * The flags with the environment and the seed of the run of `--from`, if they are not given: its world goes on. The
  * environment's file may have changed since.
  * @throws UsageError in one line if there is no such run
  */

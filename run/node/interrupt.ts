@@ -1,10 +1,10 @@
 /**
- * Ctrl-C in a terminal: the first press lets the program finish its step and save, a second one ends it at once. A
- * terminal that is closed, and whoever ends the program from outside, count as a press.
+ * Ctrl-C in a terminal: the first press lets the program finish its step and save, a second one ends it at once.
+ * Closing the terminal, and a kill from outside, count as a press.
  */
 import process from "node:process";
 
-/** What ends a program and lets it say something about it: Ctrl-C, `kill`, the end of its terminal. */
+/** The signals that end a program and let it react: Ctrl-C, `kill`, the end of its terminal. */
 export const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**

@@ -1,8 +1,8 @@
 /**
- * Keeps two processes from training into one folder. A lock is the file `FOLDER.pid` beside the folder, which names its
- * owner: the process id, when the process began, and the machine. If that process is gone, the lock is stale, and the
- * next process takes it. Systems reuse process ids, so the time when the process began is compared as well, where the
- * system reports it (Linux).
+ * Locks, which keep two processes from training into one folder. A lock is the file `FOLDER.pid` beside the folder,
+ * which names its owner: the process id, when the process began, and the machine. If that process is gone, the lock is
+ * stale, and the next process takes it. Systems reuse process ids, so the time when the process began is compared as
+ * well, where the system reports it (Linux).
  */
 import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -14,18 +14,18 @@ import { makeFolder, named } from "./disk.ts";
 
 interface Owner {
   readonly pid: number;
-  /** When the process began, in ticks since the machine did; "" where it is not known. */
+  /** The start of the process, in ticks since that of the machine; "" if it is not known. */
   readonly began: string;
   readonly host: string;
 }
 
-/** How long to wait for the other process to end, before an error names it. */
+/** Options of a lock: the time to wait for the other process to end, before an error names it. */
 export interface LockOptions {
   readonly patienceMs?: number;
 }
 
 const LOOK_AGAIN_MS = 100;
-/** After this time a process that was removing a stale lock counts as dead. */
+/** The time after which a process that was removing a stale lock counts as dead. */
 const TURN_MS = 5000;
 
 /**

@@ -82,12 +82,12 @@ const isTokens = (name: string): boolean => name.startsWith("tok");
 async function openTransformers(path: string): Promise<ModelFolder> {
   const json = async (name: string): Promise<unknown> =>
     existsSync(join(path, name)) ? parseJson(name, await readText(join(path, name))) : undefined;
-  const own = configFromHuggingFace(await json("config.json"));
+  const ofFile = configFromHuggingFace(await json("config.json"));
   check(hasWeights(path), () => `${path} has no model.safetensors and no model.safetensors.index.json`);
   const generationJson = await json("generation_config.json");
   const generation = generationJson === undefined ? undefined : generationFromHuggingFace(generationJson);
   const ends = generation?.eosIds ?? [];
-  const config = ends.length > 0 ? { ...own, eosIds: ends } : own;
+  const config = ends.length > 0 ? { ...ofFile, eosIds: ends } : ofFile;
   const tokenizerJson = await json("tokenizer.json");
   check(tokenizerJson !== undefined, () => `${path} has no tokenizer.json`);
   const texts = ((await json("tokenizer_config.json")) ?? {}) as Readonly<Record<string, unknown>>;
@@ -152,7 +152,7 @@ const contentOf = (token: unknown): unknown =>
   typeof token === "object" && token !== null ? (token as { content?: unknown }).content : token;
 
 /**
- * `tokenizer.json` with what is put around a text as `transformers` puts it: where `tokenizer_config.json` has
+ * `tokenizer.json` with the tokens around a text as in `transformers`: where `tokenizer_config.json` has
  * `add_bos_token` or `add_eos_token`, these decide and not the file's post-processor (huggingface/transformers,
  * tokenization_utils_tokenizers.py, 0111c30: `update_post_processor`).
  */
@@ -215,7 +215,7 @@ async function hashOf(path: string, names: readonly string[]): Promise<string> {
   return hash.digest("hex");
 }
 
-/** How the episodes of an environment are written for a model. */
+/** Options of the text around a model's episodes. */
 export interface EpisodeTextOptions {
   /** A system message, or without a chat template the first line; none if it is empty. */
   readonly system: string;
@@ -237,7 +237,7 @@ export async function episodeFormatFor(folder: ModelFolder, { system }: EpisodeT
   return chat.episodeFormat(options);
 }
 
-/** The names of the tokens that end what the model says, as its configuration has them. */
+/** The names of the tokens that end the model's text, by its configuration. */
 export const endsOf = ({ tokenizer, config }: ModelFolder): string[] =>
   config.eosIds.flatMap((id) => nameOf(tokenizer, id) ?? []);
 

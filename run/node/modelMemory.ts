@@ -1,4 +1,4 @@
-/** What a process takes that holds a model, and one line that says so before the model is loaded. */
+/** The memory of a process that holds a model, and one line about it before the model is loaded. */
 import { freemem } from "node:os";
 import type { Device } from "../../engine/index.ts";
 import { drawMemory, type DrawSize, type StepMemory, WASM_LIMIT } from "../../pretrained/fit.ts";
@@ -12,36 +12,36 @@ export const bytesText = (bytes: number): string => {
   return `${(bytes / 1024 ** power).toFixed(power === 0 || bytes / 1024 ** power >= 100 ? 0 : 2)} ${units[power]}`;
 };
 
-/** Node with the library's code and an empty heap, resident, as measured on Linux with Node 20. */
+/** The resident memory of Node with the library's code and an empty heap, as measured on Linux with Node 20. */
 const NODE = 97 * 2 ** 20;
-/** The tables of a tokenizer for each token of the vocabulary: 48 MiB for 49,152, 130 MiB for 151,936. */
+/** The bytes of a tokenizer's tables for each token of the vocabulary: 48 MiB for 49,152, 130 MiB for 151,936. */
 const TOKEN = 900;
 
 /** Resident memory of a process that computes on the CPU, in bytes, by its parts. */
 export interface ProcessMemory {
   readonly tensors: number;
-  /** What lies unused between tensors, because sizes are rounded and blocks cut. */
+  /** The unused bytes between tensors, because sizes are rounded and blocks cut. */
   readonly gaps: number;
   readonly node: number;
   readonly tokenizer: number;
   readonly total: number;
 }
 
-/** What a process takes for what was counted: bench/pretrained.md has what was measured beside it. */
+/** The memory of a process, from the counted step; bench/pretrained.md has measurements beside it. */
 export function processMemory({ vocabSize }: ModelConfig, { peak, reserved }: StepMemory): ProcessMemory {
   const tokenizer = TOKEN * vocabSize;
   return { tensors: peak, gaps: reserved - peak, node: NODE, tokenizer, total: reserved + NODE + tokenizer };
 }
 
-/** How the executors' memories differ: a GPU has all in one, of a size that nobody tells. */
+/** The memory of an executor: a GPU has all in one, of unknown size. */
 export const placeOn = (kind: Device["kind"]): { readonly limit: number; readonly outside: boolean } =>
   kind === "wasm" ? { limit: WASM_LIMIT, outside: true } : { limit: 2 ** 50, outside: false };
 
 /**
- * What is needed, and whether it is there, in one line.
- * @param what is to be done, as in `to draw 1 × 4,096 tokens with weights in bf16`
+ * The needed memory, and whether it is there, in one line.
+ * @param the work, as in `to draw 1 × 4,096 tokens with weights in bf16`
  * @param counted null: it does not fit
- * @param free bytes of the machine's memory that are to be had
+ * @param free available bytes of the machine's memory
  */
 export function memoryLine(
   config: ModelConfig,
@@ -63,7 +63,7 @@ export function memoryLine(
   return `memory: ${what}: the process takes ${bytesText(total)}${outside}; ${fits}, ${bytesText(free)} are free`;
 }
 
-/** The line for a model that is loaded and draws; none on the reference executor, which nobody loads models on. */
+/** The line for a model that is loaded and draws; none on the reference executor, which is too slow for such models. */
 export async function drawMemoryLine(
   config: ModelConfig,
   size: DrawSize & { readonly storage: WeightStorage },

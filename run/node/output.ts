@@ -1,24 +1,24 @@
 /**
- * What a program does when its output cannot be written any more (`| head`, a closed terminal, a full disk), or is read
- * too slowly: what a full pipe does not take waits in the process's memory.
+ * Output that cannot be written any more (`| head`, a closed terminal, a full disk), or is read too slowly: text that a
+ * full pipe does not take waits in the process's memory.
  */
 import process from "node:process";
 
 /**
- * For programs that do more than print: they go on without a display. To be called once, at the start. The loss is
+ * Lets a program that does more than print go on without a display. To be called once, at the start. The loss is
  * reported once on standard error, if that still works.
  */
 export function outliveOutput(): void {
-  let said = false;
+  let reported = false;
   process.stdout.on("error", (error: Error) => {
-    if (said) return;
-    said = true;
+    if (reported) return;
+    reported = true;
     process.stderr.write(`worldgrad: standard output is gone (${error.message}); it goes on without it\n`);
   });
   process.stderr.on("error", () => undefined);
 }
 
-/** For programs that only print: they end quietly when their reader closes the pipe, as `head` does. */
+/** Lets a program that only prints end quietly when its reader closes the pipe, as `head` does. */
 export function endWithOutput(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") process.stderr.write(`worldgrad: standard output: ${error.message}\n`);
@@ -27,12 +27,12 @@ export function endWithOutput(): void {
   process.stderr.on("error", () => undefined);
 }
 
-/** Bytes that may wait for a reader. */
+/** The largest number of bytes that may wait for a reader. */
 const MOST_WAITING = 2 ** 20;
 
 /**
- * Standard output for a display: while too much waits for a reader that is slow or reads nothing, what is written is
- * left out. What a display shows is in the run's folder as well. (Terminals take at once, or stop the program: Ctrl-S.)
+ * Standard output for a display: while too much waits for a slow reader, further text is dropped. It is in the run's
+ * folder as well. (Terminals take text at once, or stop the program: Ctrl-S.)
  */
 export const displayOutput = {
   write(text: string): void {
@@ -49,8 +49,8 @@ export const displayOutput = {
 };
 
 /**
- * Resolves when what was written has been taken, or nothing of it for so many milliseconds. To be awaited before
- * `process.exit`, which throws away what waits.
+ * Resolves when all output has been taken, or none of it for so many milliseconds. To be awaited before `process.exit`,
+ * which throws away waiting text.
  */
 export async function outputTaken(patienceMs = 10_000): Promise<void> {
   const { stdout } = process;

@@ -27,7 +27,7 @@ import { named } from "./disk.ts";
 const WEIGHTS = "model.safetensors";
 const SHARDS = "model.safetensors.index.json";
 const GENERATION = "generation_config.json";
-/** Megabytes that a file of text may have; other files 4. Gemma 3's tokenizer has 32, an index of shards a few. */
+/** The largest megabytes of a text file; other files 4. Gemma 3's tokenizer has 32, an index of shards a few. */
 const MOST_MEGABYTES: Readonly<Record<string, number>> = {
   "tokenizer.json": 128,
   "tokenizer_config.json": 32,
@@ -54,7 +54,7 @@ export interface Pretrained extends Model {
 /** Options of `loadPretrained`. */
 export interface LoadPretrainedOptions {
   /**
-   * How matrices are stored in the device's memory: `f32` (the default), or, for weights that are not trained, `bf16`
+   * The storage of matrices in the device's memory: `f32` (the default), or, for weights that are not trained, `bf16`
    * and `f16` (16 bits a weight) or `q8` (9 bits a weight). Packing rounds, unless the file has that type already.
    */
   readonly storage?: WeightStorage;
@@ -142,24 +142,24 @@ export async function loadTokenizer(folder: string): Promise<Tokenizer> {
 
 /** Options of `savePretrained`. */
 export interface SavePretrainedOptions {
-  /** Is written as `tokenizer.json`. */
+  /** The tokenizer, written as `tokenizer.json`. */
   readonly tokenizer?: Tokenizer;
-  /** Is written as `generation_config.json`; that of `from` unless given. */
+  /** The sampling settings, written as `generation_config.json`; those of `from` unless given. */
   readonly generation?: GenerationConfig | undefined;
   /**
    * The folder that the model came from: its tokenizer files, chat template and generation config are copied as they
    * are.
    */
   readonly from?: string;
-  /** How the weights are stored; f32 unless given. */
+  /** The element type of the stored weights; f32 unless given. */
   readonly dtype?: WeightDtype;
-  /** Bytes of a file of weights at most; more are written in shards with an index. Default 5e9. */
+  /** The largest file of weights, in bytes; more are written in shards with an index. Default 5e9. */
   readonly maxShardSize?: number;
 }
 
 /**
- * Writes `config.json`, `model.safetensors` or its shards and their index, and what `options` name. Each file appears
- * completely or not at all; files of weights that were there before are removed at the end.
+ * Writes `config.json`, `model.safetensors` or its shards and their index, and the files of `options`. Each file
+ * appears completely or not at all; files of weights that were there before are removed at the end.
  */
 export async function savePretrained(
   folder: string,
@@ -183,7 +183,10 @@ export async function savePretrained(
 /** The weights of a model that `savePretrained` or `transformers` has written: one file, shards, and their index. */
 const WEIGHT_FILE = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
 
-/** Copies the files that belong to a model's text and its generation config, as they are, but for those of `except`. */
+/**
+ * Copies the files of a model's tokenizer and chat template and its generation config unchanged, except those of
+ * `except`.
+ */
 export async function copyTexts(from: string, to: string, except: readonly string[]): Promise<void> {
   for (const name of [...TEXT_FILES, GENERATION].filter((name) => !except.includes(name))) {
     if (existsSync(join(from, name))) await appear(to, name, (draft) => copyFile(join(from, name), draft));
@@ -200,14 +203,16 @@ async function appear(folder: string, name: string, write: (draft: string) => Pr
   await rename(draft, join(folder, name));
 }
 
-/** Refuses what is no file: a pipe would be waited for and a device read for ever. @returns its size */
+/** The size of a file. @throws if it is no file: a pipe would be waited for and a device read for ever */
 export function sizeOfFile(path: string): number {
   const found = statSync(path);
   check(found.isFile(), () => `loadPretrained: ${path} is no regular file`);
   return found.size;
 }
 
-/** Refuses a text much longer than those of published models before it is read: as JSON it takes ten times as much. */
+/**
+ * Refuses a text much longer than those of published models before it is read: as JSON it takes ten times the memory.
+ */
 export function checkSize(path: string): void {
   const most = (MOST_MEGABYTES[basename(path)] ?? 4) * 2 ** 20;
   const size = sizeOfFile(path);

@@ -13,7 +13,7 @@
  * uninterrupted one. The trainer has to follow one rule: it writes the lines of a step before the checkpoint of that
  * step.
  *
- * The same holds for a loss of power. When `createRun`, `saveCheckpoint` and `writeFile` return, they have flushed what
+ * A loss of power is harmless, too. When `createRun`, `saveCheckpoint` and `writeFile` return, they have flushed what
  * they wrote, the folders that contain it, and all lines of the logs until then. Later lines may be lost or become
  * zeros: resuming cuts them off.
  *
@@ -57,12 +57,12 @@ const CHECKPOINT_NAME = /^step-(\d{6,})$/;
 /** Checkpoints that are being written or removed. The dot hides them, so no reader takes them for complete ones. */
 const UNFINISHED = /^\.step-\d+\.(tmp|old)$/;
 
-/** What `writeAtomically`, or `exportRun` in its folders, leaves if its process dies. */
+/** Files that `writeAtomically`, or `exportRun` in its folders, leaves if its process dies. */
 const TEMPORARY = /\.\d+\.(tmp|old)$/;
 
 interface Manifest {
   readonly step: number;
-  /** Of the run's settings. */
+  /** The hash of the run's settings. */
   readonly configSha256: string;
   readonly metricsBytes: number;
   readonly metricsSha256: string;
@@ -128,7 +128,7 @@ export class RunFolder implements RunStore {
   /** The hashes of the logs so far, for logs whose last line is known to be complete. */
   private readonly logHashes = new Map<string, Hash>();
 
-  /** Use `createRun` or `openRun`. */
+  /** Not for callers: see `createRun` and `openRun`. */
   constructor(path: string, config: RunConfig) {
     this.path = path;
     this.name = basename(path);
@@ -369,7 +369,7 @@ function readManifest(path: string): Manifest {
   return isWhole ? (manifest as Manifest) : refuse("expected step, files, and lengths and hashes of the logs");
 }
 
-/** What processes that died left. */
+/** Removes the files that dead processes left. */
 function removeTemporary(path: string): void {
   if (!has(path)) return;
   for (const name of readdirSync(path))

@@ -87,7 +87,7 @@ export function sourceLoader(settings: Pick<Preset, "pretrained">, checked?: Mod
   };
 }
 
-/** How many of the expert's episodes are measured. */
+/** The number of the expert's episodes that are measured. */
 const MEASURED = 8;
 
 /** @throws UsageError if not even the expert's episodes fit into the tokens that an episode may have */

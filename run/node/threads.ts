@@ -37,7 +37,7 @@ export interface ThreadOptions {
    * process that threads may have.
    */
   readonly execArgv?: readonly string[];
-  /** Is called with every thread that starts. */
+  /** A callback for every thread that starts. */
   readonly onStart?: (thread: Worker, index: number) => void;
 }
 
@@ -99,11 +99,11 @@ function setupFor(setup: WorkerSetup): WireSetup {
 
 /** The program of a thread. When running from sources, it registers the loader for TypeScript first. */
 function programOf(module: string | undefined, environmentFile: EnvironmentFile | undefined): string {
-  const own = import.meta.url;
+  const here = import.meta.url;
   const given = JSON.stringify(environmentFile === undefined ? { module } : { module, environmentFile });
-  const play = `import(${JSON.stringify(own)}).then(({ playInThread }) => playInThread(${given}))`;
-  if (!own.endsWith(".ts")) return play;
-  const require = createRequire(own);
+  const play = `import(${JSON.stringify(here)}).then(({ playInThread }) => playInThread(${given}))`;
+  if (!here.endsWith(".ts")) return play;
+  const require = createRequire(here);
   const { exports } = require("tsx/package.json") as { exports: { "./esm/api": { import: { default: string } } } };
   const loader = new URL(exports["./esm/api"].import.default, pathToFileURL(require.resolve("tsx/package.json")));
   return `import(${JSON.stringify(loader.href)}).then((tsx) => { tsx.register(); return ${play}; })`;

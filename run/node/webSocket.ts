@@ -1,7 +1,7 @@
-/** Node before 22 has no WebSocket; the package `ws`, an optional peer, provides one. */
+/** A WebSocket for Node before 22, which has none; the package `ws`, an optional peer, provides it. */
 import { UsageError } from "../usage.ts";
 
-/** Bytes of a message; the client reads ten million letters, of up to three bytes each. */
+/** The largest message in bytes; the client reads ten million letters, of up to three bytes each. */
 const MOST_BYTES = 30_000_000;
 
 /** Makes sure that there is a global WebSocket, which OpenEnv's client takes. @throws UsageError if there is no way */

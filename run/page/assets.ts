@@ -14,7 +14,7 @@ export interface PageAssets {
   readonly styleHash: string;
 }
 
-/** The three pages, and where the script of each is. */
+/** The three pages, with the path of each one's script. */
 const SCRIPTS = {
   report: "../report/page.ts",
   compare: "../compare/page.ts",

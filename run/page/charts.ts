@@ -94,7 +94,7 @@ class ChartView {
   readonly plotHost: HTMLElement;
   readonly chart: ChartInfo;
   private data: ChartData = { steps: [], curves: [] };
-  /** Where RL begins, if both phases are shown. */
+  /** The step at which RL begins, if both phases are shown. */
   private boundary: number | null = null;
   private plot: uPlot | null = null;
   private amount = 0;
@@ -247,7 +247,7 @@ class ChartView {
   }
 }
 
-/** The frame of a chart: its title, the drawing, and what it shows. */
+/** The frame of a chart: its title, the drawing, and an explanation. */
 export function chartCard(
   { title, about }: { readonly title: string; readonly about: string },
   plotHost: HTMLElement,
@@ -268,8 +268,8 @@ export function stepWithKeys(host: HTMLElement, chart: () => uPlot | null): void
     const index = Math.min(last, Math.max(0, (plot.cursor.idx ?? (direction > 0 ? -1 : last + 1)) + direction));
     const [left, top] = [plot.valToPos(places[index] ?? 0, "x"), plot.over.clientHeight / 2];
     // The third argument, which uPlot's types lack, tells the other charts.
-    const own: { setCursor(at: { left: number; top: number }, fireHook: boolean, publish: boolean): void } = plot;
-    own.setCursor({ left, top }, true, true);
+    const typed: { setCursor(at: { left: number; top: number }, fireHook: boolean, publish: boolean): void } = plot;
+    typed.setCursor({ left, top }, true, true);
   });
 }
 

@@ -1,4 +1,4 @@
-/** Makes the columns of a chart from metric lines. Pure functions; charts.ts draws. */
+/** The columns of a chart, made from metric lines. Pure functions; charts.ts draws. */
 import { type ChartInfo, CHARTS } from "../figures/catalogue.ts";
 import type { MetricsRecord } from "../records.ts";
 import { wilson } from "../figures/statistics.ts";
@@ -8,14 +8,14 @@ export type Curve = readonly (number | null)[];
 
 export interface ChartData {
   readonly steps: readonly number[];
-  /** In the order of the chart's series. */
+  /** The curves in the order of the chart's series. */
   readonly curves: readonly Curve[];
   readonly band?: { readonly low: Curve; readonly high: Curve };
   /** The first series' value at the end of the warm start, at every later step, for comparison with RL. */
   readonly baseline?: Curve;
 }
 
-/** Which steps the charts show. */
+/** The range of steps that the charts show. */
 export type StepRange = "whole" | "sft" | "rl";
 
 /** The last warm-start step of a run that also has RL steps; null if the run has only one phase. */
@@ -33,17 +33,17 @@ export function linesIn(metrics: readonly MetricsRecord[], range: StepRange): re
   );
 }
 
-/** Metrics without a chart of their own: they are part of another curve, or are no curve at all. */
+/** Metrics without their own chart: they are part of another curve, or are no curve at all. */
 const NOT_DRAWN: ReadonlySet<string> = new Set(["step", "phase", "episodes", "reward_std", "step_tokens"]);
 
 /** The charts of the catalogue for which there is data, then one for every other metric. */
 export function chartsOf(metrics: readonly MetricsRecord[]): readonly ChartInfo[] {
-  const present = new Set<string>();
+  const finite = new Set<string>();
   for (const line of metrics) {
-    for (const [name, value] of Object.entries(line)) if (Number.isFinite(value)) present.add(name);
+    for (const [name, value] of Object.entries(line)) if (Number.isFinite(value)) finite.add(name);
   }
   const known = new Set(CHARTS.flatMap((chart) => chart.series.map((series) => series.name)));
-  const others = [...present].filter((name) => !known.has(name) && !NOT_DRAWN.has(name)).toSorted();
+  const others = [...finite].filter((name) => !known.has(name) && !NOT_DRAWN.has(name)).toSorted();
   const bySelf = others.map((name): ChartInfo => {
     const series = [
       { name, label: "training" },

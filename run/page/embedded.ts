@@ -23,7 +23,9 @@ interface Embedded {
   readonly transcripts: readonly SharedTranscript[];
 }
 
-/** The data as the page uses it. Transcripts are unpacked one at a time: there may be hundreds, and one is shown. */
+/**
+ * The data as the page uses it. Transcripts are unpacked one at a time: there may be hundreds, and only one is shown.
+ */
 export interface ReportData {
   readonly metrics: readonly MetricsRecord[];
   readonly transcripts: readonly TranscriptHandle[];

@@ -1,5 +1,5 @@
 /**
- * What all pages have in common: one HTML file that opens from the disk, without network or other files, with tables
+ * The common frame of all pages: one HTML file that opens from the disk, without network or other files, with tables
  * and short texts as HTML. A model may have written any text on a page, so there are three safeguards: all HTML is
  * escaped, the embedded JSON contains no `<`, and the page's content policy allows only this script and this style, by
  * their hashes, and no request.
@@ -61,7 +61,7 @@ ${main}
 `;
 }
 
-/** A list of what to know first, which a click opens. */
+/** A list of lessons for the reader, which a click opens. */
 export function lessonsHtml(title: string, lessons: readonly Lesson[]): string {
   const items = lessons.map(
     (lesson) => `<li><strong>${escapeHtml(lesson.title)}.</strong> ${escapeHtml(lesson.text)}</li>`,

@@ -1,4 +1,4 @@
-/** What a reader of the report page has to know to understand a run, in the order in which it is needed. */
+/** The lessons that a reader of the report page needs to understand a run, in the order in which they are needed. */
 
 export interface Lesson {
   readonly title: string;

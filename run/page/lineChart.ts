@@ -9,7 +9,7 @@ export interface LineChartInfo {
   readonly title: string;
   readonly about: string;
   readonly format: NumberFormat;
-  /** What the horizontal axis counts, in doublings: 2, 4, 8, …; default: RL steps, evenly. */
+  /** The quantity of the horizontal axis, in doublings: 2, 4, 8, …; default: RL steps, evenly. */
   readonly doublings?: string;
   /** The height of the drawing in pixels; default 260. */
   readonly height?: number;
@@ -17,14 +17,14 @@ export interface LineChartInfo {
   readonly isLogarithmic?: boolean;
 }
 
-/** The values of an agent by RL step, or by what the axis counts; null where there is none. */
+/** The values of an agent by RL step, or by the axis's quantity; null where there is none. */
 export type Line = readonly (readonly [step: number, value: number | null])[];
 
 export class LineChart {
   readonly card: HTMLElement;
   readonly #chart: LineChartInfo;
   readonly #host: HTMLElement;
-  /** Ends with the chart what the chart listens to. */
+  /** The signal that ends the chart's listeners with it. */
   readonly #life = new AbortController();
   readonly #size: ResizeObserver;
   #names: readonly string[];
@@ -41,7 +41,7 @@ export class LineChart {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw(), {
       signal: this.#life.signal,
     });
-    // The first time it is told is when the chart gets its place on the page.
+    // The first call comes when the chart gets its place on the page.
     this.#size = new ResizeObserver(() => {
       if (this.#plot?.width !== this.#width()) this.#draw();
     });
@@ -49,8 +49,8 @@ export class LineChart {
   }
 
   /**
-   * Shows these lines, one for each name, in the place of what was there.
-   * @param names if they are others than before
+   * Shows these lines, one for each name, in place of the former ones.
+   * @param names if they differ from the former ones
    */
   show(lines: readonly Line[], names = this.#names): void {
     const isOfOthers = names.join("\n") !== this.#names.join("\n");
@@ -61,7 +61,7 @@ export class LineChart {
     this.#host.setAttribute("aria-label", this.#summary());
   }
 
-  /** Ends it. Without that the page's colours and the other charts' cursors would keep it. */
+  /** Ends the chart. Otherwise the page's colours and the other charts' cursors would keep it alive. */
   dispose(): void {
     this.#life.abort();
     this.#size.disconnect();
@@ -94,7 +94,7 @@ export class LineChart {
     const { doublings: counted, isLogarithmic = false } = this.#chart;
     const frame = lineFrame(this.#chart, width, counted ?? "steps");
     const across = counted === undefined ? frame : doublings(frame);
-    // There are few places to measure at, so that each is marked.
+    // There are few points of measurement, so each is marked.
     const marks = counted === undefined ? {} : { points: { show: true, size: 6 } };
     const style = (i: number): uPlot.Series => ({ ...lineStyle(i), ...marks, label: this.#names[i]!, value: read });
     return {

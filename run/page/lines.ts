@@ -1,4 +1,4 @@
-/** What an ablation's and a comparison's charts have in common: a line for each arm. Runs in the browser. */
+/** Common parts of an ablation's and a comparison's charts: a line for each arm. Runs in the browser. */
 import type uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../figures/format.ts";
 import { shortTick, yRange } from "./charts.ts";
@@ -17,7 +17,7 @@ export const lineStyle = (i: number): uPlot.Series => ({
   width: 2,
   dash: DASHES[i % DASHES.length]!,
   spanGaps: true,
-  // A line of one value would not be seen.
+  // A line of one value would be invisible.
   points: {
     show: (plot, of) => [...plot.data[of]!].filter((value) => value !== null).length === 1,
     size: 6,

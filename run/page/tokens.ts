@@ -12,7 +12,7 @@ export type ColourMode = "role" | "mask" | "advantage" | "surprise" | "entropy" 
 
 /** A token of the strip. */
 export interface StripToken extends TranscriptToken {
-  /** What the agent expected in its place, if the world wrote it and that was computed. */
+  /** The token that the agent expected in its place, if the world wrote it and that was computed. */
   readonly expected?: string;
 }
 
@@ -61,7 +61,7 @@ export class TokenStrip {
     addEventListener("scroll", () => this.place(), { passive: true, signal: this.life.signal });
   }
 
-  /** Ends it. Without that the window would keep it. */
+  /** Ends the strip. Otherwise the window would keep it alive. */
   dispose(): void {
     this.life.abort();
   }
@@ -231,7 +231,7 @@ function describe(token: StripToken, index: number): [string, string][] {
   return rows.filter((row): row is [string, string] => row[1] !== undefined);
 }
 
-/** A colour bar with what stands at its ends. */
+/** A colour bar with labels at its ends. */
 function scale(low: string, high: string, colours: readonly string[]): HTMLElement {
   const box = element("span", { class: "ramp" });
   box.style.backgroundImage = `linear-gradient(to right, ${colours.map((c) => c || "transparent").join(", ")})`;
@@ -250,8 +250,8 @@ function legendOf(
     return element("span", { class: "entry" }, box, text);
   };
   if (mode === "role") {
-    const present = new Set(tokens.map((token) => token.role));
-    return ROLES.filter((role) => present.has(role)).map((role) => swatch(`var(--${role})`, role));
+    const found = new Set(tokens.map((token) => token.role));
+    return ROLES.filter((role) => found.has(role)).map((role) => swatch(`var(--${role})`, role));
   }
   if (mode === "mask") {
     return [

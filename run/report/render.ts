@@ -21,7 +21,10 @@ export interface ReportInput {
 
 const NO_SCRIPT = "Curves and trajectories need JavaScript; the numbers are in metrics.jsonl and transcripts.jsonl.";
 
-/** More would make the page slow to open. Of a longer run every n-th is embedded, and the newest. */
+/**
+ * The largest number of embedded transcripts: more would make the page slow to open. A longer run has every n-th and
+ * the newest.
+ */
 const MAX_TRANSCRIPTS = 600;
 
 /** The whole page. Pure: the same input gives the same text. */

@@ -1,5 +1,5 @@
 /**
- * The process that a judged program runs in, and the rights that are taken from it before the program is sent.
+ * The process in which a judged program runs, and the rights that are taken from it before the program is sent.
  *
  * 1. Node's permission model: no files, no child processes, no worker threads, no native addons, no WASI, no inspector.
  *    In Node 20 it does not cover the network.

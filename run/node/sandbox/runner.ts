@@ -1,5 +1,5 @@
 /**
- * Runs JavaScript programs for the code reward. Each program has a process without permissions
+ * The runner of JavaScript programs for the code reward. Each program has a process without permissions
  * (run/node/sandbox/process.ts), which makes the calls one after the other. This side measures the time of each call
  * and kills the process with SIGKILL when it is over; it also limits and checks what the process writes.
  *
@@ -16,9 +16,12 @@ import type { CodeFailure, CodeOutcome, CodeRunner, CodeValue } from "../../../p
 import { HARNESS } from "./harness.ts";
 import { canLimit, limitProcess, startSandbox } from "./process.ts";
 
-/** How many processes a program may end, so that one that always hangs costs three time-outs and not one per test. */
+/**
+ * The number of processes that a program may end, so that one that always hangs costs three time-outs and not one per
+ * test.
+ */
 const MAX_DEATHS = 3;
-/** How many milliseconds Node may take to start, on a busy machine. */
+/** The largest start time of Node on a busy machine, in milliseconds. */
 const START_MS = 20_000;
 
 /** Timers and limits of the kernel take 31 bits. */
@@ -58,7 +61,7 @@ interface Budget {
  * A runner of JavaScript programs. A program is a script without `import`, `export` and `eval`, and has nothing of
  * Node: no timers, no I/O.
  *
- * The runner throws if Node does not start or the limits cannot be set. Nothing that a program does makes it throw.
+ * The runner throws if Node does not start or the limits cannot be set. No program can make it throw.
  * @throws on options out of range, and with `limits: "required"` if limits cannot be set here
  *
  * @example

@@ -14,7 +14,7 @@ import type { Preset } from "../../../run/preset.ts";
 import { presetFor, presetOf } from "../../../run/presets.ts";
 import type { MetricsRecord } from "../../../run/records.ts";
 import { Run } from "../../../run/run.ts";
-import { HELD_OUT_SEEDS, rlNumbers } from "../../../run/scripts.ts";
+import { HELD_OUT_SEEDS, rlNumbers } from "../../../run/scriptedPlayers.ts";
 import type { StartOptions } from "../../../run/startOptions.ts";
 import { UsageError } from "../../../run/usage.ts";
 import { addEnvironment } from "../../../run/worlds.ts";

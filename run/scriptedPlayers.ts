@@ -29,28 +29,28 @@ const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
 /** The number of random actions in an episode that serves for reading answers only. */
 const RANDOM_TURNS = 2;
 
-/** How many general texts a warm start draws from, and how many others are measured. */
+/** The numbers of general texts that a warm start draws from, and of others that are measured. */
 const GENERAL_TEXTS = 2000;
 const HELD_OUT_TEXTS = 64;
 
-/** In a run with self-play, which demonstrations are episodes of `riddle`: every second one. */
+/** Whether a demonstration is an episode of `riddle`, in a run with self-play: every second one is. */
 const isRiddle = (i: number): boolean => i % 2 === 1;
 
-/** The random numbers of RL, which draw its tasks: other ones than those of the run whose weights it begins with. */
+/** The random numbers of RL, which draw its tasks; they differ from those of the run whose weights it begins with. */
 export function rlNumbers({ seed, from }: Pick<Preset, "seed" | "from">): Rng {
   const rng = new Rng(seed).split("rl");
   return from ? rng.split(from.sha256) : rng;
 }
 
-/** Plays the scripted episodes of a run. */
-export class Scripts {
+/** The players of a run's scripted episodes. */
+export class ScriptedPlayers {
   readonly #preset: Preset;
   readonly #env: EnvironmentSpec;
   readonly #train: EnvironmentOptions;
   readonly #heldOut: EnvironmentOptions;
   readonly #demo: EnvironmentOptions;
   readonly #rng: Rng;
-  /** For each novice's demonstration the turns that are guesses; the expert's demonstrations have no entry. */
+  /** The turns of each novice's demonstration that are guesses; the expert's demonstrations have no entry. */
   readonly #guesses = new WeakMap<Trajectory, ReadonlySet<number>>();
 
   constructor(preset: Preset) {
@@ -65,7 +65,7 @@ export class Scripts {
   /**
    * A byte-level BPE tokenizer, trained on demonstrations of training tasks by the expert and, if the preset says so,
    * by a novice.
-   * @throws the reason of the signal once it is aborted, as all do here that play many episodes
+   * @throws the reason of the signal once it is aborted, as all methods here that play many episodes
    */
   async trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
     const { vocabSize, corpusEpisodes, novices = false } = this.#preset.tokenizer;
@@ -161,7 +161,7 @@ export class Scripts {
     return texts.map((text, i) => generalLesson(text, template, i));
   }
 
-  /** Which tokens of demonstrations are imitated, if not all are. */
+  /** The choice of imitated tokens of demonstrations, if not all are imitated. */
   imitated(): Pick<SftOptions, "imitate"> {
     const { imitateNovices = true } = this.#preset.sft;
     return imitateNovices ? {} : { imitate: (t, k) => !this.#guesses.get(t)?.has(t.stream.turns[k]!) };
@@ -222,7 +222,7 @@ export class Scripts {
     return { ...limits, think };
   }
 
-  /** Plays an episode with the novice and remembers which turns are guesses. */
+  /** Plays an episode with the novice and remembers the turns that are guesses. */
   async #try(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
     const guesses = new Set<number>();
     const policy = (env: Environment, turn: number, task: string): string => {

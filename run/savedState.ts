@@ -1,4 +1,4 @@
-/** What an objective remembers of earlier steps, for a checkpoint. */
+/** The state that an objective keeps from earlier steps, for a checkpoint. */
 import { AdaptiveEntropy } from "../methods/entropy.ts";
 import type { Objective } from "../rl/objective/objective.ts";
 import type { Memory } from "../distribute/worker/index.ts";
@@ -6,17 +6,17 @@ import type { Memory } from "../distribute/worker/index.ts";
 /** An adaptive KL coefficient, an adaptive entropy bonus and an advantage that keeps numbers, by their files' names. */
 export function objectiveMemories({ advantage, kl, entropy }: Objective): Readonly<Record<string, Memory>> {
   const beta = typeof kl?.beta === "object" ? kl.beta : undefined;
-  const memories: Record<string, Memory> = {};
+  const parts: Record<string, Memory> = {};
   if (beta) {
     const restore = (saved: unknown): void => beta.resume((saved as { beta: number }).beta);
-    memories["kl"] = { state: () => ({ beta: beta.beta }), restore };
+    parts["kl"] = { state: () => ({ beta: beta.beta }), restore };
   }
   if (entropy instanceof AdaptiveEntropy) {
     const restore = (saved: unknown): void => entropy.restore(saved as ReturnType<AdaptiveEntropy["state"]>);
-    memories["entropy"] = { state: () => entropy.state(), restore };
+    parts["entropy"] = { state: () => entropy.state(), restore };
   }
   if (advantage.state) {
-    memories["advantage"] = { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) };
+    parts["advantage"] = { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) };
   }
-  return memories;
+  return parts;
 }
