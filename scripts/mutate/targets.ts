@@ -41,7 +41,7 @@ const FAST = (
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = "methods properties trainer gradientShares gradients lora presets predictions".split(" ");
 /** Slow tests of code around losses and estimators. */
-const LEFT_OUT = /Gpu|codeReward|cost|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|specification/;
+const LEFT_OUT = /Gpu|codeReward|cost|async|smoke|search|selfReward|memory|dataLoop|rollout|specification/;
 /** Where the tests of the edited files are. */
 const FOLDERS = ["engine", "nn", "rl", "methods", "data", "papers", "environments", "run"].map(
   (name) => `tests/${name}`,
