@@ -1,12 +1,12 @@
 /**
  * ActFocus on GRPO for an agent that thinks before it acts, on the library's tensors and transformer only. `trainRl`
  * with the method `actfocus` computes the same: a test compares the bits (reference executor).
- * The world: eight boxes, each with a digit that never changes. A task names a box; the agent writes `u x [3] <|end|>`, a
- * thought and in brackets its action, in at most six tokens; the world answers `y` or `n` and the right digit. After an
- * `n` there is one more try, for half of the reward. Without brackets the episode is over.
+ * The world: eight boxes, each with a digit that never changes. A task names a box; the agent writes `u x [3] <|end|>`,
+ * a thought and in brackets its action, in at most six tokens; the world answers `y` or `n` and the right digit. After
+ * an `n` there is one more try, for half of the reward. Without brackets the episode is over.
  * `npx tsx examples/actfocus.ts [SEED] [STEPS]` trains with all tokens alike, and with ActFocus, 100 steps each.
- * Seeds 0 to 9, mean reward: 0.36 and 0.30 in steps 81 to 100 (−0.06 [−0.09, −0.04], bootstrap over seeds), 0.40 and 0.34
- * in steps 181 to 200, lower in all ten both times. ActFocus loses here, where thoughts are random words.
+ * Seeds 0 to 9, mean reward: 0.36 and 0.30 in steps 81 to 100 (−0.06 [−0.09, −0.04], bootstrap over seeds), 0.40 and
+ * 0.34 in steps 181 to 200, lower in all ten both times. ActFocus loses here, where thoughts are random words.
  */
 import { AdamW, Decoder, device, type Device, exp, forward, initParams, mapTree, type Model } from "../index.ts";
 import { modelConfig, mul, noGrad, outputMatrix, pickHidden, Rng, rowsOf, scope, stopGradient } from "../index.ts";
@@ -73,7 +73,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 // 3. What the model says of the agent's own tokens.
 const longestFirst = (a: Episode, b: Episode): number => b.ids.length - a.ids.length; // as `trainRl`: sums round alike
 
-/** Episodes as rows of one array; the N own tokens, of which the hidden state at t − 1 predicts token t; columns [N]. */
+/** Episodes as rows of one array; the N own tokens, each predicted by the hidden state before it; columns [N]. */
 function batchOf(episodes: readonly Episode[], on: Device) {
   const rows = episodes.toSorted(longestFirst);
   const T = rows[0]!.ids.length;

@@ -4,8 +4,8 @@
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * `npx tsx examples/dpo.ts [SEED] [STEPS] [BETA]`: the warm start plays, a task's best and worst tries are a pair, and
- * copies of it learn 100 batches of pairs: they imitate the better ones, or learn by DPO, or both. Seeds 0 to 9: the mean
- * reward is 0.13 before, then 0.43, 0.21, 0.34. DPO is below imitation in each seed: it makes the better tries
+ * copies of it learn 100 batches of pairs: they imitate the better ones, or learn by DPO, or both. Seeds 0 to 9: the
+ * mean reward is 0.13 before, then 0.43, 0.21, 0.34. DPO is below imitation in each seed: it makes the better tries
  * less likely, too, by 1.0 nats (the worse ones by 7.9). With β = 0.1 DPO falls to 0.07, and both together reach 0.34.
  */
 import { AdamW, add, Decoder, type Device, device, forward, initParams, mean, type Model } from "../index.ts";
@@ -64,7 +64,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 }
 
 // 3. What the model says of the agent's own tokens.
-/** Episodes as rows of one array; the N own tokens, of which the hidden state at t − 1 predicts token t; columns [N]. */
+/** Episodes as rows of one array; the N own tokens, each predicted by the hidden state before it; columns [N]. */
 function batchOf(rows: readonly Episode[], on: Device) {
   const T = Math.max(...rows.map((row) => row.ids.length));
   const ids = new Int32Array(rows.length * T).fill(PAD);
@@ -111,7 +111,7 @@ async function scoresOf(model: Model, episodes: readonly Episode[]): Promise<num
 
 // 4. The pairs.
 type Pair = readonly [better: Episode, worse: Episode];
-/** A task that was tried with different success gives a pair: the first of its best tries and the first of its worst. */
+/** A task that was tried with different success gives a pair: the first of its best tries, the first of its worst. */
 export async function makePairs({ model }: Agent, rng: Rng, tasks: number, tries: number): Promise<Pair[]> {
   const seeds = Array.from({ length: tasks }, (_, n) => rng.split(n).int(2 ** 31));
   const groups = seeds.map((seed) => Array.from({ length: tries }, () => new Episode(seed)));

@@ -67,7 +67,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 // 3. What the model says of the agent's own tokens.
 const longestFirst = (a: Episode, b: Episode): number => b.ids.length - a.ids.length; // as `trainRl`: sums round alike
 
-/** Episodes as rows of one array; the N own tokens, of which the hidden state at t − 1 predicts token t; columns [N]. */
+/** Episodes as rows of one array; the N own tokens, each predicted by the hidden state before it; columns [N]. */
 function batchOf(episodes: readonly Episode[], on: Device) {
   const rows = episodes.toSorted(longestFirst);
   const T = rows[0]!.ids.length;
@@ -105,7 +105,7 @@ async function update({ model, optimizer }: Agent, episodes: readonly Episode[],
 }
 
 // 4. What a return is compared with.
-/** GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group, where std divides by n − 1; a number each. */
+/** GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group, where std divides by n − 1. */
 function estimate(episodes: readonly Episode[]): void {
   for (const episode of episodes) {
     const rewards = episodes.filter(({ group }) => group === episode.group).map(({ reward }) => reward);
@@ -122,7 +122,7 @@ const clipped = fuse("clipped", (ratio, advantage, low, high) =>
   ratio.mul(advantage).min(ratio.clamp(low, high).mul(advantage)).neg(),
 );
 
-/** GSPO (arXiv 2507.18071, eq. 5 to 7): s = e^(mean of lp − old over an episode's own tokens); the mean over episodes. */
+/** GSPO (arXiv 2507.18071, eq. 5 to 7): s = e^(mean of lp − old over an episode's tokens), a mean over episodes. */
 export function sequenceLoss(logProbs: Tensor, old: Tensor, { rows, column }: Batch): Tensor {
   const { device: on } = logProbs;
   const share = column(({ own }) => own.map(() => 1 / own.length));

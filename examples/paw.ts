@@ -1,7 +1,7 @@
 /**
- * PaW on GRPO, on the library's tensors and transformer only: the agent also learns to predict the world's answers, those
- * to unsure actions, words that it does not expect, and less where its group succeeds. `trainRl` with the method `paw`
- * computes the same: a test compares the bits (reference executor).
+ * PaW on GRPO, on the library's tensors and transformer only: the agent also learns to predict the world's answers, of
+ * these the ones to unsure actions, the words that it does not expect, and less where its group succeeds. `trainRl`
+ * with the method `paw` computes the same: a test compares the bits (reference executor).
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * `npx tsx examples/paw.ts [SEED] [STEPS]` trains without and with the loss on answers, 100 steps each.

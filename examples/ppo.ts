@@ -68,7 +68,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 // 3. What the model says of the agent's own tokens.
 const longestFirst = (a: Episode, b: Episode): number => b.ids.length - a.ids.length; // as `trainRl`: sums round alike
 
-/** Episodes as rows of one array; the N own tokens, of which the hidden state at t − 1 predicts token t; columns [N]. */
+/** Episodes as rows of one array; the N own tokens, each predicted by the hidden state before it; columns [N]. */
 function batchOf(episodes: readonly Episode[], on: Device) {
   const rows = episodes.toSorted(longestFirst);
   const T = rows[0]!.ids.length;

@@ -69,7 +69,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 // 3. What the model says of the agent's own tokens.
 const longestFirst = (a: Episode, b: Episode): number => b.ids.length - a.ids.length; // as `trainRl`: sums round alike
 
-/** Episodes as rows of one array; the N own tokens, of which the hidden state at t − 1 predicts token t; columns [N]. */
+/** Episodes as rows of one array; the N own tokens, each predicted by the hidden state before it; columns [N]. */
 function batchOf(episodes: readonly Episode[], on: Device) {
   const rows = episodes.toSorted(longestFirst);
   const T = rows[0]!.ids.length;
@@ -112,7 +112,7 @@ type Estimator = (episodes: readonly Episode[]) => number[];
 const rewardsOf = (episodes: readonly Episode[]): number[] => episodes.map(({ reward }) => reward);
 const meanOf = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
-/** RLOO (arXiv 2402.14740, §2): R minus the mean of the *others* in the group, which is n/(n − 1)·(R − mean). */
+/** RLOO (arXiv 2402.14740): R minus the mean of the *others* in the group, which is n/(n − 1)·(R − mean). */
 const leaveOneOut: Estimator = (episodes) =>
   episodes.map(({ group, reward }) => {
     const rewards = rewardsOf(episodes.filter((other) => other.group === group));

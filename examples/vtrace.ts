@@ -1,12 +1,12 @@
 /**
- * V-trace: an actor-critic whose episodes an older policy plays, for an agent of several turns, on the library's tensors
- * and transformer only. `trainStep` with the method `vtrace` computes the same: a test compares the bits.
+ * V-trace: an actor-critic whose episodes an older policy plays, on the library's tensors and transformer only.
+ * `trainStep` with the method `vtrace` computes the same: a test compares the bits (reference executor).
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
- * `npx tsx examples/vtrace.ts [SEED] [STEPS]`: the sampler is the policy itself, or gets its weights in every eighth step
- * only, without a correction and with one; 100 steps each. Seeds 0 to 9, mean reward of steps 81 to 100: 0.31, 0.19, 0.28
- * (V-trace +0.09 [0.03, 0.17], bootstrap over seeds, higher in six, lower in one). Steps 181 to 200: 0.40, 0.27, 0.28:
- * there the correction gains nothing, and two seeds of either old sampler are at 0.
+ * `npx tsx examples/vtrace.ts [SEED] [STEPS] [PERIOD]`: the sampler is the policy itself, or gets its weights in every
+ * eighth step only, without a correction and with one; 100 steps each. Seeds 0 to 9, mean reward of steps 81 to 100:
+ * 0.31, 0.19, 0.28 (V-trace +0.09 [0.03, 0.17], bootstrap over seeds, higher in six, lower in one). Steps 181 to 200:
+ * 0.40, 0.27, 0.28: there the correction gains nothing, and two seeds of either old sampler are near 0.
  */
 import { AdamW, add, Decoder, device, type Device, forward, grad, headValues, initParams } from "../index.ts";
 import { initValueHead, mapTree, mean, type Model, modelConfig, mul, noGrad, outputMatrix } from "../index.ts";
@@ -73,7 +73,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 // 3. What the model says of the agent's own tokens.
 const longestFirst = (a: Episode, b: Episode): number => b.ids.length - a.ids.length; // as `trainRl`: sums round alike
 
-/** Episodes as rows of one array; the N own tokens, of which the hidden state at t − 1 predicts token t; columns [N]. */
+/** Episodes as rows of one array; the N own tokens, each predicted by the hidden state before it; columns [N]. */
 function batchOf(episodes: readonly Episode[], on: Device) {
   const rows = episodes.toSorted(longestFirst);
   const T = rows[0]!.ids.length;
