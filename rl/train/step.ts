@@ -99,8 +99,8 @@ export interface StepOptions extends TrainerOptions, DataOptions, WatchOptions {
   readonly heads?: Heads<TrainedHead>;
   /**
    * Whether an older policy played the episodes; default false. If so, the objective needs an importance correction,
-   * V-trace, or a loss with a ratio; that ratio then divides by the probability that the sampler recorded, in the first
-   * pass too.
+   * V-trace, or a loss with a ratio; that ratio then divides by the sampler's recorded probability, in the first pass
+   * too.
    */
   readonly offPolicy?: boolean;
   /** Measurements before the update of a step in which the policy learns. Default: none. */
@@ -156,8 +156,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const estimated = advantagesOf(objective, trajectories, step, statistics);
   const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
   const weighed = weigh(objective, trajectories, advantages, step, statistics, ratios);
-  // The imitated episodes stand behind them, with weights that sum to the option's. They have no advantage and no old
-  // policy.
+  // Imitated episodes stand behind them; their weights sum to the option's. They have no advantage, no old policy.
   const rows = [...weighed, ...(isHeadOnly ? [] : mixedRows(episodes.imitated))];
 
   // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
