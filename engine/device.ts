@@ -19,7 +19,7 @@ interface Operand extends TensorType {
   readonly storage: { readonly buffer: Buffer };
 }
 
-/** An executor with its memory: what `device(…)` makes. Tensors of one device cannot meet those of another. */
+/** An executor with its memory, made by `device(…)`. Tensors of one device cannot meet those of another. */
 export class Device {
   #backend: Backend;
   /** The default element type of float tensors. */

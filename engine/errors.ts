@@ -4,8 +4,8 @@
  */
 
 /**
- * A bad input or a lost device, never a bug in the caller's own code. A plain `Error` with a name, so that nobody has
- * to import a class to catch one.
+ * A bad input or a lost device, never a bug in the caller's own code. A plain `Error` with a name, so that no class has
+ * to be imported to catch one.
  */
 export class WorldgradError extends Error {
   override readonly name = "WorldgradError";

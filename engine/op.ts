@@ -16,8 +16,8 @@
  * (kernels/program.ts, engine/backends/). wasm with one thread runs a call at once. webgpu, and wasm with several
  * threads, queue calls; a read waits until the queue is empty.
  *
- * While a gradient is recorded, the outputs get a note of what made them (tape.ts); backward.ts goes through these
- * notes from the end, calls each `vjp`, and sums the gradients of a tensor that is used more than once.
+ * While a gradient is recorded, the outputs get a note of their origin (tape.ts); backward.ts goes through these notes
+ * from the end, calls each `vjp`, and sums the gradients of a tensor that is used more than once.
  *
  * About half of the ops are formulas (docs/ops.md): from one scalar expression `fuse` (fuse.ts) makes the whole object,
  * its `vjp` by symbolic differentiation.

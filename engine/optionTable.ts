@@ -1,7 +1,7 @@
 /**
  * Options as data. A part of the library (a loss, an estimator, a loop) declares each of its options once, in a table:
  * its default, its allowed values and a description. Four things are made from that declaration and are written nowhere
- * else: the type of the options object, the check of what a caller passes, the options of the command line (`--set
+ * else: the type of the options object, the check of a caller's values, the options of the command line (`--set
  * PART.OPTION=VALUE` and `--list`), and the tables in docs/methods.md.
  *
  *     export const SAPO = options("sapo", {

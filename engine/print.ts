@@ -1,4 +1,4 @@
-/** The recorded graph as text: one line per op, inputs before users. It shows what a loss really computes. */
+/** The recorded graph as text: one line per op, inputs before users. It shows the real computation of a loss. */
 import { leaf } from "./leaf.ts";
 import { topologicalOrder } from "./backward.ts";
 import { checkTensor } from "./operands.ts";

@@ -1,8 +1,8 @@
 /**
  * The contracts of the kernels: for each family, the normalised problem that `wasm/` and `wgsl/` both solve. Ops in
  * `engine/ops` translate shapes and parameters into these and know no generator: an executor brings its own, so that a
- * page with one executor carries the kernels of that one. Generators write what the comments call *baked* into the
- * code and pass the rest as arguments. All tensors are contiguous, row-major and have 4-byte elements (f32 unless
+ * page with one executor carries the kernels of that one. Generators write the values that comments call *baked* into
+ * the code and pass the others as arguments. All tensors are contiguous, row-major and have 4-byte elements (f32 unless
  * said). Buffers are listed as `inputs → outputs`, in binding order.
  *
  * Every output element is computed by one owner with an order of summation that depends on shapes only, so the same

@@ -138,7 +138,7 @@ export class KvCache {
     return row;
   }
 
-  /** Forgets what a row holds from `length` on; 0 frees the row for another text. */
+  /** Forgets the tokens of a row from `length` on; 0 frees the row for another text. */
   truncate(row: number, length: number): void {
     const held = this.#lengths[this.#checkRow("truncate", row)]!;
     checkLength("truncate: length", length);

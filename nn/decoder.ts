@@ -237,7 +237,7 @@ export class Decoder {
     }
   }
 
-  /** Forgets what a row holds from `length` on; 0 frees it for another text. */
+  /** Forgets the tokens of a row from `length` on; 0 frees it for another text. */
   truncate(row: number, length: number): void {
     this.#cache.truncate(row, length);
   }

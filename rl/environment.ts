@@ -20,7 +20,7 @@ import type { Rng } from "../engine/index.ts";
  *   that charges for steps, or pays for parts, should report it; its rewards are shown beside it, as their mean.
  * - `toolErrors`: how many actions were errors so far
  * - `answerEntropy`: the entropy in nats of the episode's answers so far, each given the task, the actions and the
- *   answers before it, for somebody who knows all facts of the world. No world model can predict this part.
+ *   answers before it, for an observer who knows all facts of the world. No world model can predict this part.
  */
 export type StepInfo = Readonly<Record<string, number | string | boolean>>;
 
@@ -37,7 +37,7 @@ export interface StepResult {
 
 /**
  * The reason why the caller ends an episode that the environment has not ended: the limit of actions is reached, one
- * action grew too long, the context is full, or no action was found in what the agent wrote.
+ * action grew too long, the context is full, or no action was found in the agent's text.
  */
 export type OutsideEnd = "max_turns" | "max_tokens" | "context_overflow" | "parse_error";
 
@@ -69,9 +69,9 @@ export interface Environment {
   /** Plays one action. Errors in the action's text are told by the observation; it never throws for them. */
   step(action: string, options?: CallOptions): Promise<StepResult>;
   /**
-   * The notice that the episode was ended from outside, so that the environment can score what was reached. Called once
-   * at most, after `reset`, never after a step with `done`; no step follows. Optional: an environment without it, or
-   * one that returns no reward, leaves the return of such an episode to its caller (`truncatedReward` of `trainRl`).
+   * The notice that the episode was ended from outside, so that the environment can score the state reached. Called
+   * once at most, after `reset`, never after a step with `done`; no step follows. Optional: an environment without it,
+   * or one that returns no reward, leaves the return of such an episode to its caller (`truncatedReward` of `trainRl`).
    */
   end?(reason: OutsideEnd, options?: CallOptions): Promise<EndResult | undefined>;
   /**

@@ -177,7 +177,7 @@ export const worldModelLoss = async (
  * target (`<|end|>` is written by the template), so a perfect model is below 0 by that amount: 0.28 nats for a number
  * from 2 to 98 written digit by digit, nothing for a word.
  *
- * Only episodes whose answers were read and scored completely count. Left out are failed episodes and those with an
+ * Only episodes whose answers were read and scored completely count. Failed episodes are left out, and those with an
  * answer of `maxObservationTokens` or more (it may have been cut), with an answer that did not fit, with an answer
  * before the first action, or with warnings.
  *

@@ -74,7 +74,7 @@ function checkKey(label: string, key: string): void {
 
 /**
  * The settings of a run of this arm, on top of `base`.
- * @param withFiles puts the content of a file in the place of its path, where there are files
+ * @param withFiles replaces the path of a file by its content, where there are files
  * @throws UsageError in one line that names the arm
  */
 export function presetOfArm(

@@ -258,8 +258,8 @@ function checkPreset(preset: Preset, by = flagOf): void {
     for (const plugin of options.plugins ?? []) {
       const { name, flag, against = "advantage" } = PLUGINS.find((entry) => entry.name === plugin.name)!;
       const other = against === "groupSize" ? by("rl.groupSize") : nameOf(rl, against);
-      const own = by(`${name}.${flag.kind === "switch" ? "on" : flag.option}`);
-      between(other, own, () => plugin.check?.({ objective, groupSize: rl.groupSize }));
+      const written = by(`${name}.${flag.kind === "switch" ? "on" : flag.option}`);
+      between(other, written, () => plugin.check?.({ objective, groupSize: rl.groupSize }));
     }
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
@@ -316,9 +316,9 @@ function checkAlone({ env, rl, async, data = {} }: Preset, by: (key: string) => 
     throw new UsageError(`--self-play makes its own tasks and plays them once; leave ${by(key)} out`);
   }
   if (rl.reward) {
-    const own = rl.method.startsWith("gdpo") || rl.advantage === "gdpo";
-    const said = by(`reward.${Object.keys(rl.reward)[0]!}`);
-    const whose = own ? "the advantage gdpo, which compares components of a reward," : said;
+    const isGdpo = rl.method.startsWith("gdpo") || rl.advantage === "gdpo";
+    const option = by(`reward.${Object.keys(rl.reward)[0]!}`);
+    const whose = isGdpo ? "the advantage gdpo, which compares components of a reward," : option;
     throw new UsageError(`--self-play has rewards of its own; leave ${whose} out`);
   }
   if (async)

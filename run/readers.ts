@@ -31,9 +31,9 @@ export const verdicts = async (
 ): Promise<readonly boolean[]> => (await outcomeValues(reader, episodes, padId)).map((value) => value >= 0.5);
 
 /** Balanced accuracy: the mean of the shares of right verdicts on successes and on failures; one half for chance. */
-export function agreement(verdicts: readonly boolean[], truth: readonly boolean[]): number {
+export function agreement(judged: readonly boolean[], truth: readonly boolean[]): number {
   const shares = [true, false].flatMap((kind) => {
-    const of = verdicts.filter((_, i) => truth[i] === kind);
+    const of = judged.filter((_, i) => truth[i] === kind);
     return of.length === 0 ? [] : [of.filter((verdict) => verdict === kind).length / of.length];
   });
   return shares.reduce((a, b) => a + b, 0) / shares.length;

@@ -113,7 +113,7 @@ export interface Score {
 
 /** One evaluation of one policy on held-out tasks. */
 export interface Evaluation extends Score {
-  /** The name of what was evaluated, as the heading of a column: "warm start", "after RL". */
+  /** The name of the evaluated policy, as the heading of a column: "warm start", "after RL". */
   readonly label: string;
   readonly families?: Readonly<Record<string, Score>>;
 }

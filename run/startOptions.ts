@@ -68,7 +68,7 @@ export interface StartOptions extends SettingFlags {
   /** The agents to compare (run/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
   readonly model: ModelSize;
-  /** The folder of a model to begin with, in the place of one that is made. */
+  /** The folder of a model to begin with, in place of a new one. */
   readonly modelPath?: string | undefined;
   /** The storage of its matrices. */
   readonly storage?: WeightStorage | undefined;

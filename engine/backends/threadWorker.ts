@@ -97,7 +97,7 @@ require("node:worker_threads").parentPort.once("message", ({ block, ports }) => 
 export const WORKER: string = `"use strict";
 const node = typeof require === "function" ? require("node:worker_threads") : undefined;
 const reply = (text) => (node ? node.parentPort : self).postMessage(text);
-// alive: the watcher hears when this thread has released it.
+// alive: the watcher hears when this thread has let go of it.
 const start = ({ block, memory, alive }) => {
   const words = new Int32Array(block);
   const kernels = [];

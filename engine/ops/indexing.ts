@@ -354,9 +354,9 @@ export const castOp: OpDef<CastParams> = {
 };
 
 /**
- * Converts the elements to another type. Floats become integers by dropping what follows the point; integers above
- * 2^24 are rounded in f32. Gradients pass between float types and not through integers. To the type that x has, the
- * result shares memory with `x` (see `assign`).
+ * Converts the elements to another type. Floats become integers by dropping their fraction; integers above 2^24 are
+ * rounded in f32. Gradients pass between float types and not through integers. To the type that x has, the result
+ * shares memory with `x` (see `assign`).
  */
 export function cast<D extends DType>(x: Tensor, dtype: D): Tensor<D> {
   checkTensor("cast", x);

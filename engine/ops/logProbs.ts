@@ -176,7 +176,7 @@ function unfusedBackward(inputs: readonly Tensor[]): Tensor[] {
 const isRow: Pointwise<Tensor> = fuse("isRow", (lse, counts) => where(lse.abs().lt(Infinity), 1, counts));
 /**
  * ln p; −1e30 for a logit of −∞, which has no probability. It is chosen before the product, too, and all of a row that
- * is none (`isRow`): the gradient of what is not chosen is 0 times the rest, which is NaN beside an infinity.
+ * is none (`isRow`): the gradient of the other one is 0 times the rest, which is NaN beside an infinity.
  */
 const logarithm: Pointwise<Tensor> = fuse("logarithm", (z, scale, lse, counts) => {
   const isNumber = lse.abs().lt(Infinity);

@@ -1,8 +1,8 @@
 /**
  * Products with packed matrices: frozen weights in 16 or 8 bits (`kernels/packed.ts` has the formats), which the
  * kernels decode as they multiply. A packed matrix W [rows, columns] is an i32 tensor [rows, words] to these ops, so
- * nothing is differentiated by it; the two products, x · Wᵀ and x · W, are each other's derivative. `PackedMatrix` in
- * pretrained/packedMatrix.ts is what users hold.
+ * nothing is differentiated by it; the two products, x · Wᵀ and x · W, are each other's derivative. Users hold a
+ * `PackedMatrix` (pretrained/packedMatrix.ts).
  *
  * The ops bring their kernels along (the family `custom`): a page that trains from scratch carries none of them.
  */

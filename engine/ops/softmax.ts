@@ -83,7 +83,7 @@ const differentiable = [true, false];
 
 /**
  * Inputs y (the result, so never negative without log) and g. Softmax: y·(g − Σ g·y). Log-softmax: g − e^y·Σ g over
- * what is included, 0 elsewhere.
+ * included entries, 0 elsewhere.
  */
 export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
   name: "softmaxBackward",

@@ -80,7 +80,9 @@ export class FunctionBuilder {
     this.#params = params.length;
   }
 
-  /** A variable without a value: it is 0 at the function's start, and in a loop it keeps what the last turn left. */
+  /**
+   * A variable without a value: it is 0 at the function's start, and in a loop it keeps its value from the last turn.
+   */
   variable<K extends Kind>(kind: K): Var<ValueOf[K]> {
     const local = this.#locals.push(kind) - 1;
     return makeValue(kind, [0x20, ...unsignedLEB(local)], local) as unknown as Var<ValueOf[K]>;

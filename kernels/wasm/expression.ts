@@ -1,6 +1,6 @@
 /**
  * Scalar expressions (`kernels/expr.ts`) as SIMD code: four elements at a time, each node computed once into a local.
- * Comparisons stay lane masks as long as only `where` looks at them.
+ * Comparisons stay lane masks as long as only `where` reads them.
  */
 import { topologicalOrder, type Expr } from "../expr.ts";
 import { F32x4, I32x4, type FunctionBuilder } from "./assembler.ts";

@@ -6,7 +6,7 @@
  * within a block is fixed: along rows (inner = 1) there are sixteen interleaved sums, which are added in a tree at the
  * end; otherwise each column is summed from top to bottom. So the bits depend on the shape alone.
  *
- * NaN: sums, max and min give NaN; argmax and argmin ignore it. Of equal elements they give the lowest position.
+ * NaN: sums, max and min give NaN; argmax and argmin ignore it. Among equal elements they give the lowest position.
  */
 import { type Expr, input } from "../expr.ts";
 import type { Program, Step, WasmKernel } from "../kernel.ts";

@@ -7,7 +7,7 @@
  * 2. direct: a thread keeps a block of rows × `vec4` columns in registers and reads from storage, without workgroup
  *   memory.
  * 3. tiled: 256 threads share tiles in workgroup memory and keep 4×4 sums each; `half` does it in f16.
- * 4. subgroup: as direct, but the threads of a subgroup, of any size, exchange what they read of A.
+ * 4. subgroup: as direct, but the threads of a subgroup, of any size, exchange their elements of A.
  * `splits` of 2–4: where the result has few tiles and the sum is long (weight gradients, decoding), the sum is cut into
  * parts, which are added in a fixed order afterwards.
  *

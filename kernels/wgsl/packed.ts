@@ -2,7 +2,8 @@
  * Products with packed matrices, and their rows (`kernels/packed.ts` has the formats), with the epilogue, the grid and
  * the split sums of `matmul.ts`:
  *
- * - direct: a thread keeps a block of y in registers. Of x · Wᵀ it multiplies quads of columns, decoded from a group of
+ * - direct: a thread keeps a block of y in registers. For x · Wᵀ it multiplies quads of columns, decoded from a group
+ *   of
  *   four words at a time, with those of its rows of x; of x · W it owns the columns of one group.
  * - tiled, for GPUs and many rows: the tiles of `matmulTiled.ts`, which are decoded as they are filled.
  *

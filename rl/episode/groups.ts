@@ -56,7 +56,7 @@ const NO_SPREAD = 1e-8;
 /**
  * Whether there are fewer than two values, or all are equal but for rounding: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1,
  * and a division by the deviation would drive such values far apart. For values above 1 the tolerance grows with them,
- * and stays below what f32 can tell apart.
+ * and stays below the resolution of f32.
  */
 export function isWithoutSpread(values: readonly number[]): boolean {
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1);

@@ -21,7 +21,7 @@ export const STOP_REASONS = [
   "max_turns",
   "max_tokens", // one action grew longer than allowed
   "context_overflow", // the next observation or action would not fit into the context
-  "parse_error", // a strict template found no action in what the model wrote
+  "parse_error", // a strict template found no action in the model's text
   "tool_error", // the environment threw: the whole episode is masked
   "timeout", // the environment took too long: the whole episode is masked
   "aborted", // the run was stopped: the whole episode is masked
@@ -128,8 +128,8 @@ export interface Trajectory {
    */
   readonly reward: number;
   /**
-   * True: the return is a bound from above, since the episode was cut short and nobody of its batch came to an end with
-   * which to compare it (`truncatedReward`).
+   * True: the return is a bound from above, since the episode was cut short and no other of its batch came to an end
+   * with which to compare it (`truncatedReward`).
    */
   readonly rewardIsBound?: boolean;
   /**
@@ -140,7 +140,7 @@ export interface Trajectory {
   readonly stopReason: StopReason;
   /** True: nothing of the episode is trained, because the environment failed or the run was stopped. */
   readonly masked: boolean;
-  /** True: the environment was told of the end from outside and scored it, so that no option says what that earns. */
+  /** True: the environment was told of the end from outside and scored it, so that no option replaces the return. */
   readonly scoredAtEnd?: boolean;
   readonly env: string;
   readonly task: string;

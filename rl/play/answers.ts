@@ -45,7 +45,7 @@ function checkInfo(part: Part, info: unknown): StepInfo {
 
 /**
  * The answer as a new plain object.
- * @throws WorldgradError naming the part that is not what the contract says
+ * @throws WorldgradError naming the part that breaks the contract
  */
 export function checkAnswer(who: string, answer: unknown): StepResult {
   const part = partsOf(`${who}.step`);
@@ -64,7 +64,7 @@ export function checkAnswer(who: string, answer: unknown): StepResult {
 
 /**
  * An environment's score of an end from outside, as a new plain object.
- * @throws WorldgradError naming the part that is not what the contract says
+ * @throws WorldgradError naming the part that breaks the contract
  */
 export function checkEnd(who: string, answer: unknown): EndResult {
   const part = partsOf(`${who}.end`);

@@ -5,7 +5,7 @@ const immediate = (globalThis as { readonly setImmediate?: (callback: () => void
 
 /**
  * Lets all callbacks run that are ready. In browsers it waits for a message to itself, which arrives after them. Node
- * would read a thousand such messages in a row before it looks at timers and other ports, so there it uses
+ * would read a thousand such messages in a row before it serves timers and other ports, so there it uses
  * `setImmediate`.
  */
 export class EventLoop {

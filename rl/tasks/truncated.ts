@@ -51,7 +51,7 @@ export const TRUNCATED = options("trainRl", {
  * - Token by token, what is left of the return after the steps is below 0: no refund praises the tokens that ran out.
  * - In a group of one, or where all of a group were cut short, there is no end to compare with, and the batch stands
  *   in, with which a mean over the batch or a critic compares anyway.
- * - If nobody in the batch came to an end, all are equal, and to compare them says nothing of babbling. But RAE, a
+ * - If no episode in the batch came to an end, all are equal, and a comparison does not punish babbling. But RAE, a
  *   critic and a greedy rollout remember ends that earned less. So the return is marked as a bound from above
  *   (`rewardIsBound`). Beside such a memory it is at most twice what the memory knows, which does not learn it
  *   (`boundBeside`). In such a step the metric `completions/clipped_ratio` is 1.

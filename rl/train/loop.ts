@@ -61,7 +61,7 @@ export interface RlOptions extends StepOptions, PlayOptions {
   readonly rng: Rng;
 }
 
-/** Reinforcement learning: what a step does is in step.ts. */
+/** Reinforcement learning: a loop over the steps of step.ts. */
 export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, void, void> {
   checkRl(options);
   const { model, template, rollout: sampling } = options;

@@ -1,6 +1,6 @@
 /**
- * The loss of a micro-batch: the sum of the objective's terms. What is specific to a method is in the columns, in the
- * policy loss and in further terms; everything here is the same for all methods.
+ * The loss of a micro-batch: the sum of the objective's terms. A method differs from others in its columns, policy loss
+ * and further terms; everything here is the same for all methods.
  */
 import { check } from "../../engine/errors.ts";
 import {

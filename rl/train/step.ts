@@ -100,8 +100,8 @@ export interface StepOptions extends TrainerOptions, DataOptions, WatchOptions {
   readonly heads?: Heads<TrainedHead>;
   /**
    * Whether an older policy played the episodes; default false. If so, the objective needs an importance correction,
-   * V-trace, or a loss with a ratio; that ratio then divides by the probability that the sampler recorded, in the first
-   * pass too.
+   * V-trace, or a loss with a ratio; that ratio then divides by the sampler's recorded probability, in the first pass
+   * too.
    */
   readonly offPolicy?: boolean;
   /** Measurements before the update of a step in which the policy learns. Default: none. */

@@ -1,7 +1,7 @@
 /**
  * Weights of a step: how much each token counts in each term of the loss. Everything that depends on the whole step
- * (denominators, selections, what a policy loss computes over all tokens) is settled here, before the step is split
- * into micro-batches.
+ * (denominators, selections, a policy loss's `prepare` over all tokens) is settled here, before the step is split into
+ * micro-batches.
  */
 import { rowsWithoutSpread } from "../episode/groups.ts";
 import { succeeded } from "../episode/outcomes.ts";
@@ -98,8 +98,8 @@ export function withPrepared(
 }
 
 /**
- * The mask of a mistake: everything after the prompt, which is right where nobody but the agent writes there, and wrong
- * in an episode with answers (`Objective.trainObservations`).
+ * The mask of a mistake: everything after the prompt, which is right if only the agent writes there, and wrong in an
+ * episode with answers (`Objective.trainObservations`).
  */
 const maskWithObservations = (trajectory: Trajectory): boolean[] =>
   trajectory.stream.roles.map(

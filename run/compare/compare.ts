@@ -1,4 +1,4 @@
-/** `npm start` with several agents: trains what is missing in the folder, shows the results, writes the page. */
+/** `npm start` with several agents: trains the missing agents of the folder, shows the results, writes the page. */
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Display } from "../display/display.ts";

@@ -35,7 +35,7 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   step_tokens: { label: "tokens", format: "count" },
   "labels/accuracy": { label: "right labels", format: "percent" },
   "labels/episodes": { label: "labelled episodes", format: "count" },
-  // These come last: only one step in many has them, and a display that has to choose should show what is new.
+  // These come last: only one step in many has them, and a display that has to choose should show the newest.
   "grad_cosine/world_policy": { label: "world cosine", format: "number" },
   "grad_ratio/world_policy": { label: "world ratio", format: "number" },
   "grad_share/policy": { label: "policy share", format: "percent" },

@@ -4,7 +4,7 @@
  * written out. It may import `worldgrad` and `worldgrad/environments` from any folder, and gets the modules that the
  * program itself runs, not a second copy of the library.
  *
- * Only programs load such files. A run's settings name the path and the SHA-256 of the file; what it imports is not
+ * Only programs load such files. A run's settings name the path and the SHA-256 of the file; its imports are not
  * hashed.
  */
 import { existsSync, readFileSync, statSync } from "node:fs";
@@ -65,7 +65,7 @@ export async function withEnvironmentFile(options: StartOptions): Promise<StartO
 
 /**
  * Loads the environment of a run again, if it came from a file.
- * @throws UsageError in one line, before anything runs, if the file is gone or is not what the run began with
+ * @throws UsageError in one line, before anything runs, if the file is gone or has changed since the run began
  */
 export async function loadEnvironmentOf(settings: Pick<Preset, "env" | "environmentFile">): Promise<void> {
   const { env, environmentFile: file } = settings;

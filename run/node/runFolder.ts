@@ -75,8 +75,8 @@ interface Manifest {
 const FILE_NAME = /^[\w][\w.-]*$/;
 
 /**
- * Starts a run in `path`. The folder must be missing or empty, or hold only what a `createRun` left that died before it
- * wrote config.json; otherwise this throws before anything is written. Parent folders are made.
+ * Starts a run in `path`. The folder must be missing or empty, or hold only the rest of a `createRun` that died before
+ * it wrote config.json; otherwise this throws before anything is written. Parent folders are made.
  */
 export function createRun(path: string, config: RunConfig): RunFolder {
   check(!has(path) || statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
@@ -224,8 +224,8 @@ export class RunFolder implements RunStore {
 
   /**
    * The newest complete checkpoint, or null if there is none; incomplete ones are skipped. It changes nothing, so it
-   * can be called while the run is being trained. It throws, naming the file, if a complete checkpoint or what the logs
-   * held when it was taken has been damaged.
+   * can be called while the run is being trained. It throws, naming the file, if a complete checkpoint, or the part of
+   * the logs up to it, has been damaged.
    */
   loadLatestCheckpoint(): Checkpoint | null {
     const step = this.listCheckpoints().at(-1);

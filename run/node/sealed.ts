@@ -17,7 +17,7 @@ export function sealed(value: object): string {
 
 /**
  * The object in a file that `sealed` made, without its hash.
- * @param refuse throws an error with what is wrong with the file: it is no JSON, no object, or was changed
+ * @param refuse throws an error with the problem of the file: it is no JSON, no object, or was changed
  */
 export function unsealed(path: string, refuse: (problem: string) => never): Record<string, unknown> {
   let value: unknown;

@@ -38,12 +38,12 @@ const NOT_DRAWN: ReadonlySet<string> = new Set(["step", "phase", "episodes", "re
 
 /** The charts of the catalogue for which there is data, then one for every other metric. */
 export function chartsOf(metrics: readonly MetricsRecord[]): readonly ChartInfo[] {
-  const finite = new Set<string>();
+  const drawable = new Set<string>();
   for (const line of metrics) {
-    for (const [name, value] of Object.entries(line)) if (Number.isFinite(value)) finite.add(name);
+    for (const [name, value] of Object.entries(line)) if (Number.isFinite(value)) drawable.add(name);
   }
   const known = new Set(CHARTS.flatMap((chart) => chart.series.map((series) => series.name)));
-  const others = [...finite].filter((name) => !known.has(name) && !NOT_DRAWN.has(name)).toSorted();
+  const others = [...drawable].filter((name) => !known.has(name) && !NOT_DRAWN.has(name)).toSorted();
   const bySelf = others.map((name): ChartInfo => {
     const series = [
       { name, label: "training" },
