@@ -41,10 +41,22 @@ export function flushFolder(path: string): void {
   if (process.platform !== "win32") flushed(path, "r", () => undefined);
 }
 
+/** Makes a folder, unless another process has made it meanwhile. */
+function makeOne(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw error;
+  }
+}
+
 /** Makes a folder and those that contain it, unless they are there, so that their names survive a loss of power. */
 export function makeFolder(path: string): void {
   const missing: string[] = [];
   for (let at = resolve(path); !has(at); at = dirname(at)) missing.push(at);
-  mkdirSync(path, { recursive: true });
-  for (const at of missing) flushFolder(dirname(at));
+  // One by one: of a read-only disk the recursive call says that there is no such file.
+  for (const at of missing.toReversed()) {
+    makeOne(at);
+    flushFolder(dirname(at));
+  }
 }
