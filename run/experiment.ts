@@ -42,7 +42,7 @@ import type { dataFor } from "./dataOptions.ts";
 import type { Memory } from "../distribute/worker/index.ts";
 import { checkMeasured } from "./failures.ts";
 import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut.ts";
-import type { PlayAhead } from "./helpers.ts";
+import type { PlayAhead } from "./runParts.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
 import { objectiveMemories } from "./savedState.ts";
 import type { DataSettings, Preset } from "./preset.ts";
@@ -50,7 +50,7 @@ import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, ScriptedPlayers } from ".
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
-import { isYardstick, type Yardstick } from "./yardsticks.ts";
+import { isBaseline, type Baseline } from "./baselines.ts";
 
 /** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
 export const MAX_BATCH_TOKENS = 1200;
@@ -172,9 +172,9 @@ export class Experiment {
     });
   }
 
-  /** The training of a yardstick: as many steps as RL, with as many episodes in each, and RL's learning rate. */
+  /** The training of a baseline: as many steps as RL, with as many episodes in each, and RL's learning rate. */
   async *#imitate(
-    method: Yardstick,
+    method: Baseline,
     {
       signal,
       ...learner
@@ -216,7 +216,7 @@ export class Experiment {
     const { method, steps, groups, groupSize, lr, warmup, iterations = 1 } = this.preset.rl;
     const { truncatedReward, mixedGroups = false } = this.preset.rl;
     const { signal, reader, ...rest } = options;
-    if (isYardstick(method)) {
+    if (isBaseline(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
       yield* this.#imitate(method, { model, template, optimizer, startStep, signal });
       return;
@@ -288,7 +288,7 @@ export class Experiment {
   memories(): Readonly<Record<string, Memory>> {
     const { async } = this.preset;
     const workers =
-      async && !isYardstick(this.preset.rl.method) ? this.#rolloutWorkers(async.workers).memory : undefined;
+      async && !isBaseline(this.preset.rl.method) ? this.#rolloutWorkers(async.workers).memory : undefined;
     return { ...objectiveMemories(this.#objective), ...this.#data.memories, ...(workers ? { workers } : {}) };
   }
 

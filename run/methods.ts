@@ -16,7 +16,7 @@ import { settleNeeds, settleParts } from "./needs.ts";
 import { baseOf, type MethodSettings, objectiveFrom, partsOf } from "./objective.ts";
 import { settleReward } from "./rewards.ts";
 import { usage, UsageError } from "./usage.ts";
-import { isYardstick, settleYardstick } from "./yardsticks.ts";
+import { isBaseline, settleBaseline } from "./baselines.ts";
 
 /** The names of a method with the add-ons of another, as `--method` gives them beside `--grpo-config`. */
 export function withAddOns(method: string, more = "grpo"): string {
@@ -37,7 +37,7 @@ export function withAddOns(method: string, more = "grpo"): string {
 export function settleMethod(settings: Settings): void {
   usage(() => {
     const method = settings.get("rl.method")!;
-    if (isYardstick(method)) settleYardstick(settings, method);
+    if (isBaseline(method)) settleBaseline(settings, method);
     else {
       refuseOthers(method);
       const [advantage, loss] = [settings.get("rl.advantage"), settings.get("rl.loss")];
@@ -59,9 +59,9 @@ export function settleMethod(settings: Settings): void {
 
 /** Throws for names of methods that are not RL, and of parts that belong to none. */
 function refuseOthers(method: string): void {
-  const yardstick = method.split("+").find(isYardstick);
-  if (yardstick !== undefined)
-    throw new UsageError(`--method ${method}: ${yardstick} is no RL and takes no add-ons; leave the others out`);
+  const baseline = method.split("+").find(isBaseline);
+  if (baseline !== undefined)
+    throw new UsageError(`--method ${method}: ${baseline} is no RL and takes no add-ons; leave the others out`);
   for (const name of [method, ...method.split("+")]) refuseOtherData(name);
 }
 

@@ -22,7 +22,7 @@ import { rewardWeights } from "./rewardWeights.ts";
 import { type ScheduleData, scheduleOf } from "./schedules.ts";
 
 import { usage, UsageError } from "./usage.ts";
-import { isYardstick } from "./yardsticks.ts";
+import { isBaseline } from "./baselines.ts";
 
 /** A method as names and numbers: its form in a run's settings (layout.ts). */
 export interface MethodSettings extends Omit<MethodChoice, "method" | "aggregation" | "options"> {
@@ -70,8 +70,8 @@ function isAtHand({ method, advantage, loss }: MethodSettings): boolean {
  */
 export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxLength: number): Objective {
   const { method, options = {}, reward, critic } = settings;
-  // A yardstick has no objective; this one needs no reference, no critic and no memory.
-  if (isYardstick(method)) return compose(parts, { method: "grpo", advantage: "none", loss: "reinforce" });
+  // A baseline has no objective; this one needs no reference, no critic and no memory.
+  if (isBaseline(method)) return compose(parts, { method: "grpo", advantage: "none", loss: "reinforce" });
   return usage(() => {
     const used = partsOf(settings, parts);
     const all: Record<string, object> =

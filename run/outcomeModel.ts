@@ -16,7 +16,7 @@ import type { Template } from "../rl/episode/template.ts";
 import { criticise, outcomeClass, OUTCOMES, trainOutcomeCritic } from "../methods/outcomeCritic.ts";
 import { initReaderHead, lastToken, type Marked, type Reader, trainReader } from "../rl/train/reader.ts";
 import type { Experiment } from "./experiment.ts";
-import { agreement, verdicts } from "./readers.ts";
+import { agreement, verdicts } from "./judgements.ts";
 import { shownTo, type Watch } from "./observer.ts";
 import { ORM, type OrmOptions, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions } from "./rewardOptions.ts";
 

@@ -14,7 +14,7 @@ import { initReaderHead, type Marked, type Reader, trainReader } from "../rl/tra
 import type { Experiment } from "./experiment.ts";
 import { shownTo, type Watch } from "./observer.ts";
 import { PRM, type PrmOptions } from "./rewardOptions.ts";
-import { rocArea, stepValues } from "./readers.ts";
+import { rocArea, stepValues } from "./judgements.ts";
 
 /** An episode with the labels of its steps; steps that could not be tried have none. */
 const labelled = (episode: Trajectory, labels: readonly number[]): Marked => ({

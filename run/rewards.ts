@@ -175,7 +175,7 @@ export function criticised(
   const critic = reader ?? fail("outcome_critic: there is no critic yet");
   return async (t, signal) => {
     const verdict = reward ? await reward(t, signal) : { reward: t.reward, parts: {} };
-    return (await import("./readers.ts")).withShares(critic, template, t, verdict, labels);
+    return (await import("./judgements.ts")).withShares(critic, template, t, verdict, labels);
   };
 }
 
@@ -204,9 +204,9 @@ function outcomeFor(
 ): RewardFunction {
   if (isTrained(name)) {
     const judge = reader ?? fail(`--reward ${name}: there is no ${name === "orm" ? "outcome" : "process"} model yet`);
-    if (name === "orm") return async (t) => (await import("./readers.ts")).judgeOutcome(judge, template, t);
+    if (name === "orm") return async (t) => (await import("./judgements.ts")).judgeOutcome(judge, template, t);
     const { form } = PRM.read(settings.prm);
-    return async (t) => (await import("./readers.ts")).judgeSteps(judge, template, t, form);
+    return async (t) => (await import("./judgements.ts")).judgeSteps(judge, template, t, form);
   }
   if (name !== "judges") {
     const chance = new Rng(seed).split("reward.control");

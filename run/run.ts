@@ -23,13 +23,13 @@ import { bestOf, isBetter } from "./best.ts";
 import { Experiment } from "./experiment.ts";
 import { FailedSteps } from "./failures.ts";
 import { metricsOfScore, overlapNote, recordOf } from "./heldOut.ts";
-import type { RunParts } from "./helpers.ts";
+import type { RunParts } from "./runParts.ts";
 import type { Preset } from "./preset.ts";
 import type { Evaluation, MetricsRecord, State, Summary } from "./records.ts";
 import type { Checkpoint, RunStore } from "./runStore.ts";
 import { factsOf } from "./facts.ts";
 import { templateFor } from "./template.ts";
-import { phaseOf } from "./yardsticks.ts";
+import { phaseOf } from "./baselines.ts";
 import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
 

@@ -9,7 +9,7 @@ import type { Template } from "../rl/episode/template.ts";
 import { solutionScore, weightedVote } from "../papers/rewards/process.ts";
 import { turnsOf } from "../rl/episode/turns.ts";
 import type { Reader } from "../rl/train/reader.ts";
-import { outcomeValues, stepValues } from "./readers.ts";
+import { outcomeValues, stepValues } from "./judgements.ts";
 
 /** The score of each episode: the lowest value of its steps, or an outcome model's value of the whole. */
 export const solutionScores = async (

@@ -5,7 +5,7 @@ import { objectiveFrom } from "../run/objective.ts";
 import type { Preset } from "../run/preset.ts";
 import { longestCompletion } from "../run/template.ts";
 import { describeEpisodes } from "../run/transcripts.ts";
-import { isYardstick } from "../run/yardsticks.ts";
+import { isBaseline } from "../run/baselines.ts";
 import { logits, readText } from "../nn/index.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
 import { lossOf } from "../methods/choice.ts";
@@ -50,13 +50,13 @@ export async function answer(question: Question, session: Session, preset: Prese
     : placeView(held, preset, question.episode, question.token);
 }
 
-/** What a step's loss is made of. A yardstick imitates; it has no objective. */
+/** What a step's loss is made of. A baseline imitates; it has no objective. */
 const partsOf = ({ rl, sft }: Preset, objective: Objective): LossParts =>
-  !isYardstick(rl.method) ? objective : { policyLoss: sft.loss === "dft" ? dft() : NO_POLICY };
+  !isBaseline(rl.method) ? objective : { policyLoss: sft.loss === "dft" ? dft() : NO_POLICY };
 
 /** The name of the policy loss. */
 const policyOf = ({ rl, sft }: Preset): string =>
-  isYardstick(rl.method) ? (sft.loss ?? "sft") : lossOf(rl, ALL_PARTS).name;
+  isBaseline(rl.method) ? (sft.loss ?? "sft") : lossOf(rl, ALL_PARTS).name;
 
 const objectiveOf = (preset: Preset): Objective => objectiveFrom(ALL_PARTS, preset.rl, longestCompletion(preset));
 
@@ -117,7 +117,7 @@ async function weighed(held: LastStep, preset: Preset, episode: number, length: 
   const { formulas, tokens } = await termsOf(held, preset);
   const { rows, statistics = {} } = held.report;
   const options = preset.rl.options ?? {};
-  const weightOf = isYardstick(preset.rl.method)
+  const weightOf = isBaseline(preset.rl.method)
     ? (): undefined => undefined
     : weightFormulas({ objective: objectiveOf(preset), options, rows, statistics, formulas });
   return Array.from({ length }, (_, t) =>

@@ -6,7 +6,7 @@ import type { Value } from "../run/layout.ts";
 import { showSetting } from "../run/shownSettings.ts";
 import { DEVICES, MODEL_SIZES } from "../run/startOptions.ts";
 import { UsageError } from "../run/usage.ts";
-import { YARDSTICKS } from "../run/yardsticks.ts";
+import { BASELINES } from "../run/baselines.ts";
 import { TOKEN_WEIGHTS, WORLD } from "../methods/presets.ts";
 import { METHODS } from "../methods/choice.ts";
 import { experimentOfWords } from "./experiment.ts";
@@ -100,7 +100,7 @@ export const METHOD_WORDS: readonly string[] = [
   ...Object.keys(METHODS).flatMap((name) => [name, ...Object.keys(WORLD).map((world) => `${name}+${world}`)]),
   // What a critic of programs says is no question in the page's worlds.
   ...Object.keys(TOKEN_WEIGHTS).flatMap((name) => (name === "outcome_critic" ? [] : [`grpo_token+${name}`])),
-  ...Object.keys(YARDSTICKS),
+  ...Object.keys(BASELINES),
 ];
 
 /** A word that cannot stand, and why. */

@@ -4,7 +4,7 @@
  */
 import { mapTree, mul, outsideScopes, type Tensor, treeLeaves } from "../engine/index.ts";
 import { fail } from "../engine/errors.ts";
-import type { StepWitness } from "../run/helpers.ts";
+import type { StepWitness } from "../run/runParts.ts";
 import type { Model } from "../nn/index.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { StepReport } from "../rl/train/report.ts";

@@ -10,7 +10,7 @@ import type { Observer } from "../run/observer.ts";
 import type { Preset } from "../run/preset.ts";
 import type { MetricsRecord, Summary, Transcript } from "../run/records.ts";
 import { Run } from "../run/run.ts";
-import { phaseOf } from "../run/yardsticks.ts";
+import { phaseOf } from "../run/baselines.ts";
 import { type LastStep, StepKeeper } from "./lastStep.ts";
 
 /** The end of a warm start, from which several agents may begin: the same weights, bit for bit. */

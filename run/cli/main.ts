@@ -23,7 +23,7 @@ import { presetFor, presetOf } from "../presets.ts";
 import type { ModelConfig } from "../../nn/index.ts";
 import { runMemory } from "../fit/run.ts";
 import { writeReport } from "../report/report.ts";
-import type { PlayAhead } from "../helpers.ts";
+import type { PlayAhead } from "../runParts.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { trainRlAsync } from "../../distribute/async/train.ts";
 import { Run } from "../run.ts";
@@ -39,7 +39,7 @@ import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSourc
 import { listSettings } from "../settings.ts";
 import { listNames } from "../names.ts";
 import { listRecipes } from "../recipes.ts";
-import { listYardsticks } from "../yardsticks.ts";
+import { listBaselines } from "../baselines.ts";
 
 const NOT_LISTED = `
 The default method is grpo_token+echo.
@@ -61,7 +61,7 @@ async function main(): Promise<number> {
       [
         listMethods(),
         listRecipes(),
-        listYardsticks(),
+        listBaselines(),
         listNames(),
         listEnvironments(),
         `${listSettings()}\n${NOT_LISTED}`,

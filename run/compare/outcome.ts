@@ -2,7 +2,7 @@
 import type { Arm } from "../arms.ts";
 import type { Preset } from "../preset.ts";
 import type { Evaluation, MetricsRecord } from "../records.ts";
-import { isYardstick } from "../yardsticks.ts";
+import { isBaseline } from "../baselines.ts";
 
 /** A point of an agent's curve. */
 export interface CurvePoint {
@@ -73,7 +73,7 @@ export function outcomeOf(
         label: arm.label,
         method: arm.method,
         slug: arm.slug,
-        plays: !isYardstick(arm.method),
+        plays: !isBaseline(arm.method),
         after,
         curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, preset.sft.steps)] : [])),
         trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,

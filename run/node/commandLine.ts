@@ -40,7 +40,7 @@ any other flag about a method, one agent is trained.
   --method NAMES      grpo_token, grpo, dapo, ppo, …; world models and token weightings with a plus: dapo+echo+actfocus
                                                             (one agent; default with other flags: grpo_token+echo)
                       or a paper's method with its data and rewards: dapo_full, starpo_s, vapo_full
-                      or a yardstick for RL: sft, expert, random
+                      or a baseline for RL: sft, expert, random
   --loss NAME         a policy loss in place of the method's
   --advantage NAME    an advantage estimator in place of the method's
   --aggregation NAME  an aggregation over tokens in place of the method's

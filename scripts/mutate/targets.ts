@@ -27,7 +27,7 @@ const TARGETS = [
   "papers/completions.ts",
   ...within("data", "generalTexts hindsight imitateExpert inverse pools replay"),
   ...within("environments", "household/hindsight riddle/proposal screen/bins web/hindsight"),
-  ...within("run", "failures heldOut inverse processModel readers recipes rewards verification"),
+  ...within("run", "failures heldOut inverse judgements processModel recipes rewards verification"),
 ];
 
 /** Tests of a formula or a function each, in milliseconds. They run first, wherever they stand. */

@@ -29,13 +29,13 @@ import { bundlePage } from "../../run/page/assets.ts";
 import type { Evaluation, Summary } from "../../run/records.ts";
 import { displayOutput, outliveOutput, outputTaken } from "../../run/node/output.ts";
 import { openRun } from "../../run/node/runFolder.ts";
-import { listYardsticks } from "../../run/yardsticks.ts";
+import { listBaselines } from "../../run/baselines.ts";
 
 async function main(): Promise<number> {
   outliveOutput();
   const said = parseAblate(process.argv.slice(2));
   if (said === "help" || said === "list") {
-    process.stdout.write(said === "help" ? HELP : `${listMethods()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n`);
+    process.stdout.write(said === "help" ? HELP : `${listMethods()}\n\n${listBaselines()}\n\n${listEnvironments()}\n`);
     return 0;
   }
   const options = { ...said, envs: await Promise.all(said.envs.map(loaded)) };

@@ -10,7 +10,7 @@ import { objectiveFor } from "../../run/methods.ts";
 import type { Preset } from "../../run/preset.ts";
 import { longestCompletion } from "../../run/template.ts";
 import type { MetricsRecord } from "../../run/records.ts";
-import { isYardstick } from "../../run/yardsticks.ts";
+import { isBaseline } from "../../run/baselines.ts";
 import { mean } from "../../run/figures/statistics.ts";
 
 /** A cell at one of its evaluations. */
@@ -129,7 +129,7 @@ const finite = (x: number): number | null => (Number.isFinite(x) ? x : null);
  */
 export function flopsPerToken(preset: Preset): number {
   const { rl } = preset;
-  if (isYardstick(rl.method)) return 6;
+  if (isBaseline(rl.method)) return 6;
   const signals = statisticsOf(objectiveFor(rl, longestCompletion(preset)));
   const passes = Number(signals.some(isOfReference)) + Number(signals.some((name) => !isOfReference(name)));
   return 2 + 6 * (rl.iterations ?? 1) + 2 * passes;

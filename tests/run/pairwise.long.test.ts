@@ -12,7 +12,7 @@ import { MemoryStore } from "../../run/memoryStore.ts";
 import type { Preset } from "../../run/preset.ts";
 import { Run } from "../../run/run.ts";
 import type { Checkpoint } from "../../run/runStore.ts";
-import { isYardstick } from "../../run/yardsticks.ts";
+import { isBaseline } from "../../run/baselines.ts";
 import { localWorkers } from "../../distribute/async/workers.ts";
 import { trainRlAsync } from "../../distribute/async/train.ts";
 import { FACTORS, nameOf, names, PLAIN, refusalOf, seen, settingsOf, verdictOf } from "../support/combinations.ts";
@@ -21,8 +21,8 @@ import { QUIET } from "../support/tinyRun.ts";
 
 /** What may be refused. */
 const RULES: Readonly<Record<string, RegExp>> = {
-  "a yardstick is no RL": /which --method (sft|expert|random) is not$|of --method (sft|expert|random)(,|;)/,
-  "a yardstick takes no add-on": /^--method (sft|expert|random)\+\w+: .* is no RL and takes no add-ons/,
+  "a baseline is no RL": /which --method (sft|expert|random) is not$|of --method (sft|expert|random)(,|;)/,
+  "a baseline takes no add-on": /^--method (sft|expert|random)\+\w+: .* is no RL and takes no add-ons/,
   "sft imitates all actions, and labels take some": /^--set sft\.labelled takes .* --method sft imitates them all/,
   "a critic and an advantage without": /^--method \w+ has a critic, which --advantage \S+ does not read/,
   "no reward and no world": /^--advantage none learns from no reward, and the method has no world model/,
@@ -178,7 +178,7 @@ describe("a run", () => {
     expect(steps).toHaveLength(preset.rl.method === "random" ? 0 : STEPS);
     for (const { phase: _phase, ...numbers } of steps)
       for (const [name, value] of Object.entries(numbers)) expect(value, name).toSatisfy(Number.isFinite);
-    if (steps.some((line) => Number(line["grad_norm"] ?? 0) > 0) || isYardstick(preset.rl.method)) trained++;
+    if (steps.some((line) => Number(line["grad_norm"] ?? 0) > 0) || isBaseline(preset.rl.method)) trained++;
     // Who plays ahead plays other episodes, with other policies, when the run goes on; random play has no steps.
     if (preset.async?.maxStaleness || steps.length === 0) return;
     store.rewindTo(store.checkpointAt(step + STEPS - 1));

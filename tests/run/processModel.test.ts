@@ -15,7 +15,7 @@ import {
   stepValues,
   verdicts,
   withShares,
-} from "../../run/readers.ts";
+} from "../../run/judgements.ts";
 import { chosenTries, solutionScores } from "../../run/verification.ts";
 import { type Trajectory, turnEnds } from "../../rl/episode/stream.ts";
 import type { StepTries } from "../../papers/completions.ts";

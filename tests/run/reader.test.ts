@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor, zeros } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
-import { agreement } from "../../run/readers.ts";
+import { agreement } from "../../run/judgements.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import {
   disposeReader,

@@ -8,7 +8,7 @@ import { showSettings } from "../../run/shownSettings.ts";
 import { UsageError } from "../../run/usage.ts";
 import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
 import { approvalJudge } from "../../papers/preferences/judges.ts";
-import { stepValues } from "../../run/readers.ts";
+import { stepValues } from "../../run/judgements.ts";
 import { Rng } from "../../engine/random.ts";
 import { initReaderHead, type Reader } from "../../rl/train/reader.ts";
 import type { Model } from "../../nn/transformer.ts";

@@ -1,6 +1,6 @@
 /**
  * A run that is stopped while scripted players play, as they do before a tokenizer is trained, before a warm start,
- * for an evaluation and for a yardstick: the next of their episodes is not begun, which matters where the environment
+ * for an evaluation and for a baseline: the next of their episodes is not begun, which matters where the environment
  * is a server.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";

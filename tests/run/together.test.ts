@@ -65,7 +65,7 @@ it("answers are trained as actions by what reads nothing of actions", () => {
     expect(() => checkOffPolicy(mistaken, older)).toThrow("answers have no recorded probability");
 });
 
-it("a yardstick that does not imitate the warm start's demonstrations goes with labels", () => {
+it("a baseline that does not imitate the warm start's demonstrations goes with labels", () => {
   for (const method of ["expert", "random"])
     expect(presetOfFlags("--quick", "--method", method, ...set("sft.labelled=8")).sft.labelled).toBe(8);
 });

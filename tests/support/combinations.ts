@@ -7,7 +7,7 @@ import { CURRICULA } from "../../data/curricula.ts";
 import type { Preset } from "../../run/preset.ts";
 import { RECIPES } from "../../run/recipes.ts";
 import { UsageError } from "../../run/usage.ts";
-import { YARDSTICKS } from "../../run/yardsticks.ts";
+import { BASELINES } from "../../run/baselines.ts";
 import { ADVANTAGES } from "../../methods/advantages/index.ts";
 import { AGGREGATIONS } from "../../rl/objective/aggregation.ts";
 import { POLICY_LOSSES } from "../../methods/losses/index.ts";
@@ -25,7 +25,7 @@ const flags = (name: string, values: readonly string[]): string[] => ["", ...val
 /** Losses of pairs and of demonstrations, which RL refuses one by one; other tests say how. */
 const isOfRewards = (name: string): boolean => !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name);
 
-const METHOD_NAMES = [...Object.keys(METHODS), ...Object.keys(RECIPES), ...Object.keys(YARDSTICKS)];
+const METHOD_NAMES = [...Object.keys(METHODS), ...Object.keys(RECIPES), ...Object.keys(BASELINES)];
 /** What a few small steps cannot do of a recipe: find groups with spread, and train the critic for 50 steps. */
 const SMALLER: Readonly<Record<string, string>> = {
   dapo_full: " --set dynamicSampling.exhausted=train",
@@ -205,7 +205,7 @@ export function seen(factor: string, value: string, other: string): string {
   const reads = (name: string): string => (READERS.has(name) && isOfEpisodes ? name : estimator(name));
   if (factor === "loss") return isOfEpisodes ? "a loss" : policyLoss(word);
   if (factor === "advantage") return reads(word);
-  if (factor !== "method" || METHODS[word] === undefined) return value; // recipes and yardsticks are themselves
+  if (factor !== "method" || METHODS[word] === undefined) return value; // recipes and baselines are themselves
   const { advantage, loss, aggregation, critic, dropConstantGroups, imitation } = METHODS[word];
   const more = JSON.stringify([critic, dropConstantGroups, imitation]);
   if (other === "advantage") return policyLoss(loss) + more;
