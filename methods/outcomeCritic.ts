@@ -23,7 +23,7 @@ import {
 import { isAgentToken, type Trajectory } from "../rl/episode/stream.ts";
 import { rowOf, type TokenRow } from "../rl/objective/columns.ts";
 import { type MicroBatch, pack, type PackOptions } from "../rl/train/pack.ts";
-import { type Reader, readerLogits, readerSteps, type ReaderTraining } from "../rl/train/reader.ts";
+import { type Reader, readerLogits, readerSteps, type ReaderTraining } from "./reader.ts";
 import { hiddenOf } from "../rl/train/score.ts";
 
 /** How a program ends, in the order of the critic's logits. */

@@ -1,10 +1,10 @@
 /**
  * The memory that a model needs: weights in each form, a training step, a cache. Weights and cache are computed from
  * the sizes. What depends on the order of allocations (activations, gradients, temporaries) is measured by running the
- * step on an executor that allocates and computes nothing (engine/backends/counting.ts). All numbers are bytes; no
+ * step on an executor that allocates and computes nothing (pretrained/countingBackend.ts). All numbers are bytes; no
  * weights are read.
  */
-import { createCountingBackend, type CountingStats } from "../engine/backends/counting.ts";
+import { createCountingBackend, type CountingStats } from "./countingBackend.ts";
 import { Device } from "../engine/device.ts";
 import { check, OutOfMemoryError } from "../engine/errors.ts";
 import { valueAndGrad } from "../engine/grad.ts";

@@ -31,7 +31,7 @@ import {
 import type { Objective } from "../rl/objective/objective.ts";
 import { type CompletionOptions, completeSteps, type StepTries } from "../papers/completions.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
-import type { Reader } from "../rl/train/reader.ts";
+import type { Reader } from "../methods/reader.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../papers/selfplay/options.ts";

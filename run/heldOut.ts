@@ -3,7 +3,7 @@ import { type Evaluation, passAt, wasScored } from "../rl/evaluate.ts";
 import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
-import type { Reader } from "../rl/train/reader.ts";
+import type { Reader } from "../methods/reader.ts";
 import type { Evaluation as Recorded } from "./records.ts";
 
 export interface HeldOutScore extends Evaluation {

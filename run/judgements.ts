@@ -8,7 +8,7 @@ import type { Template } from "../rl/episode/template.ts";
 import { type PROCESS_FORMS, processRewards, solutionScore } from "../papers/rewards/process.ts";
 import type { EpisodeReward } from "../rl/tasks/scoring.ts";
 import { criticise, outcomeClass, OUTCOMES } from "../methods/outcomeCritic.ts";
-import { lastToken, readEpisodes, type Reader } from "../rl/train/reader.ts";
+import { lastToken, readEpisodes, type Reader } from "../methods/reader.ts";
 import type { OutcomeCriticOptions } from "./rewardOptions.ts";
 
 const probability = (logit: number): number => 1 / (1 + Math.exp(-logit));

@@ -14,7 +14,7 @@ import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { criticise, outcomeClass, OUTCOMES, trainOutcomeCritic } from "../methods/outcomeCritic.ts";
-import { initReaderHead, lastToken, type Marked, type Reader, trainReader } from "../rl/train/reader.ts";
+import { initReaderHead, lastToken, type Marked, type Reader, trainReader } from "../methods/reader.ts";
 import type { Experiment } from "./experiment.ts";
 import { agreement, verdicts } from "./judgements.ts";
 import { shownTo, type Watch } from "./observer.ts";

@@ -10,7 +10,7 @@ import { type Model, schedule } from "../nn/index.ts";
 import { type Trajectory, turnEnds } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { stepLabels } from "../papers/rewards/process.ts";
-import { initReaderHead, type Marked, type Reader, trainReader } from "../rl/train/reader.ts";
+import { initReaderHead, type Marked, type Reader, trainReader } from "../methods/reader.ts";
 import type { Experiment } from "./experiment.ts";
 import { shownTo, type Watch } from "./observer.ts";
 import { PRM, type PrmOptions } from "./rewardOptions.ts";

@@ -21,7 +21,7 @@ import { succeeded } from "../rl/episode/outcomes.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
-import type { Reader } from "../rl/train/reader.ts";
+import type { Reader } from "../methods/reader.ts";
 import { UsageError } from "./usage.ts";
 import {
   JUDGES,

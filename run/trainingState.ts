@@ -20,7 +20,7 @@ import {
 } from "../nn/index.ts";
 import { type Heads, headTraining } from "../rl/train/loss.ts";
 import type { TrainedHead } from "../rl/train/update.ts";
-import { disposeReader, type Reader } from "../rl/train/reader.ts";
+import { disposeReader, type Reader } from "../methods/reader.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { statisticsOf } from "../rl/objective/objective.ts";
 import { isOfReference } from "../rl/objective/tokenStatistics.ts";

@@ -8,7 +8,7 @@ import { wasScored } from "../rl/evaluate.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { solutionScore, weightedVote } from "../papers/rewards/process.ts";
 import { turnsOf } from "../rl/episode/turns.ts";
-import type { Reader } from "../rl/train/reader.ts";
+import type { Reader } from "../methods/reader.ts";
 import { outcomeValues, stepValues } from "./judgements.ts";
 
 /** The score of each episode: the lowest value of its steps, or an outcome model's value of the whole. */

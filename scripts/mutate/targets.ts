@@ -18,8 +18,11 @@ const TARGETS = [
   "methods/advantages",
   "environments/program",
   ...within("rl/objective", "aggregation clipped crossEntropy echo estimator grpo kl policyLoss value"),
-  ...within("methods", "entropy gradients importanceCorrection kl outcomeCritic paw preference sft tokenWeights"),
-  ...within("rl/train", "advantages imitation loss pack reader score update valuePretraining weights"),
+  ...within(
+    "methods",
+    "entropy gradients importanceCorrection kl outcomeCritic paw preference reader sft tokenWeights",
+  ),
+  ...within("rl/train", "advantages imitation loss pack score update valuePretraining weights"),
   ...within("rl/episode", "groups stream turns"),
   ...within("rl", "evaluate tasks/scoring"),
   ...within("papers/rewards", "behaviour composite judge length process program similarity toolCalls"),

@@ -9,7 +9,7 @@ import { objectiveOf } from "../../methods/presets.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { criticise, outcomeClass, OUTCOMES, pooled, trainOutcomeCritic } from "../../methods/outcomeCritic.ts";
-import { disposeReader, initReaderHead, lastToken, readEpisodes, type Reader } from "../../rl/train/reader.ts";
+import { disposeReader, initReaderHead, lastToken, readEpisodes, type Reader } from "../../methods/reader.ts";
 import { weigh } from "../../rl/train/weights.ts";
 import { endingModel, episode } from "../support/rlToy.ts";
 

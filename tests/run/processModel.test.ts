@@ -28,7 +28,7 @@ import {
   type Reader,
   readEpisodes,
   trainReader,
-} from "../../rl/train/reader.ts";
+} from "../../methods/reader.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { endingModel, episode, toyModel, toyTemplate } from "../support/rlToy.ts";
 import { QUIET, unwatched } from "../support/tinyRun.ts";

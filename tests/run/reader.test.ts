@@ -14,7 +14,7 @@ import {
   readEpisodes,
   readerLogits,
   trainReader,
-} from "../../rl/train/reader.ts";
+} from "../../methods/reader.ts";
 import { endingModel, episode } from "../support/rlToy.ts";
 
 let device: Device;

@@ -10,7 +10,7 @@ import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
 import { approvalJudge } from "../../papers/preferences/judges.ts";
 import { stepValues } from "../../run/judgements.ts";
 import { Rng } from "../../engine/random.ts";
-import { initReaderHead, type Reader } from "../../rl/train/reader.ts";
+import { initReaderHead, type Reader } from "../../methods/reader.ts";
 import type { Model } from "../../nn/transformer.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";

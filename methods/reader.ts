@@ -6,7 +6,7 @@
  * The logits of a token are read where the token is predicted, as a critic's value is: from the hidden state that has
  * seen all tokens before it.
  */
-import { check } from "../../engine/errors.ts";
+import { check } from "../engine/errors.ts";
 import {
   mul,
   noGrad,
@@ -24,13 +24,13 @@ import {
   softplus,
   sub,
   zeros,
-} from "../../engine/index.ts";
-import { AdamW, type Model, type Schedule } from "../../nn/index.ts";
-import type { Trajectory } from "../episode/stream.ts";
-import { rowOf, type TokenRow } from "../objective/columns.ts";
-import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
-import { hiddenOf, unscored } from "./score.ts";
-import { gradientOf } from "./update.ts";
+} from "../engine/index.ts";
+import { AdamW, type Model, type Schedule } from "../nn/index.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import { rowOf, type TokenRow } from "../rl/objective/columns.ts";
+import { type MicroBatch, pack, type PackOptions } from "../rl/train/pack.ts";
+import { hiddenOf, unscored } from "../rl/train/score.ts";
+import { gradientOf } from "../rl/train/update.ts";
 
 /** `weight` [K, C] and `bias` [K]. */
 export type ReaderHead = { readonly weight: Tensor; readonly bias: Tensor };

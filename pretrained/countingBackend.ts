@@ -3,12 +3,12 @@
  * and runs no kernel. A training step on it measures in milliseconds the memory that the step needs, whatever the
  * model's size, because the same code runs (PyTorch's device `meta` serves the same purpose).
  */
-import type { WasmKernel } from "../../kernels/kernel.ts";
-import type { Generators } from "../../kernels/program.ts";
-import * as families from "../../kernels/wasm/index.ts";
-import { Allocator } from "./allocator.ts";
-import type { BackendOf, BackendStats, Buffer } from "./backend.ts";
-import { Heap } from "./heap.ts";
+import type { WasmKernel } from "../kernels/kernel.ts";
+import type { Generators } from "../kernels/program.ts";
+import * as families from "../kernels/wasm/index.ts";
+import { Allocator } from "../engine/backends/allocator.ts";
+import type { BackendOf, BackendStats, Buffer } from "../engine/backends/backend.ts";
+import { Heap } from "../engine/backends/heap.ts";
 
 /** The contract's numbers, and those that only counting gives. */
 export interface CountingStats extends BackendStats {
