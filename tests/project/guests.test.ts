@@ -4,7 +4,7 @@ import { ADVANTAGES } from "../../methods/advantages/index.ts";
 import { METHODS } from "../../methods/choice.ts";
 import { POLICY_LOSSES } from "../../methods/losses/index.ts";
 import { TERMS, TOKEN_WEIGHTS, WORLD } from "../../methods/presets.ts";
-import { WORLDS } from "../../run/worlds.ts";
+import { ENVIRONMENTS } from "../../environments/index.ts";
 import { PLUGINS } from "../../run/plugins.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
@@ -14,7 +14,7 @@ const OWN = ["grpo", "ppo", "none", "echo", "dual_clip", "centred"];
 /** Words that mean something else there. */
 const WORDS = ["code", "predictions", "replay", "tools"];
 
-const tables = [ADVANTAGES, METHODS, POLICY_LOSSES, TERMS, TOKEN_WEIGHTS, WORLD, WORLDS];
+const tables = [ADVANTAGES, METHODS, POLICY_LOSSES, TERMS, TOKEN_WEIGHTS, WORLD, ENVIRONMENTS];
 const guests = new Set([...tables.flatMap((table) => Object.keys(table)), ...PLUGINS.map(({ name }) => name)]);
 for (const name of [...OWN, ...WORDS]) guests.delete(name);
 
