@@ -128,15 +128,21 @@ function isAlive({ pid, began, host }: Owner): boolean {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ESRCH") return false; // EPERM: it is somebody else's, and lives
   }
+  const [state] = statOf(pid);
+  // It has ended, and whoever started it has not asked how: the first process of a container, say, that asks nobody.
+  if (state === "Z" || state === "X") return false;
   return began === "" || beganAt(pid) === began;
 }
 
-/** The 22nd field of /proc/PID/stat; the second, the program's name in brackets, may hold spaces. */
-function beganAt(pid: number): string {
+/** The 22nd field of /proc/PID/stat; empty where there is no such file. */
+const beganAt = (pid: number): string => statOf(pid)[19] ?? "";
+
+/** The fields of /proc/PID/stat from the third on; the second, the program's name in brackets, may hold spaces. */
+function statOf(pid: number): readonly string[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   } catch {
-    return "";
+    return [];
   }
 }

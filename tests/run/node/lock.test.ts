@@ -103,3 +103,20 @@ test("a lock is stale if its number has gone to another process, or its content 
   (await lockFolder(path))();
   expect(readdirSync(base).filter((name) => name.startsWith("stale"))).toEqual([]);
 });
+
+test("an owner that has ended and that nobody waits for is dead", async () => {
+  if (process.platform !== "linux") return; // elsewhere there is no /proc to ask
+  // The shell becomes a program that does not ask for the end of the shell's child, as the first of a container may.
+  const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 20"], { stdio: ["ignore", "pipe", "inherit"] });
+  const pid = Number(
+    await new Promise<string>((said) => parent.stdout.once("data", (x: Buffer) => said(x.toString()))),
+  );
+  const stat = (): string[] => readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ");
+  while (stat()[0] !== "Z") await new Promise((next) => setTimeout(next, 10));
+  const path = join(base, "zombie");
+  writeFileSync(`${path}.pid`, JSON.stringify({ pid, began: stat()[19], host: hostname() }));
+  const giveBack = await lockFolder(path);
+  expect(JSON.parse(readFileSync(`${path}.pid`, "utf8"))).toMatchObject({ pid: process.pid });
+  giveBack();
+  parent.kill();
+});
