@@ -86,7 +86,7 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   terminal: {
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
     // The warm start also imitates a novice. After it, imitation of the expert alone succeeds without rewards
-    // (docs/log.md).
+    // (docs/command-line.md).
     arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
   gridworld: {
