@@ -1,6 +1,6 @@
 /** The machine on which something is measured, and which contenders it has. Nothing here is timed. */
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { provisionAdapter } from "../tests/support/adapter.ts";
@@ -29,8 +29,9 @@ export const machine = (): Machine => ({
  */
 export const load = (): number => Math.round((100 * (loadavg()[0] ?? 0)) / availableParallelism()) / 100;
 
-/** The commit that was measured; `+` where files differ from it. */
+/** The commit that was measured; `+` where files differ from it. A packed folder (bench/gpu/pack.ts) has it in a file. */
 export function commit(): string {
+  if (existsSync(".commit")) return readFileSync(".commit", "utf8").trim();
   const git = (...args: string[]): string => spawnSync("git", args, { encoding: "utf8" }).stdout?.trim() ?? "";
   const changed = git("status", "--porcelain", "--untracked-files=no", "--", "kernels", "engine", "nn", "rl");
   return `${git("rev-parse", "--short", "HEAD") || "unknown"}${changed === "" ? "" : "+"}`;

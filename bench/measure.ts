@@ -28,6 +28,7 @@ export interface Measurement {
 
 export interface MeasureOptions {
   readonly rounds: number;
+  readonly warmMs: number;
   /** The threads of contenders with several threads. */
   readonly threads: number;
   /** Variables for processes that use a GPU adapter. */
@@ -39,12 +40,8 @@ const ROUND_MS = 60;
 /** If calls take this long, three rounds have to suffice. */
 const SLOW_MS = 1500;
 
-/**
- * Calls (or milliseconds, if they are long) after which a contender is warm: worldgrad with two threads needs 200
- * steps.
- */
+/** Calls after which a contender is warm (or `warmMs`, if they are long): worldgrad with two threads needs 200 steps. */
 const WARM_CALLS = 300;
-const WARM_MS = 2500;
 
 /** Starts processes when they are needed and keeps them for the next case. */
 export class Stable {
@@ -128,7 +125,7 @@ export async function measure(
       }
     });
   }
-  for (const entry of entries) await guarded(entry, (p) => warmUp(entry, p));
+  for (const entry of entries) await guarded(entry, (p) => warmUp(entry, p, options.warmMs));
   for (let round = 0; round < options.rounds; round++) {
     for (const entry of entries) {
       if (round >= 3 && entry.rounds[0]! > SLOW_MS) continue;
@@ -151,9 +148,9 @@ const time = async (p: ContenderProcess, calls: number): Promise<number> => (awa
  * Warms a contender up with several rounds of calls. Optimised code appears only while it runs, and the compiler's own
  * threads take a processor from a contender with two threads, so this lasts until the compiler is idle.
  */
-async function warmUp(entry: Entry, p: ContenderProcess): Promise<void> {
+async function warmUp(entry: Entry, p: ContenderProcess, warmMs: number): Promise<void> {
   let [spent, made, last] = [0, 0, Infinity];
-  const isWarm = (): boolean => spent >= 4 * ROUND_MS && (made >= WARM_CALLS || spent >= WARM_MS);
+  const isWarm = (): boolean => spent >= 4 * ROUND_MS && (made >= WARM_CALLS || spent >= warmMs);
   for (let i = 0; i < 2 || !isWarm(); i++) {
     const ms = await time(p, entry.calls);
     [spent, made, last] = [spent + ms, made + entry.calls, Math.min(last, ms / entry.calls)];

@@ -9,6 +9,8 @@ export interface BenchOptions {
   readonly words: readonly string[];
   readonly contenders: readonly string[] | undefined;
   readonly rounds: number;
+  /** The most milliseconds for which a contender is warmed up. */
+  readonly warmMs: number;
   readonly threads: number;
   readonly json: boolean;
   readonly mode: "run" | "check" | "report" | "list";
@@ -27,6 +29,7 @@ and their results are checked before they are timed
   --contenders A,B  who takes part; a name stands for all that begin with it   (default: all that this machine has)
                     ${CONTENDERS.map(({ name }) => name).join(" ")}
   --rounds N        rounds; a figure is their median                           (default 7)
+  --warm MS         the most milliseconds of warming up a contender        (default 2500)
   --threads N       threads of worldgrad-threads                               (default: one per processor, at most 8)
   --json            one JSON object a case instead of tables
   --results FILE    where results are appended; "none" for nowhere             (default bench/results.jsonl)
@@ -40,6 +43,7 @@ and their results are checked before they are timed
 const FLAGS = {
   contenders: { type: "string" },
   rounds: { type: "string" },
+  warm: { type: "string" },
   threads: { type: "string" },
   json: { type: "boolean" },
   results: { type: "string" },
@@ -70,6 +74,7 @@ export function parseBench(args: readonly string[], processors: number): BenchOp
     words,
     contenders,
     rounds: wholeNumber("rounds", text("rounds") ?? "7", 1),
+    warmMs: wholeNumber("warm", text("warm") ?? "2500", 0),
     threads: wholeNumber("threads", text("threads") ?? String(Math.min(processors, 8)), 1),
     json: values["json"] === true,
     mode: modes[0] ?? "run",

@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { UsageError } from "../run/usage.ts";
 import { GROWTH, nameOf, SIZES } from "./cases/model.ts";
+import { gpuTables } from "./gpu/tables.ts";
 import { barPlot, linePlot } from "./plots.ts";
 import { readResults, type ResultLine } from "./results.ts";
 import { fittedExponent, ratio } from "./statistics.ts";
@@ -23,6 +24,11 @@ const contenderOf = (line: ResultLine): string =>
   isWebgpu(line) ? `${line.result.contender} (${adapterWord(line.adapter)})` : line.result.contender;
 const adapterWord = (adapter: string): string =>
   /swiftshader/i.test(adapter) ? "SwiftShader" : /llvmpipe/i.test(adapter) ? "lavapipe" : adapter.split(" ")[0]!;
+
+/** Whether a GPU computed it, and not a program that plays one. */
+const onGpu = ({ adapter, result }: ResultLine): boolean =>
+  result.contender.startsWith("torch-cuda") ||
+  (result.contender.endsWith("webgpu") && !/swiftshader|llvmpipe|lavapipe|^none$/i.test(adapter));
 
 /** Newest line of each machine, case and contender; machines in order of first appearance. */
 export function newest(lines: readonly ResultLine[]): MachineResults[] {
@@ -215,68 +221,78 @@ function besideTrl(lines: readonly ResultLine[]): string {
 /** docs/performance.md for all machines, and the plots it shows, by file name. */
 export function performancePage(machines: readonly MachineResults[]): { page: string; plots: Record<string, string> } {
   const plots: Record<string, string> = {};
-  const sections = machines.flatMap(({ name, lines }, i) => {
-    const plot = (file: string, alt: string, svg: string | undefined): string[] => {
-      if (svg === undefined) return [];
-      plots[`${file}-${i + 1}.svg`] = svg;
-      return [`![${alt}](plots/${file}-${i + 1}.svg)`, ""];
-    };
-    const steps = SIZES.map((shape) => `step/${nameOf(shape)}`);
-    const products = [
-      "matmul/NN:256x256x256",
-      "matmul/NN:512x512x512",
-      "matmul/NN:1024x1024x1024",
-      "matmul/NT:64x128x512",
-    ];
-    const growth = growthOf(lines);
-    const growthPlot =
-      growth.length === 0
-        ? undefined
-        : linePlot({
-            title: "Cost of a training step as one dimension grows (one thread)",
-            x: "size of the dimension",
-            y: "ms",
-            lines: growth.map(({ dimension, exponent, points }) => ({
-              name: `${dimension}: ${exponent.toFixed(2)}`,
-              points,
-            })),
-          });
-    const commits = [...new Set(lines.map(({ commit }) => commit))].join(", ");
-    const adapters = [...new Set(lines.filter(isWebgpu).map(({ adapter }) => adapter))].join("; ");
-    return [
-      `## ${name}`,
-      "",
-      `Commits ${commits}. WebGPU adapters: ${adapters || "none"}.`,
-      "",
-      shortTable({ name, lines }),
-      "",
-      ...plot(
-        "step",
-        "training step, tokens per second",
-        barsOf("Training step, tokens per second", "tok/s", steps, lines, (l, ms) => (1000 * l.work!.amount) / ms),
-      ),
-      ...plot(
-        "matmul",
-        "matrix products, GFLOP/s",
-        barsOf("Matrix products", "GFLOP/s", products, lines, (l, ms) => l.flops / ms / 1e6),
-      ),
-      ...plot("growth", "growth of a step's cost", growthPlot),
-      ...FAMILIES.filter(([family_]) => lines.some((l) => family(l.case) === family_)).flatMap(([name, about]) => [
-        `### \`${name}\``,
-        "",
-        about,
-        "",
-        REMARKS[name]?.(lines) ?? "",
-        "",
-        familyTable(name, lines),
-        "",
-      ]),
-      ...growthSection(growth),
-      ...profileSection(lines),
-      ...rlSection(lines),
-    ];
+  const gpus = machines.flatMap(({ name, lines }) => {
+    const own = lines.filter(onGpu);
+    if (own.length === 0) return [];
+    const commits = [...new Set(own.map(({ commit }) => commit))].join(", ");
+    const adapters = [...new Set(own.filter(isWebgpu).map(({ adapter }) => adapter))].join("; ");
+    return [`## ${adapters}`, "", `In ${name}. Commits ${commits}.`, "", gpuTables(own), ""];
   });
-  return { page: [HEAD, ...sections].join("\n").replaceAll(/\n{3,}/g, "\n\n"), plots };
+  const computed = machines.map(({ name, lines }) => ({ name, lines: lines.filter((line) => !onGpu(line)) }));
+  const sections = computed
+    .filter(({ lines }) => lines.length > 0)
+    .flatMap(({ name, lines }, i) => {
+      const plot = (file: string, alt: string, svg: string | undefined): string[] => {
+        if (svg === undefined) return [];
+        plots[`${file}-${i + 1}.svg`] = svg;
+        return [`![${alt}](plots/${file}-${i + 1}.svg)`, ""];
+      };
+      const steps = SIZES.map((shape) => `step/${nameOf(shape)}`);
+      const products = [
+        "matmul/NN:256x256x256",
+        "matmul/NN:512x512x512",
+        "matmul/NN:1024x1024x1024",
+        "matmul/NT:64x128x512",
+      ];
+      const growth = growthOf(lines);
+      const growthPlot =
+        growth.length === 0
+          ? undefined
+          : linePlot({
+              title: "Cost of a training step as one dimension grows (one thread)",
+              x: "size of the dimension",
+              y: "ms",
+              lines: growth.map(({ dimension, exponent, points }) => ({
+                name: `${dimension}: ${exponent.toFixed(2)}`,
+                points,
+              })),
+            });
+      const commits = [...new Set(lines.map(({ commit }) => commit))].join(", ");
+      const adapters = [...new Set(lines.filter(isWebgpu).map(({ adapter }) => adapter))].join("; ");
+      return [
+        `## ${name}`,
+        "",
+        `Commits ${commits}. WebGPU adapters: ${adapters || "none"}.`,
+        "",
+        shortTable({ name, lines }),
+        "",
+        ...plot(
+          "step",
+          "training step, tokens per second",
+          barsOf("Training step, tokens per second", "tok/s", steps, lines, (l, ms) => (1000 * l.work!.amount) / ms),
+        ),
+        ...plot(
+          "matmul",
+          "matrix products, GFLOP/s",
+          barsOf("Matrix products", "GFLOP/s", products, lines, (l, ms) => l.flops / ms / 1e6),
+        ),
+        ...plot("growth", "growth of a step's cost", growthPlot),
+        ...FAMILIES.filter(([family_]) => lines.some((l) => family(l.case) === family_)).flatMap(([name, about]) => [
+          `### \`${name}\``,
+          "",
+          about,
+          "",
+          REMARKS[name]?.(lines) ?? "",
+          "",
+          familyTable(name, lines),
+          "",
+        ]),
+        ...growthSection(growth),
+        ...profileSection(lines),
+        ...rlSection(lines),
+      ];
+    });
+  return { page: [HEAD, ...sections, ...gpus].join("\n").replaceAll(/\n{3,}/g, "\n\n"), plots };
 }
 
 const HEAD = `# Performance

@@ -48,6 +48,10 @@ export async function settingFor(
   for (const line of missing) say(line);
   if (info.load > 0.5)
     say(`this machine is busy (load ${info.load} per processor): times are worth little, ratios more`);
+  if (!contenders.some(({ executor }) => executor === "wasm")) {
+    const none = { flops: 0, bytes: 0 };
+    return { options, contenders, adapter, machine: { one: none, all: none }, info };
+  }
   const one = await measureRoofline(1);
   const all = options.threads > 1 ? await measureRoofline(options.threads) : one;
   const show = ({ flops, bytes }: typeof one): string =>
@@ -62,7 +66,7 @@ export async function runCases(
   setting: Setting,
 ): Promise<Map<string, Map<string, Measurement>>> {
   const { options, contenders, adapter } = setting;
-  const settings = { rounds: options.rounds, threads: options.threads, env: adapter.env };
+  const settings = { rounds: options.rounds, warmMs: options.warmMs, threads: options.threads, env: adapter.env };
   const stable = new Stable(settings);
   const all = new Map<string, Map<string, Measurement>>();
   try {

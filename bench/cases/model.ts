@@ -165,7 +165,7 @@ function grpo(name: string, sizes: Omit<GrpoTask, "op">): Case {
     work: { amount: task.groups * task.groupSize, unit: "episodes/s" },
     expected: "first",
     tolerance: 0,
-    asks: ({ name: who, engine }) => engine === "trl" || who === "worldgrad" || who === "worldgrad-threads",
+    asks: ({ engine }) => engine === "trl" || engine === "worldgrad",
     alone: true,
   };
 }

@@ -1,0 +1,129 @@
+/**
+ * `npm run gpu -- --pack FOLDER`: a folder for a Linux machine that has an NVIDIA driver and nothing else, no Node and
+ * no network. It holds Node, the project with the packages that tests and benchmarks load, jax-js, and Vulkan's loader.
+ * `sh FOLDER/run.sh` unpacks and measures there; it needs `gzip` and `tar`.
+ */
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { UsageError } from "../../run/usage.ts";
+import { commit } from "../machine.ts";
+
+/** What tests on an adapter, the benchmark and its report load; their dependencies follow from package-lock.json. */
+const PACKAGES = ["vitest", "tsx", "esbuild", "webgpu", "fast-check"];
+
+/** Tracked files that nothing reads there. */
+const LEFT_OUT = /^(docs\/plots\/|bench\/results\.jsonl$|site\/|package-lock\.json$)/;
+
+const LOADERS = ["/usr/lib/x86_64-linux-gnu/libvulkan.so.1", "/usr/lib/aarch64-linux-gnu/libvulkan.so.1"];
+
+const RUN = `#!/bin/sh
+# Measures this machine's GPU: unpacks beside itself, then runs the tests and benchmarks of bench/gpu/main.ts.
+# What is measured is written to results/ as soon as it is there. Flags: sh run.sh --help
+set -eu
+here="$(cd "$(dirname "$0")" && pwd)"
+cd "$here"
+if [ ! -f tree/bench/gpu/main.ts ]; then
+  gzip -dc node.gz >node
+  chmod +x node
+  mkdir -p tree
+  ./node unpack.cjs tree.tar.br | tar -xf - -C tree
+fi
+cd tree
+# Beside the system's own loader, should it have none.
+LD_LIBRARY_PATH="\${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/tree/.vulkan" PATH="$here:$PATH" \\
+  exec "$here/node" --import tsx bench/gpu/main.ts --out "$here/results" "$@"
+`;
+
+const UNPACK = `const { createReadStream } = require("node:fs");
+createReadStream(process.argv[2]).pipe(require("node:zlib").createBrotliDecompress()).pipe(process.stdout);
+`;
+
+interface LockedPackage {
+  readonly dependencies?: Record<string, string>;
+  readonly optionalDependencies?: Record<string, string>;
+}
+
+/** The folders of `names` and of everything that they depend on, as package-lock.json resolves it, if installed. */
+export function packageFolders(lock: Readonly<Record<string, LockedPackage>>, names: readonly string[]): string[] {
+  const found = new Set<string>();
+  /** Looks in `from`'s own node_modules, then in those of the folders above it. */
+  const add = (name: string, from: string): void => {
+    for (let at = from; ; at = at.slice(0, Math.max(0, at.lastIndexOf("node_modules/") - 1))) {
+      const folder = at === "" ? `node_modules/${name}` : `${at}/node_modules/${name}`;
+      const locked = lock[folder];
+      if (locked !== undefined) {
+        if (found.has(folder)) return;
+        found.add(folder);
+        const needs = { ...locked.dependencies, ...locked.optionalDependencies };
+        for (const need of Object.keys(needs)) add(need, folder);
+        return;
+      }
+      if (at === "") return; // an optional package of another system
+    }
+  };
+  for (const name of names) add(name, "");
+  return [...found].filter((folder) => existsSync(folder));
+}
+
+/** @throws UsageError if the folder is there already, or if something that belongs into it is not installed */
+export function pack(folder: string): void {
+  if (existsSync(folder)) throw new UsageError(`--pack: ${folder} exists already`);
+  if (process.platform !== "linux") throw new UsageError("--pack: the folder is for Linux and is made on Linux");
+  const loader = LOADERS.find((path) => existsSync(path));
+  if (loader === undefined) throw new UsageError("--pack: no Vulkan loader here; apt-get install libvulkan1");
+  if (!existsSync("bench/peers/node_modules/@jax-js/jax"))
+    throw new UsageError("--pack: jax-js is not installed; npm run bench:peers");
+
+  const stage = mkdtempSync(join(tmpdir(), "worldgrad-gpu-"));
+  try {
+    const copy = (path: string, to = path): void => {
+      cpSync(path, join(stage, to), { recursive: true, dereference: true, filter: isWanted });
+    };
+    const tracked = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+      encoding: "utf8",
+    }).split("\0");
+    for (const path of tracked) if (path !== "" && !LEFT_OUT.test(path) && existsSync(path)) copy(path);
+    const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as {
+      packages: Record<string, LockedPackage>;
+    };
+    for (const path of packageFolders(packages, PACKAGES)) copy(path);
+    copy("bench/peers/node_modules/@jax-js/jax");
+    copy(loader, ".vulkan/libvulkan.so.1");
+    writeFileSync(join(stage, ".commit"), `${commit()}\n`);
+
+    const tar = execFileSync("tar", ["-cf", "-", "-C", stage, "."], { maxBuffer: 2 ** 30 });
+    mkdirSync(folder, { recursive: true });
+    const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 24 };
+    writeFileSync(join(folder, "tree.tar.br"), brotliCompressSync(tar, { params }));
+    copyFileSync(process.execPath, join(stage, "node"));
+    spawnSync("strip", [join(stage, "node")]); // a tenth smaller, where there is a `strip`
+    writeFileSync(join(folder, "node.gz"), gzipSync(readFileSync(join(stage, "node")), { level: 9 }));
+    writeFileSync(join(folder, "unpack.cjs"), UNPACK);
+    writeFileSync(join(folder, "run.sh"), RUN);
+  } finally {
+    rmSync(stage, { recursive: true });
+  }
+  const size = ["tree.tar.br", "node.gz"].reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
+  console.log(`${folder}: ${(size / 2 ** 20).toFixed(1)} MiB. There: sh ${folder}/run.sh`);
+}
+
+/** Of Dawn, the library of this system; of every package, no maps and no declarations; nothing that compiles CSS. */
+function isWanted(path: string): boolean {
+  if (path.includes("lightningcss-")) return false;
+  const dawn = /webgpu\/dist\/([^/]+)/.exec(path)?.[1];
+  if (dawn !== undefined) return dawn === `${process.platform}-${process.arch}`;
+  return !/node_modules\/.*(\.map|\.d\.[cm]?ts|\.md)$/.test(path);
+}

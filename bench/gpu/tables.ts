@@ -1,0 +1,86 @@
+/** The tables of what was measured on a GPU: for the end of `npm run gpu`, and for docs/performance.md. */
+import type { ResultLine } from "../results.ts";
+import { showMs, showRate } from "../table.ts";
+
+type Row = readonly string[];
+const row = (cells: Row): string => `| ${cells.join(" | ")} |`;
+const table = (head: Row, rows: readonly Row[]): string =>
+  [row(head), row(head.map((_, i) => (i === 0 ? "---" : "--:"))), ...rows.map(row)].join("\n");
+
+const family = ({ case: name }: ResultLine): string => name.split("/")[0]!;
+
+const FAMILIES: readonly (readonly [title: string, families: readonly string[]])[] = [
+  ["Training steps: loss, gradient, AdamW", ["step", "gpt2"]],
+  ["Matrix products", ["matmul"]],
+  ["Softmax, norm, attention, log-probabilities", ["softmax", "norm", "attention", "logProbs"]],
+  ["A linear layer with frozen weights in f32, 16 or 8 bits", ["packed"]],
+  ["Sampling with a cache", ["decode"]],
+  ["A step of GRPO: playing, gradient, update", ["grpo"]],
+];
+
+/** Lines that a GPU computed. The newest line of a case and contender counts. */
+export function gpuTables(lines: readonly ResultLine[]): string {
+  const newest = [...new Map(lines.map((line) => [`${line.case} ${line.result.contender}`, line])).values()];
+  const parts = FAMILIES.flatMap(([title, families]) => {
+    const own = newest.filter((line) => families.includes(family(line)));
+    return own.length === 0 ? [] : [`### ${title}`, besideEachOther(own)];
+  });
+  const ladders = ["ladder", "ladderAttention"].flatMap((name) => {
+    const own = newest.filter((line) => family(line) === name);
+    return own.length === 0 ? [] : [ladderTable(name, own)];
+  });
+  return [...parts, ...(ladders.length === 0 ? [] : ["### Schedules of our kernels", ...ladders])].join("\n\n");
+}
+
+/** A row for each case, a column for each contender: milliseconds and rate. */
+function besideEachOther(lines: readonly ResultLine[]): string {
+  const contenders = [...new Set(lines.map(({ result }) => result.contender))];
+  const cases = [...new Set(lines.map((line) => line.case))];
+  return table(
+    ["milliseconds, median", ...contenders],
+    cases.map((name) => [
+      `\`${name}\``,
+      ...contenders.map((contender) => {
+        const line = lines.find((l) => l.case === name && l.result.contender === contender);
+        if (line === undefined) return "";
+        const { ms, reason } = line.result;
+        return ms === undefined ? (reason ?? "–") : `${showMs(ms.median)} (${showRate(line, ms.median)})`;
+      }),
+    ]),
+  );
+}
+
+/** A row for each schedule, a column for each shape. */
+function ladderTable(name: string, lines: readonly ResultLine[]): string {
+  const parts = lines.map((line) => {
+    const [, schedule, ...shape] = line.case.split("/");
+    return { schedule: schedule!, shape: shape.join("/"), line };
+  });
+  const shapes = [...new Set(parts.map(({ shape }) => shape))];
+  const schedules = [...new Set(parts.map(({ schedule }) => schedule))];
+  return table(
+    [name === "ladder" ? "products, GFLOP/s" : "attention, GFLOP/s", ...shapes],
+    schedules.map((schedule) => [
+      `\`${schedule}\``,
+      ...shapes.map((shape) => {
+        const found = parts.find((part) => part.schedule === schedule && part.shape === shape);
+        const { ms, reason } = found?.line.result ?? {};
+        return ms === undefined ? (reason ?? "") : (found!.line.flops / ms.median / 1e6).toFixed(0);
+      }),
+    ]),
+  );
+}
+
+/**
+ * What vitest's verbose reporter has said so far: how many tests passed, and those that failed with the first line of
+ * why. A run that was stopped in the middle has no other report.
+ */
+export function testSummary(output: string): string {
+  const lines = output.split("\n");
+  const passed = lines.filter((line) => line.trimStart().startsWith("✓"));
+  const failed = lines.flatMap((line, i) =>
+    line.trimStart().startsWith("×") ? [`- ${line.trim()} ${lines[i + 1]?.trim() ?? ""}`] : [],
+  );
+  const errors = lines.filter((line) => /^(Error|Unhandled)/.test(line)).map((line) => `- ${line}`);
+  return [`Tests of WGSL: ${passed.length} passed, ${failed.length} failed.`, "", ...failed, ...errors].join("\n");
+}
