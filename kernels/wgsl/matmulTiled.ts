@@ -256,7 +256,7 @@ ${storeBlock(block)}
   });
 }
 
-/** Many sums are stored in a loop, so that a compiler may take the epilogue once and not for every quad. */
+/** Many sums are stored in a loop that the compiler cannot unroll, so that the epilogue is compiled once. */
 function storeBlock({ rows, quads, across, down }: TiledBlock): string {
   const count = rows * quads;
   if (count <= 4) {
@@ -265,7 +265,7 @@ function storeBlock({ rows, quads, across, down }: TiledBlock): string {
     );
   }
   return `  var sums = array<vec4f, ${count}>(${each(rows, (i) => each(quads, (j) => `sum${i}_${j}`, ", "), ", ")});
-  for (var s = 0u; s < ${count}u; s++) {
+  for (var s = 0u; s < min(params.m, 1u) * ${count}u; s++) {
     let i = s / ${quads}u;
     let row = tileRow + 4u * (y + i / 4u * ${down}u) + i % 4u;
     store(part, row, tileCol + 4u * (x + s % ${quads}u * ${across}u), sums[s]);

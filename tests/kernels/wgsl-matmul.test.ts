@@ -145,22 +145,18 @@ describe("wgsl matmul", () => {
     await check({ m: 1, n: 1, k: 1 }, 54);
   });
 
-  // Shapes of whole tiles, of fours that end within a tile, and of neither. Every way to fill a tile is met: in one or
-  // several turns, the last one by some of the threads, and from both ends of the workgroup.
-  const shapes = [
-    { m: 48, n: 32, k: 16 },
-    { m: 36, n: 20, k: 12, batch: 2, bias: true, activation: silu, scale: 0.5 },
-    { m: 17, n: 15, k: 7, batch: 2, batchB: false },
-  ];
+  // Every way to fill a tile: in one or several turns, the last one by some of the threads, and from both ends of the
+  // workgroup; with whole tiles, fours that end within a tile, and neither. NN and TT have all layouts of A and of B.
   const small: Record<string, TiledBlock> = {
-    "8×8 sums": { rows: 8, quads: 2, across: 2, down: 2, depth: 4, vector: true },
     "12 threads": { rows: 4, quads: 1, across: 4, down: 3, depth: 4, vector: true },
-    "12 threads, prefetch": { rows: 4, quads: 1, across: 4, down: 3, depth: 4, vector: true, prefetch: true },
+    "8×4 sums": { rows: 8, quads: 1, across: 4, down: 2, depth: 4, vector: true, prefetch: true },
   };
+  const fours = { m: 36, n: 20, k: 12, batch: 2, bias: true };
+  const edges = [{ m: 48, n: 32, k: 16 }, fours, { m: 17, n: 15, k: 7, batch: 2, batchB: false }];
   for (const order of orders) {
     const name = `${order.transA ? "T" : "N"}${order.transB ? "T" : "N"}`;
-    it(`tiled blocks: whole tiles, fours, ragged edges and parts of sums give the same bits, ${name}`, async () => {
-      for (const shape of shapes) {
+    it(`tiled blocks: whole tiles, fours and ragged edges, with the same bits, ${name}`, async () => {
+      for (const shape of order.transA === order.transB ? edges : [fours]) {
         const spec = { ...plain, ...order, ...shape };
         const inputs = operands(spec, 15);
         const expected = reference(spec, inputs[0]!, inputs[1]!, inputs[2]);
@@ -171,15 +167,15 @@ describe("wgsl matmul", () => {
           expectClose(c!, expected, 2e-6, 1 + Math.sqrt(spec.k));
           results.push(c!);
         }
-        for (const c of results) expect(c).toEqual(results[0]);
+        expect(results[1]).toEqual(results[0]);
       }
     });
   }
 
   it("tiled blocks: cut the sum into parts, whole or not", async () => {
-    const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block: small["8×8 sums"]!, splits: 3 } };
-    await verify({ m: 16, n: 16, k: 24, bias: true, activation: silu, scale: 0.5 }, profile, 16);
-    await verify({ m: 16, n: 16, k: 20 }, profile, 17);
+    const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block: small["12 threads"]!, splits: 3 } };
+    await verify({ m: 12, n: 16, k: 24, bias: true, activation: silu, scale: 0.5 }, profile, 16);
+    await verify({ m: 12, n: 16, k: 20 }, profile, 17); // no part is whole but the first
     await verify({ m: 20, n: 9, k: 2, batch: 2 }, profile, 18); // two of the parts are empty
   });
 
