@@ -100,5 +100,31 @@ export type MatmulRung =
       readonly down: number;
       readonly splits?: number;
     }
-  | { readonly kind: "tiled"; readonly half?: boolean; readonly splits?: number }
+  | {
+      readonly kind: "tiled";
+      /** Tiles and products in f16. */
+      readonly half?: boolean;
+      /** Without it, the block is 64×64 with 4×4 sums a thread, read element by element. */
+      readonly block?: TiledBlock;
+      readonly splits?: number;
+    }
   | { readonly kind: "subgroup"; readonly rows: number; readonly splits?: number };
+
+/** The block of C of a workgroup that shares tiles. The tiles take at most 16,384 bytes, WebGPU's default limit. */
+export interface TiledBlock {
+  /** A thread's sums: rows (a multiple of 4) × quads of columns. */
+  readonly rows: number;
+  readonly quads: number;
+  /** Threads of the workgroup along a row of C, and along a column: at most 256 in all. */
+  readonly across: number;
+  readonly down: number;
+  /** The steps of the sum in a tile, a multiple of 4. */
+  readonly depth: number;
+  /**
+   * The shape's divisors become part of the key: operands are read as `vec4f` where the sizes are multiples of 4, and
+   * without checks of bounds where they are multiples of the tile.
+   */
+  readonly vector?: boolean;
+  /** The next tile is read from storage into registers while this one is multiplied. */
+  readonly prefetch?: boolean;
+}

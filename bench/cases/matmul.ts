@@ -22,8 +22,17 @@ const SHAPES = [
   "16*NN:64x64x32",
 ];
 
-/** The shapes on which every rung of our WGSL ladder is timed. */
-const LADDER_SHAPES = ["NN:256x256x256", "NN:512x512x512", "TN:128x2048x512"];
+/** The shapes on which every rung of our WGSL ladder is timed. From 1024³ on they are too much for a CPU. */
+const LADDER_SHAPES = [
+  "NN:256x256x256",
+  "NN:512x512x512",
+  "TN:128x2048x512",
+  "NN:1024x1024x1024",
+  "NN:2048x2048x2048",
+  "NN:4096x4096x4096",
+  "NT:4096x768x3072",
+  "TN:768x4096x3072",
+];
 
 const PATTERN = /^(?:(\d+)\*)?([NT])([NT]):(\d+)x(\d+)x(\d+)$/;
 export const isShape = (word: string): boolean => PATTERN.test(word);

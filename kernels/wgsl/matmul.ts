@@ -6,7 +6,7 @@
  * 1. naive: one thread per element, for comparison.
  * 2. direct: a thread keeps a block of rows × `vec4` columns in registers and reads from storage, without workgroup
  *   memory.
- * 3. tiled: 256 threads share tiles in workgroup memory and keep 4×4 sums each; `half` does it in f16.
+ * 3. tiled: threads share tiles in workgroup memory and keep a block of sums each; `half` does it in f16.
  * 4. subgroup: as direct, but the threads of a subgroup, of any size, exchange their elements of A.
  * `splits` of 2–4: where the result has few tiles and the sum is long (weight gradients, decoding), the sum is cut into
  * parts, which are added in a fixed order afterwards.
@@ -14,11 +14,18 @@
  * There are no subgroup matrices (Dawn offers no configuration on the adapters that this was written on), and nothing
  * is tuned on a GPU.
  */
-import { type AdapterProfile, type MatmulRung, type Program, type WgslKernel, single } from "../kernel.ts";
+import {
+  type AdapterProfile,
+  type MatmulRung,
+  type Program,
+  type TiledBlock,
+  type WgslKernel,
+  single,
+} from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { directKernel, subgroupKernel } from "./matmulDirect.ts";
 import { bufferCount } from "./matmulCommon.ts";
-import { chooseRung } from "./matmulTable.ts";
+import { chooseRung, TILED } from "./matmulTable.ts";
 import { combineKernel, matmulNaive, tiledKernel } from "./matmulTiled.ts";
 import type { Generator } from "./shader.ts";
 
@@ -36,12 +43,23 @@ export const matmulDirect16x4: Generator<MatmulSpec> = (spec, profile) =>
 export const matmulDirect16x4Steps: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "direct", rows: 16, quads: 4, steps: 1, across: 4, down: 4 }, spec, profile);
 export const matmulTiled: Generator<MatmulSpec> = (spec, profile) => matmulBy({ kind: "tiled" }, spec, profile);
+export const matmulTiled32x32: Generator<MatmulSpec> = tiled(TILED["32x32"]);
+export const matmulTiled64x64: Generator<MatmulSpec> = tiled(TILED["64x64"]);
+export const matmulTiled64x64Eight: Generator<MatmulSpec> = tiled(TILED["64x64 eight"]);
+export const matmulTiled128x64: Generator<MatmulSpec> = tiled(TILED["128x64"]);
+export const matmulTiled128x128: Generator<MatmulSpec> = tiled(TILED["128x128"]);
+export const matmulTiled128x128Deep: Generator<MatmulSpec> = tiled(TILED["128x128 deep"]);
+export const matmulTiled128x128Prefetch: Generator<MatmulSpec> = tiled(TILED["128x128 prefetch"]);
 export const matmulSplit: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "tiled", splits: 4 }, spec, profile);
 export const matmulSubgroup: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "subgroup", rows: 8 }, spec, profile);
 export const matmulHalf: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "tiled", half: true }, spec, profile);
+
+function tiled(block: TiledBlock): Generator<MatmulSpec> {
+  return (spec, profile) => matmulBy({ kind: "tiled", block }, spec, profile);
+}
 
 /** The program of a rung. If the sum is split, a temporary holds its parts. */
 function matmulBy(rung: MatmulRung, spec: MatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
@@ -74,7 +92,7 @@ function productKernel(
       return directKernel(spec, rung, splits);
     case "tiled":
       if (rung.half === true) need("shader-f16", profile);
-      return tiledKernel(spec, rung.half ?? false, splits);
+      return tiledKernel(spec, rung, splits);
     case "subgroup":
       need("subgroups", profile);
       return subgroupKernel(spec, rung.rows, splits);

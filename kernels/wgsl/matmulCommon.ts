@@ -65,6 +65,9 @@ fn store(batch: u32, row: u32, col: u32, sum: vec4f) {
 `;
 }
 
+/** The steps of the sum in a part, as `tilePlace` has them: a multiple of four, unless there is one part only. */
+export const spanOf = (k: number, splits: number): number => (splits === 1 ? k : 4 * Math.ceil(k / splits / 4));
+
 /**
  * Sets the place of this workgroup in a one-dimensional grid of `tileRows`×`tileCols` tiles, and its part of the sum.
  * `part` is the number (split, batch) of a matrix of the output; `first` and `end` bound the steps, in multiples of

@@ -7,10 +7,10 @@
  * GPUs are from the literature and not measured (Boehm 2022; vinhowe/torchlette splits the sum where there are fewer
  * than 128 tiles).
  */
-import type { AdapterProfile, MatmulRung } from "../kernel.ts";
+import type { AdapterProfile, MatmulRung, TiledBlock } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { tileCount } from "./matmulCommon.ts";
-import { TILE } from "./matmulTiled.ts";
+import { tileOf } from "./matmulTiled.ts";
 
 export type DirectBlock = Omit<Extract<MatmulRung, { kind: "direct" }>, "kind" | "splits">;
 
@@ -24,6 +24,21 @@ const SMALL: SplitRung = { kind: "direct", rows: 8, quads: 2, steps: 4, across: 
 const FOUR_ROWS: SplitRung = { kind: "direct", rows: 4, quads: 1, steps: 4, across: 8, down: 4 };
 const ONE_ROW: SplitRung = { kind: "direct", rows: 1, quads: 1, steps: 4, across: 32, down: 1 };
 const GPU_EDGE: SplitRung = { kind: "direct", rows: 8, quads: 1, steps: 4, across: 8, down: 4 };
+
+/**
+ * Blocks of tiled products, by their rows × columns; `eight` keeps 8×8 sums a thread, as Boehm's kernel does, where the
+ * name does not say so by its size. More sums a thread need fewer reads of workgroup memory for each, fewer threads a
+ * block more workgroups, deeper tiles fewer barriers.
+ */
+export const TILED = {
+  "32x32": { rows: 4, quads: 1, across: 8, down: 8, depth: 16, vector: true },
+  "64x64": { rows: 4, quads: 1, across: 16, down: 16, depth: 16, vector: true },
+  "64x64 eight": { rows: 8, quads: 2, across: 8, down: 8, depth: 8, vector: true },
+  "128x64": { rows: 8, quads: 1, across: 16, down: 16, depth: 16, vector: true },
+  "128x128": { rows: 8, quads: 2, across: 16, down: 16, depth: 8, vector: true },
+  "128x128 deep": { rows: 8, quads: 2, across: 16, down: 16, depth: 16, vector: true },
+  "128x128 prefetch": { rows: 8, quads: 2, across: 16, down: 16, depth: 8, vector: true, prefetch: true },
+} as const satisfies Record<string, TiledBlock>;
 
 /** The size of C from which on a large block is worth its compilation. */
 const LARGE = 64;
@@ -65,7 +80,7 @@ function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung):
   const tiles =
     rung.kind === "direct"
       ? tileCount(spec, rung.rows * rung.down, rung.quads * 4 * rung.across)
-      : tileCount(spec, TILE, TILE);
+      : tileCount(spec, ...tileOf(rung));
   const splits = Math.max(1, Math.min(32, Math.floor(128 / tiles), Math.floor(spec.k / 256)));
   return { ...rung, splits };
 }

@@ -1,10 +1,19 @@
 /**
- * Matrix products through workgroup memory, for GPUs: 256 threads share a 64×16 tile of A and a 16×64 tile of B and
- * keep 4×4 sums each (the register-blocked scheme of Boehm's "How to optimize a CUDA matmul kernel", 2022). `half`:
- * tiles and products in f16, sums in f32. The naive product, for comparison, and the sum of the parts of a split
- * product are here, too.
+ * Matrix products through workgroup memory, for GPUs: the threads of a workgroup share a tile of A and a tile of B and
+ * keep a block of sums each (the register-blocked scheme of Boehm's "How to optimize a CUDA matmul kernel", 2022). The
+ * sum of an element is one chain in ascending order, whatever the block. `half`: tiles and products in f16, sums in
+ * f32. The naive product, for comparison, and the sum of the parts of a split product are here, too.
  */
-import { type AdapterProfile, type Program, type Uniform, type WgslKernel, single, u32 } from "../kernel.ts";
+import {
+  type AdapterProfile,
+  type MatmulRung,
+  type Program,
+  type TiledBlock,
+  type Uniform,
+  type WgslKernel,
+  single,
+  u32,
+} from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import {
   activationFunction,
@@ -13,6 +22,7 @@ import {
   epilogueKey,
   orderKey,
   sizes,
+  spanOf,
   storedBy,
   storeFunction,
   tileCount,
@@ -48,12 +58,15 @@ ${linearMain(threads, "params.count")}
   return single(kernel, bufferCount(spec));
 }
 
-export const TILE = 64;
-const DEPTH = 16;
-/**
- * The quads from one step of a tile to the next: one more than 16, so that neighbouring steps differ in their banks.
- */
-const PITCH = TILE / 4 + 1;
+export type TiledRung = Extract<MatmulRung, { kind: "tiled" }>;
+
+const BLOCK: TiledBlock = { rows: 4, quads: 1, across: 16, down: 16, depth: 16 };
+const MOST_BYTES = 16384;
+
+/** The rows and columns of a workgroup's block of C. */
+export function tileOf({ block = BLOCK }: TiledRung): [rows: number, cols: number] {
+  return [block.down * block.rows, block.across * block.quads * 4];
+}
 
 /** The source of B of a tiled product, if that is no array of floats. */
 export interface Operand {
@@ -66,76 +79,197 @@ export interface Operand {
   readonly at: string;
 }
 
+/** An operand and its tile, whose lines are rows of A or columns of B. */
+interface Source {
+  readonly name: "A" | "B";
+  /** Quads of lines in a tile, and from a step of it to the next. */
+  readonly quads: number;
+  readonly pitch: number;
+  /** Whether elements are contiguous along the steps of the sum, else along the lines. */
+  readonly alongSteps: boolean;
+  /** Whether four contiguous elements are read at a time. */
+  readonly vector: boolean;
+  /** Whether every tile is inside the matrix. */
+  readonly whole: boolean;
+}
+
+/** The sources of A and B. Only for a given block do the shape's divisors count: they are part of its key. */
+function sourcesOf(spec: MatmulSpec, rung: TiledRung, splits: number, packed: boolean): [a: Source, b: Source] {
+  const { m, n, k, transA, transB } = spec;
+  const { block = BLOCK, half = false } = rung;
+  const [tileRows, tileCols] = tileOf(rung);
+  // With one quad more from step to step, neighbouring steps differ in their banks.
+  const bytes = (padding: number): number => ((tileRows + tileCols) / 4 + 2 * padding) * block.depth * (half ? 8 : 16);
+  const padding = bytes(1) <= MOST_BYTES ? 1 : 0;
+  if (bytes(padding) > MOST_BYTES) throw new Error(`matmul: tiles of ${bytes(padding)} bytes exceed ${MOST_BYTES}`);
+  const vector = block.vector === true;
+  const wholeSteps = vector && k % block.depth === 0 && spanOf(k, splits) % block.depth === 0;
+  const source = (name: "A" | "B", lines: number, tileLines: number, alongSteps: boolean): Source => ({
+    name,
+    quads: tileLines / 4,
+    pitch: tileLines / 4 + padding,
+    alongSteps,
+    vector: vector && (alongSteps ? k : lines) % 4 === 0 && !(packed && name === "B"),
+    whole: wholeSteps && lines % tileLines === 0,
+  });
+  return [source("A", m, tileRows, !transA), source("B", n, tileCols, transB)];
+}
+
+/** `four<A|B>`: four contiguous elements if the source is read in fours, else a step of four lines; 0 outside. */
+function readFunction({ name, alongSteps, vector, whole }: Source, operand?: Operand): string {
+  const [line, lines] = name === "A" ? ["row", "params.m"] : ["col", "params.n"];
+  const place = `batch * params.stride${name} + ${alongSteps ? `${line} * params.k + k` : `k * ${lines} + ${line}`}`;
+  const at = operand?.at ?? `${name.toLowerCase()}[${vector ? `(${place}) / 4u` : place}]`;
+  const bounded = (zero: string): string => (whole ? at : `select(${zero}, ${at}, ${line} < ${lines} && k < end)`);
+  const head = (kind: string): string => `fn ${kind}${name}(batch: u32, ${line}: u32, k: u32, end: u32)`;
+  if (vector) return `${head("four")} -> vec4f { return ${bounded("vec4f()")}; }`;
+  return `${head("element")} -> f32 { return ${bounded("0.0")}; }
+${head("four")} -> vec4f {
+  return vec4f(${each(4, (i) => `element${name}(batch, ${line} + ${i}u, k, end)`, ", ")});
+}`;
+}
+
+/** The texts that fill a tile: a thread's places and registers, reading from step `k0` on, and storing. */
+interface Filling {
+  readonly places: string;
+  readonly read: (k0: string) => string;
+  readonly store: string;
+}
+
+/**
+ * Neighbouring threads read neighbouring memory: along the steps if the source is contiguous there, else along the
+ * lines. A thread takes a quad of lines of one step; or, of a source that is read in fours along the steps, a square of
+ * 4×4, which it transposes in its registers.
+ */
+function filling({ name, quads, pitch, alongSteps, vector }: Source, block: TiledBlock, quad: string): Filling {
+  const { depth } = block;
+  const threads = block.across * block.down;
+  const run = alongSteps && vector ? 4 : 1;
+  const count = (quads * depth) / run;
+  const turns = Math.ceil(count / threads);
+  const line = name === "A" ? "tileRow" : "tileCol";
+  // Tiles that do not need all threads are filled from both ends of the workgroup.
+  const index = name === "B" && count < threads ? `(${threads - 1}u - index)` : "index";
+  const places = (t: number): string => {
+    const item = t === 0 ? index : `(${index} + ${t * threads}u)`;
+    const [step, lines] = alongSteps
+      ? [`${item} % ${depth / run}u * ${run}u`, `${item} / ${depth / run}u`]
+      : [`${item} / ${quads}u`, `${item} % ${quads}u`];
+    return `  let step${name}${t} = ${step};
+  let quad${name}${t} = ${lines};
+${each(run, (r) => `  var held${name}${t}_${r} = vec4f();`)}`;
+  };
+  const inTile = (t: number, text: string): string => {
+    if ((t + 1) * threads <= count) return text;
+    return `    if (step${name}${t} < ${depth}u && quad${name}${t} < ${quads}u) {\n${text}\n    }`;
+  };
+  const read = (t: number, k0: string): string =>
+    each(run, (r) => {
+      const place = `${line} + 4u * quad${name}${t} + ${r}u, ${k0} + step${name}${t}`;
+      return `    held${name}${t}_${r} = four${name}(batch, ${place}, end);`;
+    });
+  const store = (t: number): string =>
+    each(run, (s) => {
+      const value = run === 1 ? `held${name}${t}_0` : `vec4f(${each(4, (r) => `held${name}${t}_${r}[${s}]`, ", ")})`;
+      return `    tile${name}[(step${name}${t} + ${s}u) * ${pitch}u + quad${name}${t}] = ${quad}(${value});`;
+    });
+  return {
+    places: each(turns, places),
+    read: (k0) => each(turns, (t) => inTile(t, read(t, k0))),
+    store: each(turns, (t) => inTile(t, store(t))),
+  };
+}
+
+/** The key's part for a given block. */
+function blockKey(block: TiledBlock | undefined, sources: readonly Source[]): string {
+  if (block === undefined) return "";
+  const { rows, quads, across, down, depth, prefetch } = block;
+  const divisors = sources.map(({ vector, whole }) => `${Number(vector)}${Number(whole)}`).join("");
+  return `/${rows}x${quads}/${across}x${down}x${depth}${prefetch === true ? "/prefetch" : ""}/${divisors}`;
+}
+
 /**
  * With `splits` > 1, part s of the sum goes to its own [batch, m, n] of C, unscaled, for `combineKernel`. `operand`
  * replaces B, as the binding `w`.
  */
-export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number, operand?: Operand): WgslKernel {
-  const { n, transA, transB } = spec;
-  const vectorC = n % 4 === 0;
+export function tiledKernel(spec: MatmulSpec, rung: TiledRung, splits: number, operand?: Operand): WgslKernel {
+  const { block = BLOCK, half = false } = rung;
+  const { rows, quads, across, down, depth, prefetch = false } = block;
+  const [tileRows, tileCols] = tileOf(rung);
+  const [a, b] = sourcesOf(spec, rung, splits, operand !== undefined);
+  const vectorC = spec.n % 4 === 0;
   const stored = storedBy(spec, splits);
   const quad = half ? "vec4h" : "vec4f";
-  const atA = transA ? "k * params.m + row" : "row * params.k + k";
-  const atB = transB ? "col * params.k + k" : "k * params.n + col";
-  // Neighbouring threads read neighbouring memory: along the steps if the operand is contiguous there, else along the
-  // tile.
-  const fill = (alongSteps: boolean): string =>
-    alongSteps
-      ? `let step = index % ${DEPTH}u;\n      let quad = index / ${DEPTH}u;`
-      : `let quad = index % 16u;\n      let step = index / 16u;`;
+  const schedule = `tiled${half ? "/f16" : ""}${blockKey(rung.block, [a, b])}`;
+  const epilogue = `${epilogueKey(stored)}${operand === undefined ? "" : `/${operand.key}`}`;
+  const product = (i: number, j: number): string => {
+    const text = `rows${Math.floor(i / 4)}[${i % 4}] * cols${j}`;
+    return `      sum${i}_${j} += ${half ? `vec4f(${text})` : text};`;
+  };
   return shader({
-    key: `matmul/tiled${half ? "/f16" : ""}/${orderKey(spec)}${vectorC ? "/v" : ""}${epilogueKey(stored)}${
-      operand === undefined ? "" : `/${operand.key}`
-    }`,
+    key: `matmul/${schedule}/${orderKey(spec)}${vectorC ? "/v" : ""}${epilogue}`,
     enable: half ? ["f16"] : [],
     bindings: {
-      a: "read f32",
-      ...(operand === undefined ? { b: "read f32" } : { w: `read ${operand.element}` }),
+      a: a.vector ? "read vec4f" : "read f32",
+      ...(operand === undefined ? { b: b.vector ? "read vec4f" : "read f32" } : { w: `read ${operand.element}` }),
       ...biasBinding(stored),
-      c: `write ${vectorType(n)}`,
+      c: `write ${vectorType(spec.n)}`,
     },
     params: { ...sizes(stored, splits), ...operand?.params },
-    workgroups: gridFor(splits * tileCount(spec, TILE, TILE), 1),
-    body: () => `${storeFunction(stored, vectorC)}${operand?.functions ?? ""}
-var<workgroup> tileA: array<${quad}, ${DEPTH * PITCH}>; // [step][four rows]
-var<workgroup> tileB: array<${quad}, ${DEPTH * PITCH}>; // [step][four columns]
-fn elementA(batch: u32, row: u32, k: u32, end: u32) -> f32 {
-  return select(0.0, a[batch * params.strideA + ${atA}], row < params.m && k < end);
-}
-fn elementB(batch: u32, k: u32, col: u32, end: u32) -> f32 {
-  return select(0.0, ${operand?.at ?? `b[batch * params.strideB + ${atB}]`}, col < params.n && k < end);
-}
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) index: u32) {${tilePlace(TILE, TILE)}
+    workgroups: gridFor(splits * tileCount(spec, tileRows, tileCols), 1),
+    body: () => {
+      const [fillA, fillB] = [filling(a, block, quad), filling(b, block, quad)];
+      const read = (k0: string): string => `${fillA.read(k0)}\n${fillB.read(k0)}`;
+      return `${storeFunction(stored, vectorC)}${operand?.functions ?? ""}
+var<workgroup> tileA: array<${quad}, ${depth * a.pitch}>; // [step][four rows]
+var<workgroup> tileB: array<${quad}, ${depth * b.pitch}>; // [step][four columns]
+${readFunction(a)}
+${readFunction(b, operand)}
+@compute @workgroup_size(${across * down})
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) index: u32) {
+${tilePlace(tileRows, tileCols)}
   if (part >= params.batch * params.splits) { return; }
-  let x = index % 16u; // this thread's four columns
-  let y = index / 16u; // and four rows
-${each(4, (i) => `  var sum${i} = vec4f();`)}
-  for (var k0 = first; k0 < end; k0 += ${DEPTH}u) {
-    {
-      ${fill(!transA)}
-      let row = tileRow + 4u * quad;
-      let k = k0 + step;
-      tileA[step * ${PITCH}u + quad] = ${quad}(vec4f(${each(4, (r) => `elementA(batch, row + ${r}u, k, end)`, ", ")}));
-    }
-    {
-      ${fill(transB)}
-      let col = tileCol + 4u * quad;
-      let k = k0 + step;
-      tileB[step * ${PITCH}u + quad] = ${quad}(vec4f(${each(4, (c) => `elementB(batch, k, col + ${c}u, end)`, ", ")}));
-    }
+  // The quads of this thread are far apart in a tile, so that neighbours read neighbouring banks.
+  let x = index % ${across}u;
+  let y = index / ${across}u;
+${each(rows, (i) => each(quads, (j) => `  var sum${i}_${j} = vec4f();`))}
+${fillA.places}
+${fillB.places}
+${prefetch ? read("first") : ""}
+  for (var k0 = first; k0 < end; k0 += ${depth}u) {
+${prefetch ? "" : read("k0")}
+${fillA.store}
+${fillB.store}
     workgroupBarrier();
-    for (var step = 0u; step < ${DEPTH}u; step++) {
-      let rows = tileA[step * ${PITCH}u + y];
-      let cols = tileB[step * ${PITCH}u + x];
-${each(4, (i) => `      sum${i} += ${half ? `vec4f(rows[${i}] * cols)` : `rows[${i}] * cols`};`)}
+${prefetch ? `    let next = k0 + ${depth}u;\n    if (next < end) {\n${read("next")}\n    }` : ""}
+    for (var step = 0u; step < ${depth}u; step++) {
+${each(rows / 4, (i) => `      let rows${i} = tileA[step * ${a.pitch}u + y + ${i * down}u];`)}
+${each(quads, (j) => `      let cols${j} = tileB[step * ${b.pitch}u + x + ${j * across}u];`)}
+${each(rows, (i) => each(quads, (j) => product(i, j)))}
     }
     workgroupBarrier();
   }
-${each(4, (i) => `  store(part, tileRow + 4u * y + ${i}u, tileCol + 4u * x, sum${i});`)}
+${storeBlock(block)}
 }
-`,
+`;
+    },
   });
+}
+
+/** Many sums are stored in a loop that the compiler cannot unroll, so that the epilogue is compiled once. */
+function storeBlock({ rows, quads, across, down }: TiledBlock): string {
+  const count = rows * quads;
+  if (count <= 4) {
+    return each(rows, (i) =>
+      each(quads, (j) => `  store(part, tileRow + 4u * y + ${i}u, tileCol + 4u * (x + ${j * across}u), sum${i}_${j});`),
+    );
+  }
+  return `  var sums = array<vec4f, ${count}>(${each(rows, (i) => each(quads, (j) => `sum${i}_${j}`, ", "), ", ")});
+  for (var s = 0u; s < min(params.m, 1u) * ${count}u; s++) {
+    let i = s / ${quads}u;
+    let row = tileRow + 4u * (y + i / 4u * ${down}u) + i % 4u;
+    store(part, row, tileCol + 4u * (x + s % ${quads}u * ${across}u), sums[s]);
+  }`;
 }
 
 /** partial [splits, batch, m, n] → C: adds the parts in order and applies the epilogue. One thread per four columns. */

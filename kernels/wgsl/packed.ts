@@ -132,7 +132,7 @@ function productKernel(spec: PackedMatmulSpec, matrix: MatmulSpec, rung: MatmulR
       functions: weightFunction(format),
       at: transposed ? "weight(col, k)" : "weight(k, col)",
     };
-    return tiledKernel(matrix, false, splits, operand);
+    return tiledKernel(matrix, { ...rung, half: false }, splits, operand);
   }
   const many = matrix.m >= 8;
   const block = { rows: many ? 8 : matrix.m > 1 ? 4 : 1, across: many ? 8 : 32, down: many ? 4 : 1 };

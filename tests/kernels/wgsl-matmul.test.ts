@@ -6,9 +6,10 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { type Expr, input } from "../../kernels/expr.ts";
-import type { AdapterProfile } from "../../kernels/kernel.ts";
+import type { AdapterProfile, TiledBlock } from "../../kernels/kernel.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
 import * as ladder from "../../kernels/wgsl/matmul.ts";
+import { TILED } from "../../kernels/wgsl/matmulTable.ts";
 import { openWebgpu } from "../support/gpu.ts";
 import { operands, plain, reference } from "./matmul-reference.ts";
 import { expectClose, runWgsl } from "./wgsl-harness.ts";
@@ -121,7 +122,9 @@ describe("wgsl matmul", () => {
     await verify({ ...spec, n: 20, bias: false, activation: undefined }, gpu, 7);
   });
 
-  const rungs = Object.entries(ladder).flatMap(([name, rung]) => (name === "matmul" ? [] : [{ name, rung }]));
+  const rungs = Object.entries(ladder).flatMap(([name, rung]) =>
+    name === "matmul" || /^matmulTiled\d/.test(name) ? [] : [{ name, rung }],
+  );
   it.each(rungs)("$name: every order, vectors and ragged edges, batches and epilogues", async ({ name, rung }) => {
     const own = await openWebgpu();
     const { profile } = own;
@@ -140,6 +143,78 @@ describe("wgsl matmul", () => {
     await check({ m: 40, n: 20, k: 35, batch: 2, transA: true }, 52);
     await check({ m: 5, n: 7, k: 300, transA: true, transB: true, bias: true }, 53);
     await check({ m: 1, n: 1, k: 1 }, 54);
+  });
+
+  // Every way to fill a tile: in one or several turns, the last one by some of the threads, and from both ends of the
+  // workgroup; with whole tiles, fours that end within a tile, and neither. NN and TT have all layouts of A and of B.
+  const small: Record<string, TiledBlock> = {
+    "12 threads": { rows: 4, quads: 1, across: 4, down: 3, depth: 4, vector: true },
+    "8×4 sums": { rows: 8, quads: 1, across: 4, down: 2, depth: 4, vector: true, prefetch: true },
+  };
+  const fours = { m: 36, n: 20, k: 12, batch: 2, bias: true };
+  const edges = [{ m: 48, n: 32, k: 16 }, fours, { m: 17, n: 15, k: 7, batch: 2, batchB: false }];
+  for (const order of orders) {
+    const name = `${order.transA ? "T" : "N"}${order.transB ? "T" : "N"}`;
+    it(`tiled blocks: whole tiles, fours and ragged edges, with the same bits, ${name}`, async () => {
+      for (const shape of order.transA === order.transB ? edges : [fours]) {
+        const spec = { ...plain, ...order, ...shape };
+        const inputs = operands(spec, 15);
+        const expected = reference(spec, inputs[0]!, inputs[1]!, inputs[2]);
+        const results: Float32Array[] = [];
+        for (const block of Object.values(small)) {
+          const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block } };
+          const [c] = await runWgsl(matmul(spec, profile), inputs, [expected.length]);
+          expectClose(c!, expected, 2e-6, 1 + Math.sqrt(spec.k));
+          results.push(c!);
+        }
+        expect(results[1]).toEqual(results[0]);
+      }
+    });
+  }
+
+  it("tiled blocks: cut the sum into parts, whole or not", async () => {
+    const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block: small["12 threads"]!, splits: 3 } };
+    await verify({ m: 12, n: 16, k: 24, bias: true, activation: silu, scale: 0.5 }, profile, 16);
+    await verify({ m: 12, n: 16, k: 20 }, profile, 17); // no part is whole but the first
+    await verify({ m: 20, n: 9, k: 2, batch: 2 }, profile, 18); // two of the parts are empty
+  });
+
+  it("tiled blocks: what lies beyond an edge makes no NaN", async () => {
+    const spec = { ...plain, m: 17, n: 15, k: 7 };
+    const [a, b] = operands(spec, 19) as [Float32Array, Float32Array];
+    [a[a.length - 1], b[b.length - 1]] = [Infinity, NaN]; // the last row of A, the last column of B
+    for (const block of Object.values(small)) {
+      const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block } };
+      const [c] = await runWgsl(matmul(spec, profile), [a, b], [spec.m * spec.n]);
+      const touched = (i: number): boolean => i >= 16 * spec.n || i % spec.n === 14;
+      expect([...c!].map((x) => !Number.isFinite(x))).toEqual([...c!].map((_, i) => touched(i)));
+    }
+  });
+
+  // A software adapter takes seconds to compile one of these, so there each has one order and shape of the list.
+  const tiledRungs = Object.entries(ladder).filter(([name]) => /^matmulTiled\d/.test(name));
+  const large = [
+    { m: 128, n: 128, k: 32, transB: true },
+    { m: 129, n: 65, k: 63, batch: 2, batchA: false, bias: true, activation: silu, scale: 0.5 },
+    { m: 68, n: 132, k: 20, transA: true, bias: true },
+    { m: 3, n: 127, k: 64, transA: true, transB: true },
+    { m: 128, n: 256, k: 64 },
+    { m: 1, n: 1, k: 1 },
+  ];
+  it.each(tiledRungs)("%s: whole tiles, fours and ragged edges", async (name, rung) => {
+    const own = await openWebgpu();
+    const onGpu = own.profile.schedule === "gpu";
+    own.dispose();
+    const one = tiledRungs.findIndex(([other]) => other === name) % large.length;
+    for (const spec of onGpu ? large : [large[one]!]) await verify(spec, gpu, 20, rung);
+  });
+
+  it("tiled blocks: each of the table is in the ladder, and its tiles fit into a workgroup's memory", () => {
+    expect(tiledRungs.length).toBe(Object.keys(TILED).length);
+    const keys = tiledRungs.map(([, rung]) => rung({ ...plain, m: 256, n: 256, k: 256 }, gpu).steps[0]!.kernel.key);
+    expect(new Set(keys).size).toBe(keys.length);
+    const block: TiledBlock = { ...TILED["128x128"], depth: 20 };
+    expect(() => matmul(plain, { ...gpu, matmul: { kind: "tiled", block } })).toThrow("exceed 16384");
   });
 
   it("the table's blocks for software adapters hold across workgroups and edges", async () => {
