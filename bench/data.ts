@@ -38,6 +38,16 @@ export function sample(values: ArrayLike<number>): number[] {
   return samplePlaces(values.length).map((i) => values[i]!);
 }
 
+/** The positions t of q, k, v [B, T, H, D] at which the last head of the last row is compared, with their elements. */
+export function headPlaces({ B, T, H, D }: Record<"B" | "T" | "H" | "D", number>): {
+  readonly positions: readonly number[];
+  readonly places: readonly number[];
+} {
+  const positions = Array.from({ length: 9 }, (_, i) => Math.floor((i * (T - 1)) / 8));
+  const firsts = positions.map((t) => (((B - 1) * T + t) * H + H - 1) * D);
+  return { positions, places: firsts.flatMap((first) => Array.from({ length: D }, (_, d) => first + d)) };
+}
+
 /** Initial values of parameter number `place` of the model in `cases/task.ts`. */
 export function parameterValues(
   place: number,

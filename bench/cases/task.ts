@@ -54,7 +54,8 @@ export interface NormTask {
 
 /**
  * Causal attention, scale 1/√D, q, k, v [B, T, H, D] = 2·noise(1, 2, 3). Result: o; with `backward`: dq, dk, dv for
- * noise(4).
+ * noise(4). `schedule` names one of our own schedules of the WGSL kernels: then the backward pass runs by itself, and
+ * results are compared at `headPlaces` only.
  */
 export interface AttentionTask {
   readonly op: "attention";
@@ -63,6 +64,7 @@ export interface AttentionTask {
   readonly H: number;
   readonly D: number;
   readonly backward: boolean;
+  readonly schedule?: string;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** worldgrad as its users call it: public ops on one device. The model's tasks are in `worldgradModel.ts`. */
 import type { SoftmaxTask, Task, TaskOf } from "../cases/task.ts";
-import { noise, noiseIds, noiseOf, sample } from "../data.ts";
+import { headPlaces, noise, noiseIds, noiseOf, sample } from "../data.ts";
 import type { Backend, BackendOf } from "../../engine/backends/backend.ts";
 import {
   attention,
@@ -18,7 +18,9 @@ import {
   valueAndGrad,
 } from "../../engine/index.ts";
 import type { WebgpuOptions } from "../../engine/backends/webgpu.ts";
-import type { MatmulSpec } from "../../kernels/specs.ts";
+import type { AttentionSpec, MatmulSpec } from "../../kernels/specs.ts";
+import { attention as attentionKernel, attentionBackward } from "../../kernels/wgsl/attention.ts";
+import { attentionSchedules } from "../../kernels/wgsl/attentionWalk.ts";
 import { packMatrix } from "../../pretrained/packedMatrix.ts";
 import type { Engine, EngineOptions, Prepared } from "./engine.ts";
 import { ladder } from "./ladder.ts";
@@ -64,6 +66,7 @@ function prepareOp(on: Device, task: Task): Prepared | string | undefined {
       return prepared(on, work, [x, g, gain, bias]);
     }
     case "attention": {
+      if (task.schedule !== undefined) return scheduledAttention(on, task, task.schedule, of);
       const shape = [task.B, task.T, task.H, task.D];
       const inputs = [of(1, shape, 2), of(2, shape, 2), of(3, shape, 2)];
       const g = of(4, shape);
@@ -115,6 +118,64 @@ function matmulTask(on: Device, task: TaskOf<"matmul">, of: (seed: number, shape
     run,
     finish: () => finished(on),
     dispose: () => [a, b, c].forEach((x) => x.dispose()),
+  };
+}
+
+/** One pass of attention with a schedule by name. The backward pass gets the results of the forward pass before it. */
+function scheduledAttention(
+  on: Device,
+  task: TaskOf<"attention">,
+  name: string,
+  of: (seed: number, shape: Shape, scale?: number) => Tensor,
+): Prepared | string {
+  const { backend } = on;
+  if (!isWebgpu(backend)) return "the ladder is WGSL";
+  const schedule = attentionSchedules[name];
+  if (schedule === undefined) return `kernels/wgsl/attentionWalk.ts has no schedule "${name}"`;
+  const profile = { ...backend.profile, attention: schedule };
+  if (schedule.kind === "group" && schedule.lanes === 4 && !profile.features?.includes("subgroups"))
+    return "the adapter has no subgroups";
+  const { B, T, H, D, backward } = task;
+  const spec: AttentionSpec = {
+    batch: B,
+    queries: T,
+    keys: T,
+    heads: H,
+    kvHeads: H,
+    headDim: D,
+    scale: 1 / Math.sqrt(D),
+    causal: true,
+    mask: "none",
+    window: 0,
+  };
+  const shape = [B, T, H, D];
+  const [q, k, v, g] = [of(1, shape, 2), of(2, shape, 2), of(3, shape, 2), of(4, shape)];
+  const [o, lse] = [of(5, shape), of(6, [B, T, H])];
+  const gradients = backward ? [of(7, shape), of(8, shape), of(9, shape)] : [];
+  const execute = (program: ReturnType<typeof attentionKernel>, operands: readonly Tensor[]): void =>
+    backend.run(
+      program,
+      operands.map((x) => x.storage.buffer),
+      () => `attention by ${name}`,
+    );
+  const forward = attentionKernel(spec, profile);
+  const program = attentionBackward(spec, profile);
+  const runForward = (): void => execute(forward, [q, k, v, o, lse]);
+  const run = backward ? (): void => execute(program, [q, k, v, o, lse, g, ...gradients]) : runForward;
+  return {
+    async check() {
+      runForward();
+      if (backward) run();
+      const samples: number[] = [];
+      for (const result of backward ? gradients : [o]) {
+        const values = await result.read();
+        samples.push(...headPlaces(task).places.map((i) => values[i]!));
+      }
+      return samples;
+    },
+    run,
+    finish: () => finished(on),
+    dispose: () => [q, k, v, g, o, lse, ...gradients].forEach((x) => x.dispose()),
   };
 }
 

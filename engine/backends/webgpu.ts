@@ -12,7 +12,7 @@
  * it; nothing is silently zero and nothing hangs. This executor knows no op and no shape, and cannot read
  * synchronously.
  */
-import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
+import type { AdapterProfile, AttentionSchedule, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
 import type { Generators } from "../../kernels/program.ts";
 import { generatorsFor } from "../../kernels/wgsl/generators.ts";
 import { check, fail, WorldgradError } from "../errors.ts";
@@ -40,6 +40,8 @@ export interface WebgpuOptions extends AdapterOptions {
   readonly schedule?: AdapterProfile["schedule"];
   /** The matrix kernel of every product, for measurements: see `MatmulRung`. */
   readonly matmul?: MatmulRung;
+  /** The schedule of every attention, for measurements: see `AttentionSchedule`. */
+  readonly attention?: AttentionSchedule;
 }
 
 export interface WebgpuStats extends BackendStats {
@@ -99,6 +101,7 @@ export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<
     adapter: driverName(adapter),
     features,
     ...(options.matmul === undefined ? {} : { matmul: options.matmul }),
+    ...(options.attention === undefined ? {} : { attention: options.attention }),
   };
   return new Webgpu(device, `webgpu: ${adapterName(adapter)}, ${schedule} schedule`, profile, canTime);
 }

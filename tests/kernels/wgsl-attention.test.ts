@@ -7,6 +7,7 @@ import { Rng } from "../../engine/random.ts";
 import type { AdapterProfile } from "../../kernels/kernel.ts";
 import type { AttentionSpec } from "../../kernels/specs.ts";
 import { attention, attentionBackward } from "../../kernels/wgsl/attention.ts";
+import { attentionSchedules } from "../../kernels/wgsl/attentionWalk.ts";
 import { expectClose, normals, runWgsl, type Values } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
@@ -236,6 +237,22 @@ describe("wgsl attention", () => {
       expect(lse).toEqual(new Float32Array(6).fill(-1e30));
       for (const d of await backward(p, o, lse, profile)) expect(d).toEqual(new Float32Array(24));
     }
+  });
+
+  describe.each(Object.entries(attentionSchedules))("schedule %s", (_, schedule) => {
+    // Loops over a long head stay loops: unrolled they take Mesa seconds to compile.
+    const rolled: AdapterProfile = { schedule: "software", attention: schedule, features: ["subgroups"] };
+    const unrolled: AdapterProfile = { ...rolled, schedule: "gpu" };
+
+    it("agrees with the f64 score matrix", async () => {
+      const causal = makeProblem({ batch: 2, queries: 65, keys: 65, heads: 4, kvHeads: 2, headDim: 32 }, 60);
+      await verify(causal, rolled);
+      await verify(makeProblem({ queries: 3, keys: 70, heads: 2, headDim: 32, causal: false }, 61), rolled);
+      await verify(makeProblem({ queries: 1, keys: 1, headDim: 32 }, 62), rolled);
+      await verify(makeProblem({ batch: 2, queries: 35, keys: 65, headDim: 5, mask: "start" }, 63), unrolled);
+      const segments = { queries: 65, keys: 65, headDim: 16, heads: 3, window: 9 };
+      await verify(makeProblem({ ...segments, mask: "segments" }, 64), unrolled);
+    });
   });
 
   it("stands scores far apart and large", async () => {
