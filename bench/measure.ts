@@ -150,7 +150,7 @@ const time = async (p: ContenderProcess, calls: number): Promise<number> => (awa
  */
 async function warmUp(entry: Entry, p: ContenderProcess, warmMs: number): Promise<void> {
   let [spent, made, last] = [0, 0, Infinity];
-  const isWarm = (): boolean => spent >= 4 * ROUND_MS && (made >= WARM_CALLS || spent >= warmMs);
+  const isWarm = (): boolean => spent >= Math.min(4 * ROUND_MS, warmMs) && (made >= WARM_CALLS || spent >= warmMs);
   for (let i = 0; i < 2 || !isWarm(); i++) {
     const ms = await time(p, entry.calls);
     [spent, made, last] = [spent + ms, made + entry.calls, Math.min(last, ms / entry.calls)];

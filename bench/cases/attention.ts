@@ -8,7 +8,6 @@ type Shape = Pick<AttentionTask, "B" | "T" | "H" | "D">;
 
 const SHAPES: readonly Shape[] = [
   { B: 4, T: 64, H: 4, D: 32 },
-  { B: 8, T: 256, H: 4, D: 64 },
   { B: 8, T: 512, H: 12, D: 64 },
   { B: 1, T: 2048, H: 12, D: 64 },
   { B: 128, T: 64, H: 4, D: 32 },
