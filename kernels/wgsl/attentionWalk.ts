@@ -54,7 +54,7 @@ export interface Walk {
   readonly name: string;
   readonly own: "query" | "key";
   readonly bindings: Bindings;
-  /** The owner's vectors. The first is multiplied with the first of the others' (scores), the second with the second. */
+  /** The owner's vectors: the first is multiplied with the first of the others' for scores, the second likewise. */
   readonly mine: readonly string[];
   readonly others: readonly [string, string];
   readonly sums: readonly Sum[];
@@ -159,13 +159,15 @@ function planFor(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): Plan
 export function walkKernel(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): WgslKernel {
   const plan = planFor(spec, walk, profile);
   const alone = (profile.attention?.kind ?? "thread") === "thread";
-  const { own, parts, ownParts, threads, splits, lanes, rows, chunk, tile } = plan;
+  const { own, parts, ownParts, unrolled, threads, splits, lanes, rows, chunk, tile } = plan;
   const { headDim, causal, mask, window } = spec;
   const owners = own === "query" ? spec.queries : spec.keys;
   const ownHeads = own === "query" ? spec.heads : spec.kvHeads;
   const blocks = Math.ceil(owners / (rows * (threads / splits / lanes)));
   const count = spec.batch * ownHeads * (alone ? owners : blocks);
-  const division = alone ? threads : `${threads}x${splits}x${lanes}/${rows}x${chunk}/${tile}`;
+  const division = alone
+    ? threads
+    : `${threads}x${splits}x${lanes}/${rows}x${chunk}/${tile}${unrolled ? "" : "/loops"}`;
   return shader({
     key: `${walk.name}/${headDim}${causal ? "/causal" : ""}${window > 0 ? "/window" : ""}/${mask}/${division}`,
     enable: lanes > 1 ? ["subgroups"] : [],
@@ -210,7 +212,7 @@ function overParts({ unrolled, ownParts }: Plan, each: (part: string) => string)
 /** Where part `d` of this thread is, from its first: neighbouring lanes have neighbouring parts. */
 const partAt = ({ lanes }: Plan, d: string): string => (lanes === 1 ? d : `${d} * ${lanes}u`);
 
-/** Registers of the thread's owners: their vectors (`mine0_0`: first vector of the first owner), and sums of nothing. */
+/** Registers of the thread's owners: vectors (`mine0_1` is the first of owner 1), sums, and what the softmax needs. */
 function openOwners(plan: Plan): string {
   const { own, mine, sums, softmax, rows, lanes } = plan;
   const { owners, ownHeads } = sides[own];
@@ -245,7 +247,8 @@ function overHeads({ own }: Plan, text: string): string {
   let otherHead = ownHead * params.kvHeads / params.heads;${text}`
     : `
   let headsEnd = ((ownHead + 1u) * params.heads + params.kvHeads - 1u) / params.kvHeads;
-  for (var otherHead = (ownHead * params.heads + params.kvHeads - 1u) / params.kvHeads; otherHead < headsEnd; otherHead++) {${text}
+  let firstHead = (ownHead * params.heads + params.kvHeads - 1u) / params.kvHeads;
+  for (var otherHead = firstHead; otherHead < headsEnd; otherHead++) {${text}
   }`;
 }
 
