@@ -302,17 +302,19 @@ describe("wgsl attention", () => {
     });
 
     it("fit into the workgroup memory of every adapter, at every head size", () => {
-      const bytes: Readonly<Record<string, number>> = { f32: 4, vec2f: 8, vec4f: 16 };
       for (const name of Object.keys(attentionSchedules)) {
         for (const headDim of [1, 5, 32, 33, 64, 80, 128, 256]) {
           const spec = { ...plain, headDim };
           for (const { kernel } of [...attention(spec, by(name)).steps, ...attentionBackward(spec, by(name)).steps]) {
             const code = kernel.code();
-            const pitch = Number(/PARTS = (\d+)u/.exec(code)?.[1]) + 1;
-            const arrays = [...code.matchAll(/var<workgroup> \w+: array<(\w+), (\d+)u?( \* PITCH)?>/g)];
-            const sizesOf = arrays.map(
-              ([, type, n, rows]) => bytes[type!]! * Number(n) * (rows === undefined ? 1 : pitch),
-            );
+            const [, width, across] = /Row = array<array<V, (\d+)>, (\d+)>/.exec(code) ?? [];
+            const sizeOf = (type: string): number => {
+              if (type === "Row") return Number(width) * Number(across) * sizeOf("V");
+              return type === "vec2f" ? 8 : type === "V" && headDim % 4 === 0 ? 16 : 4;
+            };
+            const arrays = [...code.matchAll(/var<workgroup> \w+: array<(\w+), (\d+)>/g)];
+            const sizesOf = arrays.map(([, type, n]) => sizeOf(type!) * Number(n));
+            expect(arrays.length).toBe(code.match(/var<workgroup>/g)?.length ?? 0);
             expect(
               sizesOf.reduce((a, b) => a + b, 0),
               kernel.key,
