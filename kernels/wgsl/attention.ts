@@ -1,9 +1,9 @@
 /**
  * Scaled dot-product attention without a T×S matrix in memory, forward and backward.
  *
- * Forward: online softmax (Milakov & Gimelshein 2018; FlashAttention, Dao et al. 2022). Each query walks
- * the keys and keeps the running maximum m, the sum l of e^(s−m) and the weighted sum of values; it
- * rescales both when m rises. Backward (FlashAttention-2, Dao 2023) computes p = e^(s − lse) again:
+ * Forward: online softmax (Milakov & Gimelshein 2018; FlashAttention, Dao et al. 2022). Each query walks the keys and
+ * keeps the running maximum m, the sum l of e^(s−m) and the weighted sum of values; it rescales both when m rises.
+ * Backward (FlashAttention-2, Dao 2023) computes p = e^(s − lse) again:
  *   D_t = Σ g_t·o_t;   ds = p·(g_t·v_j − D_t)·scale;   dq_t = Σ_j ds·k_j;   dk_j = Σ_t ds·q_t;   dv_j = Σ_t p·g_t.
  * Queries own dq, and keys own dk and dv, so there are no atomic additions and every sum has a fixed order.
  *

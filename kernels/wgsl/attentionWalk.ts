@@ -18,7 +18,7 @@
  */
 import { type AdapterProfile, type AttentionSchedule, type WgslKernel, f32, u32 } from "../kernel.ts";
 import type { AttentionSpec } from "../specs.ts";
-import { type Bindings, independentThreads, vectorPrelude, vectorType, vectorWidth } from "./rows.ts";
+import { type Bindings, independentThreads, vectorPrelude, vectorWidth } from "./rows.ts";
 import { each as lines, gridFor, LINEAR_GROUP, linearMain, shader } from "./shader.ts";
 
 /** The schedules by name, for benchmarks and tests. Those with lanes need subgroups. */
@@ -54,7 +54,7 @@ export interface Walk {
   readonly name: string;
   readonly own: "query" | "key";
   readonly bindings: Bindings;
-  /** The owner's vectors. The first is multiplied with the first of the others' (scores), the second with the second. */
+  /** The owner's vectors: the first is multiplied with the first of the others' for scores, the second likewise. */
   readonly mine: readonly string[];
   readonly others: readonly [string, string];
   readonly sums: readonly Sum[];
@@ -144,7 +144,7 @@ function planFor(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): Plan
   const ownParts = parts / lanes;
   const exchanged = Math.min(ownParts, 16 / width);
   const kept = splits === 1 ? 0 : threads * (4 * width * exchanged + 8 * rows);
-  const row = 4 * width * 2 * (parts + 1) + 8;
+  const row = 4 * width * 2 * lanes * (ownParts + 1) + 8;
   const most = Math.min(LONGEST_TILE, Math.floor((WORKGROUP_BYTES - kept) / row));
   // A whole number of turns, if one fits.
   const turn = splits * chunk;
@@ -159,13 +159,15 @@ function planFor(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): Plan
 export function walkKernel(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): WgslKernel {
   const plan = planFor(spec, walk, profile);
   const alone = (profile.attention?.kind ?? "thread") === "thread";
-  const { own, parts, ownParts, threads, splits, lanes, rows, chunk, tile } = plan;
+  const { own, parts, ownParts, unrolled, threads, splits, lanes, rows, chunk, tile } = plan;
   const { headDim, causal, mask, window } = spec;
   const owners = own === "query" ? spec.queries : spec.keys;
   const ownHeads = own === "query" ? spec.heads : spec.kvHeads;
   const blocks = Math.ceil(owners / (rows * (threads / splits / lanes)));
   const count = spec.batch * ownHeads * (alone ? owners : blocks);
-  const division = alone ? threads : `${threads}x${splits}x${lanes}/${rows}x${chunk}/${tile}`;
+  const division = alone
+    ? threads
+    : `${threads}x${splits}x${lanes}/${rows}x${chunk}/${tile}${unrolled ? "" : "/loops"}`;
   return shader({
     key: `${walk.name}/${headDim}${causal ? "/causal" : ""}${window > 0 ? "/window" : ""}/${mask}/${division}`,
     enable: lanes > 1 ? ["subgroups"] : [],
@@ -210,7 +212,7 @@ function overParts({ unrolled, ownParts }: Plan, each: (part: string) => string)
 /** Where part `d` of this thread is, from its first: neighbouring lanes have neighbouring parts. */
 const partAt = ({ lanes }: Plan, d: string): string => (lanes === 1 ? d : `${d} * ${lanes}u`);
 
-/** Registers of the thread's owners: their vectors (`mine0_0`: first vector of the first owner), and sums of nothing. */
+/** Registers of the thread's owners: vectors (`mine0_1` is the first of owner 1), sums, and what the softmax needs. */
 function openOwners(plan: Plan): string {
   const { own, mine, sums, softmax, rows, lanes } = plan;
   const { owners, ownHeads } = sides[own];
@@ -245,7 +247,8 @@ function overHeads({ own }: Plan, text: string): string {
   let otherHead = ownHead * params.kvHeads / params.heads;${text}`
     : `
   let headsEnd = ((ownHead + 1u) * params.heads + params.kvHeads - 1u) / params.kvHeads;
-  for (var otherHead = (ownHead * params.heads + params.kvHeads - 1u) / params.kvHeads; otherHead < headsEnd; otherHead++) {${text}
+  let firstHead = (ownHead * params.heads + params.kvHeads - 1u) / params.kvHeads;
+  for (var otherHead = firstHead; otherHead < headsEnd; otherHead++) {${text}
   }`;
 }
 
@@ -257,14 +260,18 @@ function turn(plan: Plan, seen?: (r: number, c: number) => string): string {
   const { own, mine, others, sums, softmax, splits, lanes, rows, chunk, tile } = plan;
   const { other, others: count, otherHeads } = sides[own];
   const vector = (n: number, c: number, d: string): string =>
-    `${tile > 0 ? `tile${n}` : others[n]}[from${c} + ${partAt(plan, d)}]`;
-  const withPart = lanes > 1 ? " + part" : "";
+    tile > 0 ? `tile${n}[row${c}][${lanes > 1 ? "part" : "0u"}][${d}]` : `${others[n]}[from${c} + ${d}]`;
+  const withStats = softmax === "recomputed" && own === "key";
   const places = lines(chunk, (c) => {
-    const row = tile > 0 ? `(${other}${c} - tile)` : `otherRow${c}`;
+    const [row, stats] = tile > 0 ? [`row${c}`, "tileStats"] : [`otherRow${c}`, "stats"];
     return `${c === 0 ? "" : `let ${other}${c} = ${other}0 + ${c * splits}u;`}
-    ${tile > 0 ? "" : `let otherRow${c} = (batch * params.${count} + ${other}${c}) * params.${otherHeads} + otherHead;`}
-    let from${c} = ${row} * ${tile > 0 ? "PITCH" : "PARTS"}${withPart};
-    ${softmax === "recomputed" && own === "key" ? `let statsOf${c} = ${tile > 0 ? "tileStats" : "stats"}[${row}];` : ""}`;
+    ${
+      tile > 0
+        ? `let row${c} = ${other}${c} - tile;`
+        : `let otherRow${c} = (batch * params.${count} + ${other}${c}) * params.${otherHeads} + otherHead;
+    let from${c} = otherRow${c} * PARTS;`
+    }
+    ${withStats ? `let statsOf${c} = ${stats}[${row}];` : ""}`;
   });
   const every = (text: (r: number, c: number) => string): string =>
     lines(rows, (r) => lines(chunk, (c) => text(r, c), "\n    "), "\n    ");
@@ -377,18 +384,19 @@ function threadMain(plan: Plan): string {
  * slots …; every bound of a loop with a barrier in it is the workgroup's.
  */
 function groupMain(plan: Plan): string {
-  const { spec, own, softmax, threads, splits, lanes, rows, tile } = plan;
+  const { own, ownParts, softmax, threads, splits, lanes, rows, tile } = plan;
   const { owners, ownHeads, others } = sides[own];
-  const V = vectorType(spec.headDim);
   const slots = threads / splits / lanes;
+  const walk = tile > 0 ? tileLoop(plan) : shareLoop(plan, "begin", "end");
   // Causal: late queries see the most keys, early keys are seen by the most queries.
   const block = own === "query" ? "params.blocks - 1u - group1 / heads" : "group1 / heads";
   return `${
     tile > 0
-      ? `// One more than the parts, so that neighbours differ in their banks.
-const PITCH = PARTS + 1u;
-var<workgroup> tile0: array<${V}, ${tile}u * PITCH>;
-var<workgroup> tile1: array<${V}, ${tile}u * PITCH>;
+      ? `// A part more than a thread's, so that neighbours differ in their banks. The last index is a constant in
+// unrolled loops, so that a driver checks the others once.
+alias Row = array<array<V, ${ownParts + 1}>, ${lanes}>;
+var<workgroup> tile0: array<Row, ${tile}>;
+var<workgroup> tile1: array<Row, ${tile}>;
 ${softmax === "recomputed" && own === "key" ? `var<workgroup> tileStats: array<vec2f, ${tile}>;\n` : ""}`
       : ""
   }${splits > 1 ? exchangeMemory(plan) : ""}${
@@ -418,7 +426,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
     "\n  ",
   )}${openOwners(plan)}
   let begin = ${others}Begin(batch, firstOwner);
-  let end = ${others}End(batch, lastOwner);${overHeads(plan, tile > 0 ? tileLoop(plan) : shareLoop(plan, "begin", "end"))}${
+  let end = ${others}End(batch, lastOwner);${overHeads(plan, walk)}${
     splits > 1 ? finishShared(plan) : finishAlone(plan)
   }`;
 }
@@ -430,6 +438,7 @@ function tileLoop(plan: Plan): string {
   const rowOf = (place: string): string =>
     `(batch * params.${count} + tile + ${place}) * params.${otherHeads} + otherHead`;
   const withStats = softmax === "recomputed" && own === "key";
+  const laneAndPart = lanes > 1 ? `d % ${lanes}u][d / ${lanes}u` : "0u][d";
   // With several lanes all threads make the same turns, since they meet in each.
   const walk =
     lanes === 1 && rows === 1
@@ -444,9 +453,10 @@ function tileLoop(plan: Plan): string {
     let tileEnd = min(tile + ${tile}u, end);
     workgroupBarrier();
     for (var x = lane; x < (tileEnd - tile) * PARTS; x += ${threads}u) {
-      let source = (${rowOf("x / PARTS")}) * PARTS + x % PARTS;
-      tile0[x / PARTS * PITCH + x % PARTS] = ${others[0]}[source];
-      tile1[x / PARTS * PITCH + x % PARTS] = ${others[1]}[source];
+      let d = x % PARTS;
+      let source = (${rowOf("x / PARTS")}) * PARTS + d;
+      tile0[x / PARTS][${laneAndPart}] = ${others[0]}[source];
+      tile1[x / PARTS][${laneAndPart}] = ${others[1]}[source];
     }
     ${
       withStats
@@ -461,6 +471,7 @@ function tileLoop(plan: Plan): string {
 function shareLoop(plan: Plan, from: string, to: string): string {
   const { own, splits, chunk } = plan;
   const { other, others } = sides[own];
+  const first = `max(${from}, ${others}Begin(batch, ${own}0))${splits > 1 ? " + split" : ""}`;
   const body =
     chunk === 1
       ? `if (!${seesText(own, 0, 0)}) { continue; }
@@ -468,7 +479,7 @@ function shareLoop(plan: Plan, from: string, to: string): string {
       : turn(plan, (r, c) => `${other}${c} < last && ${seesText(own, r, c)}`);
   return `
     let last = select(min(${to}, ${others}End(batch, ${own}0)), 0u, place0 > lastOwner);
-    for (var ${other}0 = max(${from}, ${others}Begin(batch, ${own}0))${splits > 1 ? " + split" : ""}; ${other}0 < last; ${other}0 += ${splits * chunk}u) {
+    for (var ${other}0 = ${first}; ${other}0 < last; ${other}0 += ${splits * chunk}u) {
     ${body}
     }`;
 }
@@ -485,13 +496,11 @@ function finishAlone(plan: Plan): string {
   );
 }
 
-function exchangeMemory({ spec, softmax, threads, rows, exchanged }: Plan): string {
+function exchangeMemory({ softmax, threads, rows, exchanged }: Plan): string {
   const maxima = `var<workgroup> tops: array<f32, ${rows * threads}>;
 var<workgroup> totals: array<f32, ${rows * threads}>;
 `;
-  return `${softmax === "online" ? maxima : ""}var<workgroup> exchange: array<${vectorType(spec.headDim)}, ${
-    exchanged * threads
-  }>;
+  return `${softmax === "online" ? maxima : ""}var<workgroup> exchange: array<V, ${exchanged * threads}>;
 `;
 }
 
@@ -529,7 +538,9 @@ function finishShared(plan: Plan): string {
   for (var x = split; x < min(${exchanged}u, params.parts - ${first}); x += ${splits}u) {
     var y = V(0.0);
     ${mates(`y += exchange[x * ${threads}u + s];`)}
-    if (place${r} <= lastOwner) { ${sums[n]!.output}[at${r} + ${partAt(plan, `(${first} + x)`)}] = ${result(plan, r, "y")}; }
+    if (place${r} <= lastOwner) {
+      ${sums[n]!.output}[at${r} + ${partAt(plan, `(${first} + x)`)}] = ${result(plan, r, "y")};
+    }
   }`;
   const put = (r: number, n: number, first: number, x: number): string =>
     `exchange[${x * threads}u + lane] = sum${n}_${r}[${first + x}u];`;
@@ -553,7 +564,9 @@ function finishShared(plan: Plan): string {
     r,
     n,
     "first",
-    `for (var x = 0u; x < min(${exchanged}u, params.parts - first); x++) { exchange[x * ${threads}u + lane] = sum${n}_${r}[first + x]; }`,
+    `for (var x = 0u; x < min(${exchanged}u, params.parts - first); x++) {
+    exchange[x * ${threads}u + lane] = sum${n}_${r}[first + x];
+  }`,
   )}
   }`;
   return `

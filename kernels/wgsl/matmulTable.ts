@@ -26,9 +26,9 @@ const ONE_ROW: SplitRung = { kind: "direct", rows: 1, quads: 1, steps: 4, across
 const GPU_EDGE: SplitRung = { kind: "direct", rows: 8, quads: 1, steps: 4, across: 8, down: 4 };
 
 /**
- * Blocks of tiled products, by their rows × columns; `eight` keeps 8×8 sums a thread, as Boehm's kernel does, where the
- * name does not say so by its size. More sums a thread need fewer reads of workgroup memory for each, fewer threads a
- * block more workgroups, deeper tiles fewer barriers.
+ * Blocks of tiled products, by their rows × columns, not chosen yet. 128×128 is the block of Boehm's kernel: 8×8 sums a
+ * thread, as `64x64 eight` has them with a quarter of the threads. More sums a thread take fewer reads of workgroup
+ * memory for each, smaller blocks make more workgroups, and deeper tiles take fewer barriers.
  */
 export const TILED = {
   "32x32": { rows: 4, quads: 1, across: 8, down: 8, depth: 16, vector: true },

@@ -239,19 +239,94 @@ describe("wgsl attention", () => {
     }
   });
 
-  describe.each(Object.entries(attentionSchedules))("schedule %s", (_, schedule) => {
-    // Loops over a long head stay loops: unrolled they take Mesa seconds to compile.
-    const rolled: AdapterProfile = { schedule: "software", attention: schedule, features: ["subgroups"] };
-    const unrolled: AdapterProfile = { ...rolled, schedule: "gpu" };
+  describe("schedules", () => {
+    const subgroups = ["subgroups"];
+    const by = (name: string): AdapterProfile => ({
+      schedule: "software",
+      attention: attentionSchedules[name]!,
+      features: subgroups,
+    });
+    /** A head that the schedule's lanes can divide. Short loops: most of the time goes into compiling. */
+    const headOf = (name: string): number => (name.startsWith("lanes") ? 16 : 5);
+    // Several workgroups, tiles that end within, several owners of a thread, and sizes of which a workgroup is idle.
+    const sizes = [65, 3, 1];
 
-    it("agrees with the f64 score matrix", async () => {
-      const causal = makeProblem({ batch: 2, queries: 65, keys: 65, heads: 4, kvHeads: 2, headDim: 32 }, 60);
-      await verify(causal, rolled);
-      await verify(makeProblem({ queries: 3, keys: 70, heads: 2, headDim: 32, causal: false }, 61), rolled);
-      await verify(makeProblem({ queries: 1, keys: 1, headDim: 32 }, 62), rolled);
-      await verify(makeProblem({ batch: 2, queries: 35, keys: 65, headDim: 5, mask: "start" }, 63), unrolled);
-      const segments = { queries: 65, keys: 65, headDim: 16, heads: 3, window: 9 };
-      await verify(makeProblem({ ...segments, mask: "segments" }, 64), unrolled);
+    /** A schedule with its own loop or text each: these try every mask. */
+    const main = ["tiled64", "split4chunk4", "split8direct", "lanesRows2"];
+    it.each(main)("%s: causal with grouped heads, a window, starts, segments", async (name) => {
+      const size = { batch: 2, headDim: headOf(name) };
+      for (const T of sizes) {
+        const square = { ...size, queries: T, keys: T };
+        await verify(makeProblem({ ...square, heads: 4, kvHeads: 2 }, 60), by(name));
+        await verify(makeProblem({ ...size, queries: T, keys: 66, heads: 3, mask: "start", window: 9 }, 61), by(name));
+        await verify(makeProblem({ ...square, mask: "segments", causal: false, heads: 2, kvHeads: 1 }, 62), by(name));
+      }
+    });
+
+    it.each(main)("%s: keeps what is not seen without influence, and gives zeros where nothing is", async (name) => {
+      const heads = { heads: 2, kvHeads: 1, headDim: headOf(name) };
+      const clean = makeProblem({ batch: 2, queries: 40, keys: 40, ...heads, mask: "segments", causal: false }, 63);
+      const dirty = copyOf(clean);
+      clean.aux.forEach((segment, row) => {
+        if (segment >= 0) return;
+        for (const x of [dirty.q, dirty.g]) x.fill(NaN, 2 * row * heads.headDim, 2 * (row + 1) * heads.headDim);
+        for (const x of [dirty.k, dirty.v]) x.fill(Infinity, row * heads.headDim, (row + 1) * heads.headDim);
+      });
+      const [o, lse] = await forward(clean, by(name));
+      expect(await forward(dirty, by(name))).toEqual([o, lse]);
+      expect(await backward(dirty, o, lse, by(name))).toEqual(await backward(clean, o, lse, by(name)));
+      // Causal: keys and values after a query of the same workgroup.
+      const before = makeProblem({ batch: 1, queries: 12, keys: 12, ...heads }, 64);
+      const after = copyOf(before);
+      for (const x of [after.k, after.v]) x.fill(NaN, 5 * heads.headDim);
+      const seen = 5 * 2 * heads.headDim;
+      const [first, second] = [await forward(before, by(name)), await forward(after, by(name))];
+      expect(second[0].slice(0, seen)).toEqual(first[0].slice(0, seen));
+      clean.aux.fill(-1);
+      const [none, least] = await forward(clean, by(name));
+      expect(none).toEqual(new Float32Array(none.length));
+      expect(least).toEqual(new Float32Array(least.length).fill(-1e30));
+      for (const d of await backward(clean, none, least, by(name))) expect(d).toEqual(new Float32Array(d.length));
+    });
+
+    it.each(["split16", "lanesSplit4"])("%s: causal", async (name) => {
+      for (const T of sizes) await verify(makeProblem({ queries: T, keys: T, headDim: headOf(name) }, 65), by(name));
+    });
+
+    it("hold for long heads", async () => {
+      await verify(makeProblem({ queries: 33, keys: 33, heads: 2, headDim: 32 }, 66), by("split32direct"));
+      await verify(makeProblem({ queries: 33, keys: 33, headDim: 64, scale: 0.1 }, 67), by("lanes"));
+      // Written out, with parts in two exchanges.
+      await verify(makeProblem({ queries: 9, keys: 9, headDim: 20 }, 69), { ...by("split4"), schedule: "gpu" });
+    });
+
+    it("fit into the workgroup memory of every adapter, at every head size", () => {
+      for (const name of Object.keys(attentionSchedules)) {
+        for (const headDim of [1, 5, 32, 33, 64, 80, 128, 256]) {
+          const spec = { ...plain, headDim };
+          for (const { kernel } of [...attention(spec, by(name)).steps, ...attentionBackward(spec, by(name)).steps]) {
+            const code = kernel.code();
+            const [, width, across] = /Row = array<array<V, (\d+)>, (\d+)>/.exec(code) ?? [];
+            const sizeOf = (type: string): number => {
+              if (type === "Row") return Number(width) * Number(across) * sizeOf("V");
+              return type === "vec2f" ? 8 : type === "V" && headDim % 4 === 0 ? 16 : 4;
+            };
+            const arrays = [...code.matchAll(/var<workgroup> \w+: array<(\w+), (\d+)>/g)];
+            const sizesOf = arrays.map(([, type, n]) => sizeOf(type!) * Number(n));
+            expect(arrays.length).toBe(code.match(/var<workgroup>/g)?.length ?? 0);
+            expect(
+              sizesOf.reduce((a, b) => a + b, 0),
+              kernel.key,
+            ).toBeLessThanOrEqual(16384);
+          }
+        }
+      }
+    });
+
+    it("say which feature is missing, and give the same bits every time", async () => {
+      expect(() => attention({ ...plain, headDim: 16 }, { ...by("lanes"), features: [] })).toThrow('needs "subgroups"');
+      const p = makeProblem({ queries: 65, keys: 65, headDim: 5 }, 68);
+      expect(await forward(p, by("split4chunk4"))).toEqual(await forward(p, by("split4chunk4")));
     });
   });
 

@@ -148,7 +148,7 @@ describe("wgsl matmul", () => {
   // Every way to fill a tile: in one or several turns, the last one by some of the threads, and from both ends of the
   // workgroup; with whole tiles, fours that end within a tile, and neither. NN and TT have all layouts of A and of B.
   const small: Record<string, TiledBlock> = {
-    "12 threads": { rows: 4, quads: 1, across: 4, down: 3, depth: 4, vector: true },
+    "12 threads": { rows: 4, quads: 1, across: 4, down: 3, depth: 8, vector: true },
     "8×4 sums": { rows: 8, quads: 1, across: 4, down: 2, depth: 4, vector: true, prefetch: true },
   };
   const fours = { m: 36, n: 20, k: 12, batch: 2, bias: true };
@@ -161,13 +161,13 @@ describe("wgsl matmul", () => {
         const inputs = operands(spec, 15);
         const expected = reference(spec, inputs[0]!, inputs[1]!, inputs[2]);
         const results: Float32Array[] = [];
-        for (const block of Object.values(small)) {
+        for (const block of Object.values(small).slice(0, shape === fours ? 2 : 1)) {
           const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block } };
           const [c] = await runWgsl(matmul(spec, profile), inputs, [expected.length]);
           expectClose(c!, expected, 2e-6, 1 + Math.sqrt(spec.k));
           results.push(c!);
         }
-        expect(results[1]).toEqual(results[0]);
+        for (const c of results) expect(c).toEqual(results[0]);
       }
     });
   }
@@ -175,7 +175,7 @@ describe("wgsl matmul", () => {
   it("tiled blocks: cut the sum into parts, whole or not", async () => {
     const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block: small["12 threads"]!, splits: 3 } };
     await verify({ m: 12, n: 16, k: 24, bias: true, activation: silu, scale: 0.5 }, profile, 16);
-    await verify({ m: 12, n: 16, k: 20 }, profile, 17); // no part is whole but the first
+    await verify({ m: 12, n: 16, k: 20 }, profile, 17); // the last part is shorter than a tile
     await verify({ m: 20, n: 9, k: 2, batch: 2 }, profile, 18); // two of the parts are empty
   });
 
