@@ -3,12 +3,14 @@
  *
  *     npx tsx scripts/chatTemplates.ts FOLDER recorded.json
  *
+ * Numbers of the conversations are read as Python reads them, so that 1.0 is no 1 and no digit of an integer is lost.
  * Prints the templates that have differences, and counts. Ends with 1 if a text differs; a refusal is no difference.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { chatTemplate, type ChatMessage } from "../connect/chat/index.ts";
+import { parseExactly } from "../connect/chat/json.ts";
 import { byteTokenizer } from "../nn/index.ts";
 
 interface Conversation {
@@ -24,7 +26,7 @@ interface Given {
 
 const [folder = "", recordedAt = ""] = process.argv.slice(2);
 const read = (path: string): string => readFileSync(path, "utf8");
-const { tools, variables, conversations } = JSON.parse(read(join(folder, "conversations.json"))) as Given;
+const { tools, variables, conversations } = parseExactly(read(join(folder, "conversations.json"))) as Given;
 const recorded = JSON.parse(read(recordedAt)) as Readonly<Record<string, readonly (string | null)[] | null>>;
 const counts = { equal: 0, "refused by both": 0, "refused here": 0, "refused there": 0, different: 0 };
 

@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type ChatMessage, chatTemplate, type RenderOptions } from "../../../connect/chat/index.ts";
+import { parseExactly } from "../../../connect/chat/json.ts";
 import { WorldgradError } from "../../../engine/errors.ts";
 import { byteTokenizer } from "../../../nn/index.ts";
 import { tokenizerFromJSON } from "../../../pretrained/index.ts";
@@ -43,7 +44,8 @@ describe("against jinja2", () => {
     expect(refused.length).toBeLessThan(20);
   });
 
-  const given = json("public/conversations.json") as {
+  // As the server reads the arguments of past calls: Python tells 1.0 from 1 and keeps all digits of an integer.
+  const given = parseExactly(text("public/conversations.json")) as {
     tools: unknown[];
     variables: Record<string, unknown>;
     conversations: (
