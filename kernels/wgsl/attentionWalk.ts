@@ -133,7 +133,7 @@ function planFor(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): Plan
     threads,
     splits = 1,
     rows = 1,
-    chunk = 1,
+    chunk: asked = 1,
     direct = false,
   } = schedule.kind === "thread" ? { threads: independentThreads(profile), direct: true } : schedule;
   // A head that cannot be divided is one thread's.
@@ -147,6 +147,7 @@ function planFor(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): Plan
   const row = 4 * width * 2 * lanes * (ownParts + 1) + 8;
   const most = Math.min(LONGEST_TILE, Math.floor((WORKGROUP_BYTES - kept) / row));
   // A whole number of turns, if one fits.
+  const chunk = direct ? asked : Math.max(1, Math.min(asked, Math.floor(most / splits)));
   const turn = splits * chunk;
   const tile = direct ? 0 : most < turn ? most : most - (most % turn);
   if (!direct && tile < 1)
