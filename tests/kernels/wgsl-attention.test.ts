@@ -162,18 +162,13 @@ describe("wgsl attention", () => {
 
   it("holds for the table's schedules on GPUs, with few and many queries, and with one", async () => {
     const quads: AdapterProfile = { ...gpu, features: ["subgroups"] };
-    for (const mask of ["none", "start", "segments"] as const) {
-      const size = { batch: 2, queries: 17, keys: 17, heads: 4, kvHeads: 2, mask };
-      await verify(makeProblem({ ...size, headDim: 8 }, 51), gpu);
-      await verify(makeProblem({ ...size, headDim: 16, window: 4 }, 51), quads);
-    }
+    const size = { batch: 2, queries: 17, keys: 17, heads: 4, kvHeads: 2 };
+    for (const mask of ["none", "segments"] as const) await verify(makeProblem({ ...size, mask }, 51), gpu);
+    await verify(makeProblem({ ...size, headDim: 16 }, 51), quads);
     await verify(makeProblem({ batch: 3, queries: 1, keys: 21, mask: "start" }, 51), gpu);
-    await verify(makeProblem({ batch: 3, queries: 1, keys: 21, mask: "start", headDim: 16 }, 51), quads);
-    // 8,228 and 32,776 queries and keys; then as many queries of fewer keys, whose pass shares them out differently.
-    const size = { queries: 17, keys: 17, heads: 4, kvHeads: 4 };
-    await verify(makeProblem({ ...size, batch: 121, headDim: 16 }, 51), quads);
-    await verify(makeProblem({ ...size, batch: 482 }, 51), gpu);
-    await verify(makeProblem({ ...size, batch: 121, headDim: 16, keys: 20, kvHeads: 1, mask: "start" }, 51), quads);
+    // More queries and keys than the table's limits.
+    await verify(makeProblem({ ...size, batch: 242, headDim: 16 }, 51), quads);
+    await verify(makeProblem({ ...size, batch: 964 }, 51), gpu);
   });
 
   it("takes its schedule from the table, by the adapter and the shape only", () => {
@@ -288,7 +283,7 @@ describe("wgsl attention", () => {
     const sizes = [65, 3, 1];
 
     /** A schedule with its own loop or text each: these try every mask. */
-    const main = ["tiled64", "split4chunk4", "lanesRows2", "lanesSplit4"];
+    const main = ["tiled64", "split4chunk4", "lanesRows2"];
     it.each(main)("%s: causal with grouped heads, a window, starts, segments", async (name) => {
       const size = { batch: 2, headDim: headOf(name) };
       for (const T of sizes) {
@@ -325,18 +320,19 @@ describe("wgsl attention", () => {
       for (const d of await backward(clean, none, least, by(name))) expect(d).toEqual(new Float32Array(d.length));
     });
 
-    it.each(["tiled64chunk4", "split4", "lanesChunk4"])("%s: causal", async (name) => {
+    it.each(["tiled64chunk4", "split4", "lanesChunk4", "lanesSplit4"])("%s: causal", async (name) => {
       for (const T of sizes) await verify(makeProblem({ queries: T, keys: T, headDim: headOf(name) }, 65), by(name));
     });
 
-    it("hold for long heads", async () => {
-      await verify(makeProblem({ queries: 33, keys: 33, heads: 2, headDim: 32 }, 66), by("split4"));
-      await verify(makeProblem({ queries: 33, keys: 33, headDim: 64, scale: 0.1 }, 67), by("lanesChunk4"));
-      await verify(makeProblem({ queries: 33, keys: 33, headDim: 128, scale: 0.1 }, 67), by("lanesRows2"));
-      await verify(makeProblem({ queries: 9, keys: 9, headDim: 128, scale: 0.1 }, 67), by("tiled64"));
-      // Written out, with parts in two exchanges.
-      await verify(makeProblem({ queries: 9, keys: 9, headDim: 20 }, 69), { ...by("split4"), schedule: "gpu" });
-    });
+    it.each([
+      ["split4", 20],
+      ["lanesChunk4", 128],
+    ] as const)("%s: holds for heads of %i, whose loops are not written out", (name, headDim) =>
+      verify(makeProblem({ queries: 33, keys: 33, headDim, scale: 0.1 }, 66), by(name)),
+    );
+
+    it("add the sums of splits, written out, in two exchanges", () =>
+      verify(makeProblem({ queries: 9, keys: 9, headDim: 20 }, 69), { ...by("split4"), schedule: "gpu" }));
 
     it("fit into the workgroup memory of every adapter, at every head size", () => {
       for (const name of Object.keys(attentionSchedules)) {
