@@ -35,21 +35,22 @@ export const attentionSchedules: Readonly<Record<string, AttentionSchedule>> = {
 };
 
 /** The owners of a walk (queries, or keys): in all, and of a head. */
-export interface Owners {
+interface Owners {
   readonly count: number;
   readonly owners: number;
   readonly headDim: number;
 }
 
-/** Below so many owners in all, several threads share each: half-way, by order of magnitude, between measurements. */
+/** Below so many owners in all, more threads share each. A choice between the measurements at 1,024 and 24,576. */
 const FEW = 8192;
-/** The same for `split4` against `tiled64`, which cross between 24,576 and 32,768. */
+/** The same for `split4` against `tiled64`, which cross between the measurements at 24,576 and 32,768. */
 const FEW_UNDIVIDED = 32768;
 /** A workgroup of 64 threads, one for each owner of a head, is mostly idle for so few. Not measured. */
 const SHORT = 16;
 /**
- * Above this size of a head, a forward thread that owns a query keeps over 128 floats in registers, as a backward thread
- * does at 64. There it must not take four others at a time: `tiled64chunk4` backward, 1,222 against 6,390 of `tiled64`.
+ * Above this size of a head, a thread with a query of its own has two arrays of the head (over 128 floats) for registers
+ * forward, as one has three or four of 64 backward. It must not take four others at a time then: backward, on 49,152
+ * queries, `tiled64chunk4` had 1,222 and `tiled64` 6,390. Backward, lanes with two rows have as many. Not measured above.
  */
 const LONG = 64;
 
