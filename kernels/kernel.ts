@@ -84,30 +84,26 @@ export interface AdapterProfile {
   readonly features?: readonly string[];
   /** The matrix kernel of every product, in place of the table's; for benchmarks and tests. */
   readonly matmul?: MatmulRung;
-  /** The schedule of every attention, in place of the default; for benchmarks and tests. */
+  /** The schedule of every attention, in place of the table's; for benchmarks and tests. */
   readonly attention?: AttentionSchedule;
 }
 
 /**
  * How the passes of attention divide their work, see `wgsl/attentionWalk.ts`. `thread`: a thread per query (or key).
- * `group`: the threads of a workgroup take neighbouring queries (or keys) of one head.
+ * `group`: the 64 threads of a workgroup take neighbouring queries (or keys) of one head.
  */
 export type AttentionSchedule =
   | { readonly kind: "thread" }
   | {
       readonly kind: "group";
-      /** Threads of a workgroup: 32 – 256. */
-      readonly threads: number;
       /** Threads that share a query, each with its part of the keys; 1 by default. */
       readonly splits?: number;
       /** Threads that share a query, each with its part of the head; 4 needs the feature "subgroups". */
-      readonly lanes?: 1 | 4;
+      readonly lanes?: 4;
       /** Queries of a thread; 1 by default. */
       readonly rows?: number;
       /** Keys that a thread takes at a time; 1 by default. */
       readonly chunk?: number;
-      /** Keys are read from storage, not through workgroup memory; only with one lane and one row. */
-      readonly direct?: boolean;
     };
 
 /** The ladder of matrix kernels, see `wgsl/matmul.ts`. `splits`: the number of parts into which the sum is cut. */

@@ -1,5 +1,5 @@
 /** Every schedule of our WGSL attention, forward and backward by themselves. */
-import { attentionSchedules } from "../../kernels/wgsl/attentionWalk.ts";
+import { attentionSchedules } from "../../kernels/wgsl/attentionTable.ts";
 import { headPlaces, noise } from "../data.ts";
 import type { Case } from "./case.ts";
 import type { AttentionTask } from "./task.ts";

@@ -20,7 +20,7 @@ import {
 import type { WebgpuOptions } from "../../engine/backends/webgpu.ts";
 import type { AttentionSpec, MatmulSpec } from "../../kernels/specs.ts";
 import { attention as attentionKernel, attentionBackward } from "../../kernels/wgsl/attention.ts";
-import { attentionSchedules } from "../../kernels/wgsl/attentionWalk.ts";
+import { attentionSchedules } from "../../kernels/wgsl/attentionTable.ts";
 import { packMatrix } from "../../pretrained/packedMatrix.ts";
 import type { Engine, EngineOptions, Prepared } from "./engine.ts";
 import { ladder } from "./ladder.ts";
@@ -131,7 +131,7 @@ function scheduledAttention(
   const { backend } = on;
   if (!isWebgpu(backend)) return "the ladder is WGSL";
   const schedule = attentionSchedules[name];
-  if (schedule === undefined) return `kernels/wgsl/attentionWalk.ts has no schedule "${name}"`;
+  if (schedule === undefined) return `kernels/wgsl/attentionTable.ts has no schedule "${name}"`;
   const profile = { ...backend.profile, attention: schedule };
   if (schedule.kind === "group" && schedule.lanes === 4 && !profile.features?.includes("subgroups"))
     return "the adapter has no subgroups";

@@ -1,7 +1,7 @@
 /**
  * The frame of the passes of attention: every owner (a query, or a key in the pass for dk and dv) walks the others that
- * it may see and adds to its sums. A pass is written once, as a `Walk`; an `AttentionSchedule` says how its work is
- * divided between threads:
+ * it may see and adds to its sums. A pass is written once, as a `Walk`; an `AttentionSchedule` (attentionTable.ts) says
+ * how its work is divided between threads:
  *
  * - thread: a thread per owner, which reads the others from storage.
  * - group: a workgroup takes neighbouring owners of one head and reads tiles of the others into workgroup memory
@@ -16,31 +16,11 @@
  * There are no atomic additions, and every sum has a fixed order, which depends on the schedule. Workgroups with the
  * longest walks come first. There are no subgroup matrices.
  */
-import { type AdapterProfile, type AttentionSchedule, type WgslKernel, f32, u32 } from "../kernel.ts";
+import { type AdapterProfile, type WgslKernel, f32, u32 } from "../kernel.ts";
 import type { AttentionSpec } from "../specs.ts";
+import { chooseSchedule } from "./attentionTable.ts";
 import { type Bindings, independentThreads, vectorPrelude, vectorWidth } from "./rows.ts";
 import { each as lines, gridFor, LINEAR_GROUP, linearMain, shader } from "./shader.ts";
-
-/** The schedules by name, for benchmarks and tests. Those with lanes need subgroups. */
-export const attentionSchedules: Readonly<Record<string, AttentionSchedule>> = {
-  thread: { kind: "thread" },
-  tiled32: { kind: "group", threads: 32 },
-  tiled64: { kind: "group", threads: 64 },
-  tiled128: { kind: "group", threads: 128 },
-  tiled64chunk4: { kind: "group", threads: 64, chunk: 4 },
-  split4: { kind: "group", threads: 64, splits: 4 },
-  split8: { kind: "group", threads: 64, splits: 8 },
-  split16: { kind: "group", threads: 64, splits: 16 },
-  split4chunk4: { kind: "group", threads: 64, splits: 4, chunk: 4 },
-  split8chunk4: { kind: "group", threads: 64, splits: 8, chunk: 4 },
-  split8direct: { kind: "group", threads: 64, splits: 8, direct: true },
-  split32direct: { kind: "group", threads: 32, splits: 32, direct: true },
-  lanes: { kind: "group", threads: 64, lanes: 4 },
-  lanesChunk4: { kind: "group", threads: 64, lanes: 4, chunk: 4 },
-  lanesRows2: { kind: "group", threads: 64, lanes: 4, rows: 2, chunk: 2 },
-  lanesRows4: { kind: "group", threads: 64, lanes: 4, rows: 4 },
-  lanesSplit4: { kind: "group", threads: 64, lanes: 4, splits: 4, chunk: 4 },
-};
 
 /** A sum of an owner: `weight` times the first (0) or second (1) vector of every other that it sees. */
 interface Sum {
@@ -105,6 +85,11 @@ function longestUnrolled({ schedule, adapter }: AdapterProfile): number {
 /** A pass with everything that its texts depend on. */
 interface Plan extends Walk {
   readonly spec: AttentionSpec;
+  /** Owners of a head, and heads with owners of their own. */
+  readonly owners: number;
+  readonly ownHeads: number;
+  /** The schedule `thread`. */
+  readonly alone: boolean;
   /** The parts of a head (`V` each), and those of one thread. */
   readonly parts: number;
   readonly ownParts: number;
@@ -114,7 +99,7 @@ interface Plan extends Walk {
   readonly lanes: number;
   readonly rows: number;
   readonly chunk: number;
-  /** Others in a tile of workgroup memory; 0: they are read from storage. */
+  /** Others in a tile of workgroup memory. */
   readonly tile: number;
   /** The parts that threads exchange at a time when the sums of splits are added. */
   readonly exchanged: number;
@@ -123,47 +108,43 @@ interface Plan extends Walk {
 /** The workgroup memory that every adapter has. */
 const WORKGROUP_BYTES = 16384;
 const LONGEST_TILE = 32;
+const GROUP_THREADS = 64;
 
 function planFor(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): Plan {
-  const schedule = profile.attention ?? attentionSchedules["thread"]!;
-  const width = vectorWidth(spec.headDim);
-  const parts = spec.headDim / width;
+  const owners = walk.own === "query" ? spec.queries : spec.keys;
+  const ownHeads = walk.own === "query" ? spec.heads : spec.kvHeads;
+  const { headDim } = spec;
+  const pass = walk.softmax === "online" ? "forward" : "backward";
+  const schedule = chooseSchedule(pass, { count: spec.batch * owners * ownHeads, owners, headDim }, profile);
+  const width = vectorWidth(headDim);
+  const parts = headDim / width;
   const alone = schedule.kind === "thread";
-  const {
-    threads,
-    splits = 1,
-    rows = 1,
-    chunk: asked = 1,
-    direct = false,
-  } = schedule.kind === "thread" ? { threads: independentThreads(profile), direct: true } : schedule;
+  const threads = alone ? independentThreads(profile) : GROUP_THREADS;
+  const { splits = 1, rows = 1, chunk: asked = 1, lanes: shared = 1 } = alone ? {} : schedule;
   // A head that cannot be divided is one thread's.
-  const lanes = alone || schedule.lanes === undefined || parts % schedule.lanes !== 0 ? 1 : schedule.lanes;
+  const lanes = parts % shared === 0 ? shared : 1;
   if (lanes > 1 && !(profile.features ?? []).includes("subgroups"))
     throw new Error(`attention: this schedule needs "subgroups", which the adapter lacks`);
-  if (direct && (lanes > 1 || rows > 1)) throw new Error("attention: lanes and rows need tiles");
   const ownParts = parts / lanes;
   const exchanged = Math.min(ownParts, 16 / width);
   const kept = splits === 1 ? 0 : threads * (4 * width * exchanged + 8 * rows);
   const row = 4 * width * 2 * lanes * (ownParts + 1) + 8;
   const most = Math.min(LONGEST_TILE, Math.floor((WORKGROUP_BYTES - kept) / row));
   // A whole number of turns, if one fits.
-  const chunk = direct ? asked : Math.max(1, Math.min(asked, Math.floor(most / splits)));
+  const chunk = Math.max(1, Math.min(asked, Math.floor(most / splits)));
   const turn = splits * chunk;
-  const tile = direct ? 0 : most < turn ? most : most - (most % turn);
-  if (!direct && tile < 1)
-    throw new Error(`attention: no tile fits into workgroup memory at head size ${spec.headDim}`);
+  const tile = most < turn ? most : most - (most % turn);
+  if (!alone && tile < 1) throw new Error(`attention: no tile fits into workgroup memory at head size ${headDim}`);
   const unrolled = ownParts <= longestUnrolled(profile);
-  return { ...walk, spec, parts, ownParts, unrolled, threads, splits, lanes, rows, chunk, tile, exchanged };
+  const division = { threads, splits, lanes, rows, chunk, tile, exchanged };
+  return { ...walk, spec, owners, ownHeads, alone, parts, ownParts, unrolled, ...division };
 }
 
 /** The kernel of a pass. */
 export function walkKernel(spec: AttentionSpec, walk: Walk, profile: AdapterProfile): WgslKernel {
   const plan = planFor(spec, walk, profile);
-  const alone = (profile.attention?.kind ?? "thread") === "thread";
-  const { own, parts, ownParts, unrolled, threads, splits, lanes, rows, chunk, tile } = plan;
+  const { owners, ownHeads, alone, parts, ownParts, unrolled, threads, splits, lanes, rows, chunk, tile } = plan;
   const { headDim, causal, mask, window } = spec;
-  const owners = own === "query" ? spec.queries : spec.keys;
-  const ownHeads = own === "query" ? spec.heads : spec.kvHeads;
   const blocks = Math.ceil(owners / (rows * (threads / splits / lanes)));
   const count = spec.batch * ownHeads * (alone ? owners : blocks);
   const division = alone
@@ -258,22 +239,21 @@ function overHeads({ own }: Plan, text: string): string {
  * whether they see each other, as WGSL; if undefined, they do.
  */
 function turn(plan: Plan, seen?: (r: number, c: number) => string): string {
-  const { own, mine, others, sums, softmax, splits, lanes, rows, chunk, tile } = plan;
+  const { own, mine, others, sums, softmax, alone, splits, lanes, rows, chunk } = plan;
   const { other, others: count, otherHeads } = sides[own];
   const vector = (n: number, c: number, d: string): string =>
-    tile > 0 ? `tile${n}[row${c}][${lanes > 1 ? "part" : "0u"}][${d}]` : `${others[n]}[from${c} + ${d}]`;
+    alone ? `${others[n]}[from + ${d}]` : `tile${n}[row${c}][${lanes > 1 ? "part" : "0u"}][${d}]`;
   const withStats = softmax === "recomputed" && own === "key";
-  const places = lines(chunk, (c) => {
-    const [row, stats] = tile > 0 ? [`row${c}`, "tileStats"] : [`otherRow${c}`, "stats"];
-    return `${c === 0 ? "" : `let ${other}${c} = ${other}0 + ${c * splits}u;`}
-    ${
-      tile > 0
-        ? `let row${c} = ${other}${c} - tile;`
-        : `let otherRow${c} = (batch * params.${count} + ${other}${c}) * params.${otherHeads} + otherHead;
-    let from${c} = otherRow${c} * PARTS;`
-    }
-    ${withStats ? `let statsOf${c} = ${stats}[${row}];` : ""}`;
-  });
+  const places = alone
+    ? `let row0 = (batch * params.${count} + ${other}0) * params.${otherHeads} + otherHead;
+    let from = row0 * PARTS;`
+    : lines(
+        chunk,
+        (c) => `${c === 0 ? "" : `let ${other}${c} = ${other}0 + ${c * splits}u;`}
+    let row${c} = ${other}${c} - tile;`,
+      );
+  const statsOf = (c: number): string =>
+    withStats ? `let statsOf${c} = ${alone ? "stats" : "tileStats"}[row${c}];` : "";
   const every = (text: (r: number, c: number) => string): string =>
     lines(rows, (r) => lines(chunk, (c) => text(r, c), "\n    "), "\n    ");
   const inner = (n: number, r: number, c: number): string => {
@@ -327,6 +307,7 @@ function turn(plan: Plan, seen?: (r: number, c: number) => string): string {
       let ds = params.scale * weight * (gradient${r}_${c} - ${stats}.y);`;
   };
   return `${places}
+    ${lines(chunk, statsOf)}
     ${seen === undefined ? "" : every((r, c) => `let seen${r}_${c} = ${seen(r, c)};`)}${products}
     ${lines(
       rows,
@@ -388,19 +369,14 @@ function groupMain(plan: Plan): string {
   const { own, ownParts, softmax, threads, splits, lanes, rows, tile } = plan;
   const { owners, ownHeads, others } = sides[own];
   const slots = threads / splits / lanes;
-  const walk = tile > 0 ? tileLoop(plan) : shareLoop(plan, "begin", "end");
   // Causal: late queries see the most keys, early keys are seen by the most queries.
   const block = own === "query" ? "params.blocks - 1u - group1 / heads" : "group1 / heads";
-  return `${
-    tile > 0
-      ? `// A part more than a thread's, so that neighbours differ in their banks. The last index is a constant in
+  return `// A part more than a thread's, so that neighbours differ in their banks. The last index is a constant in
 // unrolled loops, so that a driver checks the others once.
 alias Row = array<array<V, ${ownParts + 1}>, ${lanes}>;
 var<workgroup> tile0: array<Row, ${tile}>;
 var<workgroup> tile1: array<Row, ${tile}>;
-${softmax === "recomputed" && own === "key" ? `var<workgroup> tileStats: array<vec2f, ${tile}>;\n` : ""}`
-      : ""
-  }${splits > 1 ? exchangeMemory(plan) : ""}${
+${softmax === "recomputed" && own === "key" ? `var<workgroup> tileStats: array<vec2f, ${tile}>;\n` : ""}${splits > 1 ? exchangeMemory(plan) : ""}${
     lanes > 1
       ? `fn together(mine: f32) -> f32 {
   let two = mine + quadSwapX(mine);
@@ -427,7 +403,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
     "\n  ",
   )}${openOwners(plan)}
   let begin = ${others}Begin(batch, firstOwner);
-  let end = ${others}End(batch, lastOwner);${overHeads(plan, walk)}${
+  let end = ${others}End(batch, lastOwner);${overHeads(plan, tileLoop(plan))}${
     splits > 1 ? finishShared(plan) : finishAlone(plan)
   }`;
 }
@@ -443,7 +419,7 @@ function tileLoop(plan: Plan): string {
   // With several lanes all threads make the same turns, since they meet in each.
   const walk =
     lanes === 1 && rows === 1
-      ? shareLoop(plan, "tile", "tileEnd")
+      ? shareLoop(plan)
       : `
     for (var turn = tile; turn < tileEnd; turn += ${splits * chunk}u) {
     let ${other}0 = turn${splits > 1 ? " + split" : ""};
@@ -468,18 +444,18 @@ function tileLoop(plan: Plan): string {
   }`;
 }
 
-/** The thread's share of the others from `from` to `to`, within the bounds of its own owner. */
-function shareLoop(plan: Plan, from: string, to: string): string {
+/** The thread's share of the tile, within the bounds of its own owner. */
+function shareLoop(plan: Plan): string {
   const { own, splits, chunk } = plan;
   const { other, others } = sides[own];
-  const first = `max(${from}, ${others}Begin(batch, ${own}0))${splits > 1 ? " + split" : ""}`;
+  const first = `max(tile, ${others}Begin(batch, ${own}0))${splits > 1 ? " + split" : ""}`;
   const body =
     chunk === 1
       ? `if (!${seesText(own, 0, 0)}) { continue; }
     ${turn(plan)}`
       : turn(plan, (r, c) => `${other}${c} < last && ${seesText(own, r, c)}`);
   return `
-    let last = select(min(${to}, ${others}End(batch, ${own}0)), 0u, place0 > lastOwner);
+    let last = select(min(tileEnd, ${others}End(batch, ${own}0)), 0u, place0 > lastOwner);
     for (var ${other}0 = ${first}; ${other}0 < last; ${other}0 += ${splits * chunk}u) {
     ${body}
     }`;

@@ -7,7 +7,7 @@ import { Rng } from "../../engine/random.ts";
 import type { AdapterProfile } from "../../kernels/kernel.ts";
 import type { AttentionSpec } from "../../kernels/specs.ts";
 import { attention, attentionBackward } from "../../kernels/wgsl/attention.ts";
-import { attentionSchedules } from "../../kernels/wgsl/attentionWalk.ts";
+import { attentionSchedules, tableSchedule } from "../../kernels/wgsl/attentionTable.ts";
 import { expectClose, normals, runWgsl, type Values } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
@@ -160,11 +160,47 @@ describe("wgsl attention", () => {
     );
   });
 
-  it("holds for the GPU schedule", async () => {
+  it("holds for the table's schedules on GPUs, with few and many queries, and with one", async () => {
+    const quads: AdapterProfile = { ...gpu, features: ["subgroups"] };
     for (const mask of ["none", "start", "segments"] as const) {
-      await verify(makeProblem({ batch: 2, queries: 17, keys: 17, heads: 4, kvHeads: 2, headDim: 8, mask }, 51), gpu);
-      await verify(makeProblem({ queries: 17, keys: 17, heads: 2, kvHeads: 1, headDim: 8, mask, window: 4 }, 51), gpu);
+      const size = { batch: 2, queries: 17, keys: 17, heads: 4, kvHeads: 2, mask };
+      await verify(makeProblem({ ...size, headDim: 8 }, 51), gpu);
+      await verify(makeProblem({ ...size, headDim: 16, window: 4 }, 51), quads);
     }
+    await verify(makeProblem({ batch: 3, queries: 1, keys: 21, mask: "start" }, 51), gpu);
+    await verify(makeProblem({ batch: 3, queries: 1, keys: 21, mask: "start", headDim: 16 }, 51), quads);
+    // 8,228 and 32,776 queries and keys; then as many queries of fewer keys, whose pass shares them out differently.
+    const size = { queries: 17, keys: 17, heads: 4, kvHeads: 4 };
+    await verify(makeProblem({ ...size, batch: 121, headDim: 16 }, 51), quads);
+    await verify(makeProblem({ ...size, batch: 482 }, 51), gpu);
+    await verify(makeProblem({ ...size, batch: 121, headDim: 16, keys: 20, kvHeads: 1, mask: "start" }, 51), quads);
+  });
+
+  it("takes its schedule from the table, by the adapter and the shape only", () => {
+    const [few, many, most] = [1024, 24576, 49152].map((count) => ({ count, owners: 64, headDim: 64 }));
+    const both = (walk: typeof few, features: readonly string[]): string[] =>
+      (["forward", "backward"] as const).map((pass) => tableSchedule(pass, walk!, { ...gpu, features }));
+    const quads = ["subgroups"];
+    expect(both(few, quads)).toEqual(["lanesSplit4", "lanesChunk4"]);
+    expect(both(many, quads)).toEqual(["tiled64chunk4", "lanesRows2"]);
+    expect(both(few, [])).toEqual(["split4chunk4", "split4"]);
+    expect(both(many, [])).toEqual(["tiled64chunk4", "split4"]);
+    expect(both(most, [])).toEqual(["tiled64chunk4", "tiled64"]);
+    // Heads that four lanes cannot divide, heads whose registers are many, heads with few queries.
+    expect(both({ ...most!, headDim: 5 }, quads)).toEqual(both(most, []));
+    expect(both({ ...most!, headDim: 128 }, quads)).toEqual(["lanesRows2", "lanesChunk4"]);
+    expect(both({ ...most!, headDim: 128 }, [])).toEqual(["tiled64", "tiled64"]);
+    expect(both({ ...most!, owners: 8 }, quads)).toEqual(["split4chunk4", "lanesChunk4"]);
+    expect(tableSchedule("forward", few!, { ...software, features: quads })).toBe("thread");
+    expect(attention(plain, software).steps[0]!.kernel.key).toBe("attention/4/causal/none/16");
+  });
+
+  it("compiles nothing new for another shape of the same class", () => {
+    const keysOf = (batch: number): string[] => {
+      const spec = { ...plain, batch, queries: 40 + batch, keys: 40 + batch, heads: 4, kvHeads: 2, headDim: 16 };
+      return [attention, attentionBackward].flatMap((of) => of(spec, gpu).steps.map(({ kernel }) => kernel.key));
+    };
+    expect(keysOf(3)).toEqual(keysOf(2));
   });
 
   it("holds for other head sizes, short and long (whose loops are not written out)", async () => {
@@ -252,7 +288,7 @@ describe("wgsl attention", () => {
     const sizes = [65, 3, 1];
 
     /** A schedule with its own loop or text each: these try every mask. */
-    const main = ["tiled64", "split4chunk4", "split8direct", "lanesRows2"];
+    const main = ["tiled64", "split4chunk4", "lanesRows2", "lanesSplit4"];
     it.each(main)("%s: causal with grouped heads, a window, starts, segments", async (name) => {
       const size = { batch: 2, headDim: headOf(name) };
       for (const T of sizes) {
@@ -289,13 +325,15 @@ describe("wgsl attention", () => {
       for (const d of await backward(clean, none, least, by(name))) expect(d).toEqual(new Float32Array(d.length));
     });
 
-    it.each(["split16", "lanesSplit4"])("%s: causal", async (name) => {
+    it.each(["tiled64chunk4", "split4", "lanesChunk4"])("%s: causal", async (name) => {
       for (const T of sizes) await verify(makeProblem({ queries: T, keys: T, headDim: headOf(name) }, 65), by(name));
     });
 
     it("hold for long heads", async () => {
-      await verify(makeProblem({ queries: 33, keys: 33, heads: 2, headDim: 32 }, 66), by("split32direct"));
-      await verify(makeProblem({ queries: 33, keys: 33, headDim: 64, scale: 0.1 }, 67), by("lanes"));
+      await verify(makeProblem({ queries: 33, keys: 33, heads: 2, headDim: 32 }, 66), by("split4"));
+      await verify(makeProblem({ queries: 33, keys: 33, headDim: 64, scale: 0.1 }, 67), by("lanesChunk4"));
+      await verify(makeProblem({ queries: 33, keys: 33, headDim: 128, scale: 0.1 }, 67), by("lanesRows2"));
+      await verify(makeProblem({ queries: 9, keys: 9, headDim: 128, scale: 0.1 }, 67), by("tiled64"));
       // Written out, with parts in two exchanges.
       await verify(makeProblem({ queries: 9, keys: 9, headDim: 20 }, 69), { ...by("split4"), schedule: "gpu" });
     });
@@ -324,7 +362,9 @@ describe("wgsl attention", () => {
     });
 
     it("say which feature is missing, and give the same bits every time", async () => {
-      expect(() => attention({ ...plain, headDim: 16 }, { ...by("lanes"), features: [] })).toThrow('needs "subgroups"');
+      expect(() => attention({ ...plain, headDim: 16 }, { ...by("lanesChunk4"), features: [] })).toThrow(
+        'needs "subgroups"',
+      );
       const p = makeProblem({ queries: 65, keys: 65, headDim: 5 }, 68);
       expect(await forward(p, by("split4chunk4"))).toEqual(await forward(p, by("split4chunk4")));
     });

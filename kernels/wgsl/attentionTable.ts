@@ -1,0 +1,76 @@
+/**
+ * The table of attention's schedules by adapter and shape: the one place to change after a measurement. A schedule
+ * depends on the adapter's features and on the shape only.
+ *
+ * H200, 2026-11-27 (`npm run bench -- attention`): GFLOP/s of causal shapes, by their queries in all (batch · queries ·
+ * heads) and the queries and size of a head. Nothing was measured between 1,024 and 24,576 queries in all, for heads
+ * above 64, or on another GPU.
+ *
+ * |                 | 1,024 (64 of 32) | 24,576 (2,048 of 64) | 32,768 (64 of 32) | 49,152 (512 of 64) |
+ * | --------------- | ---------------: | -------------------: | ----------------: | -----------------: |
+ * | forward         |                  |                      |                   |                    |
+ * | `thread`        |               87 |                4,569 |             2,588 |              3,414 |
+ * | `lanesSplit4`   |              537 |                4,512 |             1,660 |              4,171 |
+ * | `split4chunk4`  |              466 |               10,158 |             3,473 |              9,355 |
+ * | `tiled64chunk4` |              231 |               11,826 |             4,809 |             15,069 |
+ * | backward        |                  |                      |                   |                    |
+ * | `thread`        |               74 |                1,078 |             1,684 |              1,291 |
+ * | `lanesChunk4`   |              287 |                7,014 |             2,517 |              6,384 |
+ * | `lanesRows2`    |              210 |                9,088 |             2,760 |              8,533 |
+ * | `split4`        |              221 |                5,585 |             2,539 |              5,029 |
+ * | `tiled64`       |              135 |                4,528 |             2,868 |              6,390 |
+ */
+import type { AdapterProfile, AttentionSchedule } from "../kernel.ts";
+
+/** The schedules by name, for the table, benchmarks and tests. Those with lanes need subgroups. */
+export const attentionSchedules: Readonly<Record<string, AttentionSchedule>> = {
+  thread: { kind: "thread" },
+  tiled64: { kind: "group" },
+  tiled64chunk4: { kind: "group", chunk: 4 },
+  split4: { kind: "group", splits: 4 },
+  split4chunk4: { kind: "group", splits: 4, chunk: 4 },
+  lanesChunk4: { kind: "group", lanes: 4, chunk: 4 },
+  lanesRows2: { kind: "group", lanes: 4, rows: 2, chunk: 2 },
+  lanesSplit4: { kind: "group", lanes: 4, splits: 4, chunk: 4 },
+};
+
+/** The owners of a walk (queries, or keys): in all, and of a head. */
+export interface Owners {
+  readonly count: number;
+  readonly owners: number;
+  readonly headDim: number;
+}
+
+/** Below so many owners in all, several threads share each: half-way, by order of magnitude, between measurements. */
+const FEW = 8192;
+/** The same for `split4` against `tiled64`, which cross between 24,576 and 32,768. */
+const FEW_UNDIVIDED = 32768;
+/** A workgroup of 64 threads, one for each owner of a head, is mostly idle for so few. Not measured. */
+const SHORT = 16;
+/**
+ * Above this size of a head, a forward thread that owns a query keeps over 128 floats in registers, as a backward thread
+ * does at 64. There it must not take four others at a time: `tiled64chunk4` backward, 1,222 against 6,390 of `tiled64`.
+ */
+const LONG = 64;
+
+/** The schedule of a walk: the profile's, if it names one, else the table's. */
+export function chooseSchedule(pass: "forward" | "backward", walk: Owners, profile: AdapterProfile): AttentionSchedule {
+  return profile.attention ?? attentionSchedules[tableSchedule(pass, walk, profile)]!;
+}
+
+/** The name of the table's schedule of a walk. Four lanes divide heads of whole quads of `vec4f`. */
+export function tableSchedule(
+  pass: "forward" | "backward",
+  { count, owners, headDim }: Owners,
+  { schedule, features = [] }: AdapterProfile,
+): string {
+  if (schedule === "software") return "thread";
+  const lanes = features.includes("subgroups") && headDim % 16 === 0;
+  const [few, short, long] = [count < FEW, owners <= SHORT, headDim > LONG];
+  if (pass === "forward") {
+    if (lanes && few) return "lanesSplit4";
+    if (!long) return few || short ? "split4chunk4" : "tiled64chunk4";
+  }
+  if (lanes) return few || short || (long && pass === "backward") ? "lanesChunk4" : "lanesRows2";
+  return short || count < FEW_UNDIVIDED ? "split4" : "tiled64";
+}
