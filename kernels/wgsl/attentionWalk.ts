@@ -242,11 +242,11 @@ function turn(plan: Plan, seen?: (r: number, c: number) => string): string {
   const { own, mine, others, sums, softmax, alone, splits, lanes, rows, chunk } = plan;
   const { other, others: count, otherHeads } = sides[own];
   const vector = (n: number, c: number, d: string): string =>
-    alone ? `${others[n]}[from + ${d}]` : `tile${n}[row${c}][${lanes > 1 ? "part" : "0u"}][${d}]`;
+    alone ? `${others[n]}[from0 + ${d}]` : `tile${n}[row${c}][${lanes > 1 ? "part" : "0u"}][${d}]`;
   const withStats = softmax === "recomputed" && own === "key";
   const places = alone
     ? `let row0 = (batch * params.${count} + ${other}0) * params.${otherHeads} + otherHead;
-    let from = row0 * PARTS;`
+    let from0 = row0 * PARTS;`
     : lines(
         chunk,
         (c) => `${c === 0 ? "" : `let ${other}${c} = ${other}0 + ${c * splits}u;`}
