@@ -122,10 +122,9 @@ export type MatmulRung =
     }
   | {
       readonly kind: "tiled";
+      readonly block: TiledBlock;
       /** Tiles and products in f16. */
       readonly half?: boolean;
-      /** Without it, the block is 64×64 with 4×4 sums a thread, read element by element. */
-      readonly block?: TiledBlock;
       readonly splits?: number;
     }
   | { readonly kind: "subgroup"; readonly rows: number; readonly splits?: number };
@@ -140,11 +139,4 @@ export interface TiledBlock {
   readonly down: number;
   /** The steps of the sum in a tile, a multiple of 4. */
   readonly depth: number;
-  /**
-   * The shape's divisors become part of the key: operands are read as `vec4f` where the sizes are multiples of 4, and
-   * without checks of bounds where they are multiples of the tile.
-   */
-  readonly vector?: boolean;
-  /** The next tile is read from storage into registers while this one is multiplied. */
-  readonly prefetch?: boolean;
 }

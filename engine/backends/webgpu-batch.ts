@@ -23,6 +23,8 @@ import { type CompiledKernel, UNIFORM_ALIGNMENT } from "./webgpu-kernels.ts";
  * device has work while the host records on.
  */
 const MAX_COMMANDS = 2048;
+/** The commands that are worth a submit of their own if all their pipelines are compiled: the device works meanwhile. */
+const WORTH_SENDING = 2048;
 const STAGING_BYTES = MAX_COMMANDS * UNIFORM_ALIGNMENT;
 /** The largest host data, in bytes, that is copied into the batch: more is not worth a second copy. */
 const MAX_UPLOAD = 65536;
@@ -77,6 +79,12 @@ export class Batch {
   /** Whether a dispatch with that many bytes of uniforms, or an upload of that size, still fits. */
   hasRoom(bytes: number): boolean {
     return this.#commands.length < MAX_COMMANDS && this.#used + bytes <= STAGING_BYTES;
+  }
+
+  /** Whether to send it now: each time when so many commands more were recorded, and no pipeline is missing. */
+  get isWorthSending(): boolean {
+    const { length } = this.#commands;
+    return length > 0 && length % WORTH_SENDING === 0 && this.pending === undefined;
   }
 
   dispatch(kernel: WgslKernel, compiled: CompiledKernel, group: GpuHandle, label: () => string): void {

@@ -281,6 +281,7 @@ class Webgpu {
     this.#batch.dispatch(kernel, compiled, group, label);
     for (const buffer of buffers) buffer.batch = this.#batch.number;
     this.#dispatches++;
+    if (this.#batch.isWorthSending) this.#flush();
   }
 
   /** Sends the recorded commands as soon as their pipelines are compiled. */

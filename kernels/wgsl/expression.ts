@@ -72,8 +72,21 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
     return Object.is(of[at], -0) ? `-${product}` : product;
   };
 
+  /** A comparison with ±∞; undefined for other operations. Compilers take `x < ∞` for true, also where x is NaN. */
+  const besideInfinity = ({ op, args }: Expr): string | undefined => {
+    const isInfinite = ({ id }: Expr): boolean => Math.abs(Math.fround(constants.get(id) ?? 0)) === Infinity;
+    if (!(op in COMPARE) || !args.some(isInfinite)) return undefined;
+    const [x, y] = args.map(number) as [string, string];
+    const [left, right] = [call("order_f32", x), call("order_f32", y)];
+    functions.add("is_nan");
+    const hasNaN = `is_nan(${x}) || is_nan(${y})`;
+    return op === "ne" ? `${hasNaN} || ${left} != ${right}` : `!(${hasNaN}) && ${left} ${COMPARE[op]!} ${right}`;
+  };
+
   const text = (node: Expr): string => {
     const { op, args } = node;
+    const compared = besideInfinity(node);
+    if (compared !== undefined) return compared;
     if (op === "where") return `select(${number(args[2]!)}, ${number(args[1]!)}, ${truth(args[0]!)})`;
     const [x, y] = args.map(number) as [string, string];
     if (op === "neg") return `-(${x})`; // parentheses, because --1 is an error

@@ -81,13 +81,18 @@ export function logProbsBackward(spec: LogProbsBackwardSpec, profile: AdapterPro
     }
     return;
   }
+  // Read once: a shader may not assume that dlogits is other memory than these.
+  let lseHere = lse[row];
+  let entropyHere = entropy[row];
+  let slope = gLogp[row];
+  let entropySlope = gEntropy[row];
   let targetColumn = Columns(u32(targets[row]));
   for (var i = begin + first; i < end; i += step) {
-    let x = scale * logits[i] - lse[row];
+    let x = scale * logits[i] - lseHere;
     let logP = select(x, V(-100.0), x <= V(-100.0)); // keeps NaN, as the next line does
     let prob = select(exp(logP), V(0.0), logP <= V(-100.0));
     let hit = select(V(0.0), V(1.0), columns(i - begin) == targetColumn);
-    dlogits[i] = scale * (gLogp[row] * (hit - prob) - gEntropy[row] * prob * (logP + entropy[row]));
+    dlogits[i] = scale * (slope * (hit - prob) - entropySlope * prob * (logP + entropyHere));
   }`,
   });
   return single(kernel, 8);

@@ -56,6 +56,16 @@ fn zero_over_f32(x: f32) -> f32 {
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }`,
   },
 
+  // The order of f32 as integers: the compiler knows nothing of them. Zeros of both signs are equal.
+  order_f32: {
+    needs: [],
+    code: `
+fn order_f32(x: f32) -> i32 {
+  let bits = bitcast<i32>(x);
+  return select(bits, -(bits & 0x7fffffff), bits < 0);
+}`,
+  },
+
   // The built-in functions may give either operand if one is NaN.
   max_f32: {
     needs: ["is_nan"],

@@ -11,22 +11,14 @@
  * `splits` of 2–4: where the result has few tiles and the sum is long (weight gradients, decoding), the sum is cut into
  * parts, which are added in a fixed order afterwards.
  *
- * There are no subgroup matrices (Dawn offers no configuration on the adapters that this was written on), and nothing
- * is tuned on a GPU.
+ * There are no subgroup matrices: Dawn offers no configuration on the adapters that this was written on.
  */
-import {
-  type AdapterProfile,
-  type MatmulRung,
-  type Program,
-  type TiledBlock,
-  type WgslKernel,
-  single,
-} from "../kernel.ts";
+import { type AdapterProfile, type MatmulRung, type Program, type WgslKernel, single } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { directKernel, subgroupKernel } from "./matmulDirect.ts";
 import { bufferCount } from "./matmulCommon.ts";
 import { chooseRung, TILED } from "./matmulTable.ts";
-import { combineKernel, matmulNaive, tiledKernel } from "./matmulTiled.ts";
+import { combineKernel, matmulNaive, tiledKernel, type TiledRung } from "./matmulTiled.ts";
 import type { Generator } from "./shader.ts";
 
 /** A, B, (bias) → C. */
@@ -42,23 +34,17 @@ export const matmulDirect16x4: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "direct", rows: 16, quads: 4, steps: 4, across: 4, down: 4 }, spec, profile);
 export const matmulDirect16x4Steps: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "direct", rows: 16, quads: 4, steps: 1, across: 4, down: 4 }, spec, profile);
-export const matmulTiled: Generator<MatmulSpec> = (spec, profile) => matmulBy({ kind: "tiled" }, spec, profile);
-export const matmulTiled32x32: Generator<MatmulSpec> = tiled(TILED["32x32"]);
-export const matmulTiled64x64: Generator<MatmulSpec> = tiled(TILED["64x64"]);
-export const matmulTiled64x64Eight: Generator<MatmulSpec> = tiled(TILED["64x64 eight"]);
-export const matmulTiled128x64: Generator<MatmulSpec> = tiled(TILED["128x64"]);
-export const matmulTiled128x128: Generator<MatmulSpec> = tiled(TILED["128x128"]);
-export const matmulTiled128x128Deep: Generator<MatmulSpec> = tiled(TILED["128x128 deep"]);
-export const matmulTiled128x128Prefetch: Generator<MatmulSpec> = tiled(TILED["128x128 prefetch"]);
-export const matmulSplit: Generator<MatmulSpec> = (spec, profile) =>
-  matmulBy({ kind: "tiled", splits: 4 }, spec, profile);
+export const matmulTiled32x32: Generator<MatmulSpec> = tiled("32x32");
+export const matmulTiled64x64: Generator<MatmulSpec> = tiled("64x64");
+export const matmulTiled128x64: Generator<MatmulSpec> = tiled("128x64");
+export const matmulTiled128x128: Generator<MatmulSpec> = tiled("128x128");
+export const matmulSplit: Generator<MatmulSpec> = tiled("32x32", { splits: 4 });
 export const matmulSubgroup: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "subgroup", rows: 8 }, spec, profile);
-export const matmulHalf: Generator<MatmulSpec> = (spec, profile) =>
-  matmulBy({ kind: "tiled", half: true }, spec, profile);
+export const matmulHalf: Generator<MatmulSpec> = tiled("64x64", { half: true });
 
-function tiled(block: TiledBlock): Generator<MatmulSpec> {
-  return (spec, profile) => matmulBy({ kind: "tiled", block }, spec, profile);
+function tiled(block: keyof typeof TILED, rest: Partial<TiledRung> = {}): Generator<MatmulSpec> {
+  return (spec, profile) => matmulBy({ kind: "tiled", block: TILED[block], ...rest }, spec, profile);
 }
 
 /** The program of a rung. If the sum is split, a temporary holds its parts. */

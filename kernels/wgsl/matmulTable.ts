@@ -3,14 +3,14 @@
  * adapter's name and limits and on the shape only, never on a subgroup size; a new shape of the same class compiles
  * nothing new.
  *
- * Measured with `npm run bench -- matmul` (see docs/log.md) for SwiftShader and llvmpipe on two cores. The rows for
- * GPUs are from the literature and not measured (Boehm 2022; vinhowe/torchlette splits the sum where there are fewer
- * than 128 tiles).
+ * Measured with `npm run bench -- matmul` (see docs/log.md) for SwiftShader and llvmpipe on two cores, and with
+ * `npm run gpu` on an NVIDIA H200 (docs/performance.md). The rows for few rows or columns on GPUs are not tuned; sums
+ * are split there as vinhowe/torchlette splits them, where there are fewer than 128 tiles.
  */
 import type { AdapterProfile, MatmulRung, TiledBlock } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { tileCount } from "./matmulCommon.ts";
-import { tileOf } from "./matmulTiled.ts";
+import { tileOf, type TiledRung } from "./matmulTiled.ts";
 
 export type DirectBlock = Omit<Extract<MatmulRung, { kind: "direct" }>, "kind" | "splits">;
 
@@ -26,19 +26,21 @@ const ONE_ROW: SplitRung = { kind: "direct", rows: 1, quads: 1, steps: 4, across
 const GPU_EDGE: SplitRung = { kind: "direct", rows: 8, quads: 1, steps: 4, across: 8, down: 4 };
 
 /**
- * Blocks of tiled products, by their rows × columns, not chosen yet. 128×128 is the block of Boehm's kernel: 8×8 sums a
- * thread, as `64x64 eight` has them with a quarter of the threads. More sums a thread take fewer reads of workgroup
- * memory for each, smaller blocks make more workgroups, and deeper tiles take fewer barriers.
+ * Blocks of tiled products, by their rows × columns. More sums a thread take fewer reads of workgroup memory for each,
+ * smaller blocks make more workgroups. 128×128 is the block of Boehm's kernel.
  */
 export const TILED = {
-  "32x32": { rows: 4, quads: 1, across: 8, down: 8, depth: 16, vector: true },
-  "64x64": { rows: 4, quads: 1, across: 16, down: 16, depth: 16, vector: true },
-  "64x64 eight": { rows: 8, quads: 2, across: 8, down: 8, depth: 8, vector: true },
-  "128x64": { rows: 8, quads: 1, across: 16, down: 16, depth: 16, vector: true },
-  "128x128": { rows: 8, quads: 2, across: 16, down: 16, depth: 8, vector: true },
-  "128x128 deep": { rows: 8, quads: 2, across: 16, down: 16, depth: 16, vector: true },
-  "128x128 prefetch": { rows: 8, quads: 2, across: 16, down: 16, depth: 8, vector: true, prefetch: true },
+  "32x32": { rows: 4, quads: 1, across: 8, down: 8, depth: 16 },
+  "64x64": { rows: 4, quads: 1, across: 16, down: 16, depth: 16 },
+  "128x64": { rows: 8, quads: 1, across: 16, down: 16, depth: 16 },
+  "128x128": { rows: 8, quads: 2, across: 16, down: 16, depth: 16 },
 } as const satisfies Record<string, TiledBlock>;
+/** The fastest of the blocks on an H200 from 1024³ on, where there are as many workgroups as multiprocessors. */
+const GPU_LARGE: TiledRung = { kind: "tiled", block: TILED["128x64"] };
+/** The fastest there for what is smaller: 9.0 TFLOP/s at 512³, where 64×64 makes 7.6. */
+const GPU_SMALL: TiledRung = { kind: "tiled", block: TILED["32x32"] };
+/** The workgroups that keep a GPU busy: about its multiprocessors if they are large, some to each if they are small. */
+const BUSY = { large: 128, small: 512 };
 
 /** The size of C from which on a large block is worth its compilation. */
 const LARGE = 64;
@@ -67,20 +69,21 @@ function tableRung(spec: MatmulSpec, profile: AdapterProfile): SplitRung {
     if (Math.min(m, n) < LARGE) return SMALL;
     return profile.adapter === "swiftshader" ? SWIFTSHADER : LLVMPIPE;
   }
-  // Few rows or columns leave most of a 64×64 tile idle.
+  // Few rows or columns leave most of a tile idle.
   if (m <= 32 || n <= 16) return withSplits(spec, profile, GPU_EDGE);
-  return withSplits(spec, profile, { kind: "tiled" });
+  if (tileCount(spec, ...tileOf(GPU_LARGE)) >= BUSY.large) return GPU_LARGE;
+  return withSplits(spec, profile, GPU_SMALL, BUSY.small);
 }
 
 type SplitRung = Extract<MatmulRung, { kind: "direct" | "tiled" }>;
 
 /** Splits the sum on GPUs: enough workgroups to keep one busy, and enough steps per part to pay for the second pass. */
-function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung): SplitRung {
+function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung, busy = BUSY.large): SplitRung {
   if (profile.schedule !== "gpu") return rung;
   const tiles =
     rung.kind === "direct"
       ? tileCount(spec, rung.rows * rung.down, rung.quads * 4 * rung.across)
       : tileCount(spec, ...tileOf(rung));
-  const splits = Math.max(1, Math.min(32, Math.floor(128 / tiles), Math.floor(spec.k / 256)));
+  const splits = Math.max(1, Math.min(32, Math.floor(busy / tiles), Math.floor(spec.k / 256)));
   return { ...rung, splits };
 }

@@ -60,11 +60,10 @@ ${linearMain(threads, "params.count")}
 
 export type TiledRung = Extract<MatmulRung, { kind: "tiled" }>;
 
-const BLOCK: TiledBlock = { rows: 4, quads: 1, across: 16, down: 16, depth: 16 };
 const MOST_BYTES = 16384;
 
 /** The rows and columns of a workgroup's block of C. */
-export function tileOf({ block = BLOCK }: TiledRung): [rows: number, cols: number] {
+export function tileOf({ block }: Pick<TiledRung, "block">): [rows: number, cols: number] {
   return [block.down * block.rows, block.across * block.quads * 4];
 }
 
@@ -93,23 +92,22 @@ interface Source {
   readonly whole: boolean;
 }
 
-/** The sources of A and B. Only for a given block do the shape's divisors count: they are part of its key. */
+/** The sources of A and B. What the shape's divisors allow is part of the key. */
 function sourcesOf(spec: MatmulSpec, rung: TiledRung, splits: number, packed: boolean): [a: Source, b: Source] {
   const { m, n, k, transA, transB } = spec;
-  const { block = BLOCK, half = false } = rung;
+  const { block, half = false } = rung;
   const [tileRows, tileCols] = tileOf(rung);
   // With one quad more from step to step, neighbouring steps differ in their banks.
   const bytes = (padding: number): number => ((tileRows + tileCols) / 4 + 2 * padding) * block.depth * (half ? 8 : 16);
   const padding = bytes(1) <= MOST_BYTES ? 1 : 0;
   if (bytes(padding) > MOST_BYTES) throw new Error(`matmul: tiles of ${bytes(padding)} bytes exceed ${MOST_BYTES}`);
-  const vector = block.vector === true;
-  const wholeSteps = vector && k % block.depth === 0 && spanOf(k, splits) % block.depth === 0;
+  const wholeSteps = k % block.depth === 0 && spanOf(k, splits) % block.depth === 0;
   const source = (name: "A" | "B", lines: number, tileLines: number, alongSteps: boolean): Source => ({
     name,
     quads: tileLines / 4,
     pitch: tileLines / 4 + padding,
     alongSteps,
-    vector: vector && (alongSteps ? k : lines) % 4 === 0 && !(packed && name === "B"),
+    vector: (alongSteps ? k : lines) % 4 === 0 && !(packed && name === "B"),
     whole: wholeSteps && lines % tileLines === 0,
   });
   return [source("A", m, tileRows, !transA), source("B", n, tileCols, transB)];
@@ -132,7 +130,7 @@ ${head("four")} -> vec4f {
 /** The texts that fill a tile: a thread's places and registers, reading from step `k0` on, and storing. */
 interface Filling {
   readonly places: string;
-  readonly read: (k0: string) => string;
+  readonly read: string;
   readonly store: string;
 }
 
@@ -163,9 +161,9 @@ ${each(run, (r) => `  var held${name}${t}_${r} = vec4f();`)}`;
     if ((t + 1) * threads <= count) return text;
     return `    if (step${name}${t} < ${depth}u && quad${name}${t} < ${quads}u) {\n${text}\n    }`;
   };
-  const read = (t: number, k0: string): string =>
+  const read = (t: number): string =>
     each(run, (r) => {
-      const place = `${line} + 4u * quad${name}${t} + ${r}u, ${k0} + step${name}${t}`;
+      const place = `${line} + 4u * quad${name}${t} + ${r}u, k0 + step${name}${t}`;
       return `    held${name}${t}_${r} = four${name}(batch, ${place}, end);`;
     });
   const store = (t: number): string =>
@@ -175,17 +173,15 @@ ${each(run, (r) => `  var held${name}${t}_${r} = vec4f();`)}`;
     });
   return {
     places: each(turns, places),
-    read: (k0) => each(turns, (t) => inTile(t, read(t, k0))),
+    read: each(turns, (t) => inTile(t, read(t))),
     store: each(turns, (t) => inTile(t, store(t))),
   };
 }
 
-/** The key's part for a given block. */
-function blockKey(block: TiledBlock | undefined, sources: readonly Source[]): string {
-  if (block === undefined) return "";
-  const { rows, quads, across, down, depth, prefetch } = block;
+/** The key's part for a block and what the shape's divisors allow it. */
+function blockKey({ rows, quads, across, down, depth }: TiledBlock, sources: readonly Source[]): string {
   const divisors = sources.map(({ vector, whole }) => `${Number(vector)}${Number(whole)}`).join("");
-  return `/${rows}x${quads}/${across}x${down}x${depth}${prefetch === true ? "/prefetch" : ""}/${divisors}`;
+  return `/${rows}x${quads}/${across}x${down}x${depth}/${divisors}`;
 }
 
 /**
@@ -193,14 +189,14 @@ function blockKey(block: TiledBlock | undefined, sources: readonly Source[]): st
  * replaces B, as the binding `w`.
  */
 export function tiledKernel(spec: MatmulSpec, rung: TiledRung, splits: number, operand?: Operand): WgslKernel {
-  const { block = BLOCK, half = false } = rung;
-  const { rows, quads, across, down, depth, prefetch = false } = block;
+  const { block, half = false } = rung;
+  const { rows, quads, across, down, depth } = block;
   const [tileRows, tileCols] = tileOf(rung);
   const [a, b] = sourcesOf(spec, rung, splits, operand !== undefined);
   const vectorC = spec.n % 4 === 0;
   const stored = storedBy(spec, splits);
   const quad = half ? "vec4h" : "vec4f";
-  const schedule = `tiled${half ? "/f16" : ""}${blockKey(rung.block, [a, b])}`;
+  const schedule = `tiled${half ? "/f16" : ""}${blockKey(block, [a, b])}`;
   const epilogue = `${epilogueKey(stored)}${operand === undefined ? "" : `/${operand.key}`}`;
   const product = (i: number, j: number): string => {
     const text = `rows${Math.floor(i / 4)}[${i % 4}] * cols${j}`;
@@ -219,7 +215,6 @@ export function tiledKernel(spec: MatmulSpec, rung: TiledRung, splits: number, o
     workgroups: gridFor(splits * tileCount(spec, tileRows, tileCols), 1),
     body: () => {
       const [fillA, fillB] = [filling(a, block, quad), filling(b, block, quad)];
-      const read = (k0: string): string => `${fillA.read(k0)}\n${fillB.read(k0)}`;
       return `${storeFunction(stored, vectorC)}${operand?.functions ?? ""}
 var<workgroup> tileA: array<${quad}, ${depth * a.pitch}>; // [step][four rows]
 var<workgroup> tileB: array<${quad}, ${depth * b.pitch}>; // [step][four columns]
@@ -235,13 +230,12 @@ ${tilePlace(tileRows, tileCols)}
 ${each(rows, (i) => each(quads, (j) => `  var sum${i}_${j} = vec4f();`))}
 ${fillA.places}
 ${fillB.places}
-${prefetch ? read("first") : ""}
   for (var k0 = first; k0 < end; k0 += ${depth}u) {
-${prefetch ? "" : read("k0")}
+${fillA.read}
+${fillB.read}
 ${fillA.store}
 ${fillB.store}
     workgroupBarrier();
-${prefetch ? `    let next = k0 + ${depth}u;\n    if (next < end) {\n${read("next")}\n    }` : ""}
     for (var step = 0u; step < ${depth}u; step++) {
 ${each(rows / 4, (i) => `      let rows${i} = tileA[step * ${a.pitch}u + y + ${i * down}u];`)}
 ${each(quads, (j) => `      let cols${j} = tileB[step * ${b.pitch}u + x + ${j * across}u];`)}

@@ -1,11 +1,11 @@
 /**
  * Reductions over the middle axis of [outer, length, inner] after a pointwise prologue.
  *
- * There are three kernels. *Columns*: one thread per output walks its column. *Rows* (inner = 1, `gpu` schedule): one
- * workgroup per output; its threads stride along the row, then reduce in a tree in workgroup memory. *Blocks*: where
- * there are too few outputs to keep the device busy, columns are cut into blocks of fixed length, one thread each, and
- * the partial results are reduced again. A thread takes four neighbouring columns of a plain sum at once (the gradients
- * of biases) if `inner` is a multiple of 4.
+ * There are two kernels. *Columns*: one thread per output walks its column. *Groups* (`gpu` schedule): a workgroup
+ * takes up to 16 neighbouring columns, each with as many threads as are left; these stride along their column, then
+ * reduce in a tree in workgroup memory. Where there are too few outputs to keep the device busy, columns are cut into
+ * blocks of fixed length, and the partial results are reduced again. A thread takes four neighbouring columns of a plain
+ * sum at once (the gradients of biases) if `inner` is a multiple of 4.
  *
  * Shapes and the schedule decide which kernel runs, and so the order of summation. Sums of long columns are sums of
  * sums of 64, which keeps the rounding error of 10⁶ terms near that of 10³.
@@ -17,13 +17,24 @@ import { f32, type Step, u32, type Uniform, type WgslKernel } from "../kernel.ts
 import type { ReduceSpec } from "../specs.ts";
 import { emitExpression } from "./expression.ts";
 import { mathFunctions } from "./math.ts";
+import { powerOfTwo } from "./rows.ts";
 import { type BindingType, each, gridFor, groupMain, indent, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
-/** The number of elements that one thread of the *blocks* kernel reduces. */
+/** `software`: the length of a block, and the number of outputs from which on columns are not cut. */
 const BLOCK = 256;
-/** The number of outputs from which on there is a thread for every execution unit of a large GPU. */
 const BUSY = 4096;
+/**
+ * `gpu`: the number of neighbouring columns of a workgroup, of elements that a thread takes of a block, and of elements
+ * up to which columns are not cut, as a second kernel costs more. H200, 2026-11-27: [4096 × 768] with a thread per 256
+ * elements took 102 µs, and [256 × 128] with a thread per column 55 µs.
+ */
+const ACROSS = 16;
+const OF_BLOCK = 16;
+const UNCUT = 64;
+/** `gpu`: the number of workgroups that keep a large device busy, and of columns from which on a thread takes each. */
+const BUSY_GROUPS = 1024;
+const BUSY_COLUMNS = 65536;
 
 type Kind = ReduceSpec["kind"];
 const isArg = (kind: Kind): boolean => kind === "argmax" || kind === "argmin";
@@ -107,95 +118,150 @@ function store(kind: Kind, partial: boolean, at: string): string {
   return kind === "sum" && !partial ? `y[${at}] = best * params.scale;` : `y[${at}] = best;`;
 }
 
-/** One thread per output column, or per block of `params.block` elements of one; the last block may be shorter. */
-function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKernel {
-  const { kind, outer, length } = spec;
+/** The columns of one pass, in units of the source's elements, and how they are cut. */
+interface Pass extends ReduceSpec {
+  /** The number of blocks of a column, of `block` elements each; the last may be shorter. */
+  readonly blocks: number;
+  readonly block: number;
+}
+
+const elementOf = (source: Source): "f32" | "vec4f" => (source === quadSource ? "vec4f" : "f32");
+
+/**
+ * Statements that take the elements from `first` to `end`, `step` apart, into new accumulators. A thread without any
+ * starts from the element `start`, or from 0 for a sum.
+ */
+function walk(kind: Kind, source: Source, step: number): string {
+  const next = step === 1 ? "j++" : `j += ${step}u`;
+  if (kind === "sum") {
+    const element = elementOf(source);
+    return `var best = ${element}(0.0f);
+  for (var j = first; j < end; ) {
+    var part = ${element}(0.0f);
+    for (let stop = min(j + ${64 * step}u, end); j < stop; ${next}) { part += element(column + j * params.inner); }
+    best += part;
+  }`;
+  }
+  const opening = step === 1 ? "first" : "opening";
+  const index = source.indexOf(`column + ${opening} * params.inner`, opening);
+  return `${step === 1 ? "" : "let opening = select(start, first, first < end);\n  "}${start(kind, `element(column + ${opening} * params.inner)`)}
+${isArg(kind) ? `  var bestIndex = ${index};\n` : ""}  for (var j = first + ${step}u; j < end; ${next}) {
+    let at = column + j * params.inner;
+    let value = element(at);
+    ${take(kind, "value", source.indexOf("at", "j"))}
+  }`;
+}
+
+/** One thread per output column, or per block of one. */
+function columnsKernel(pass: Pass, source: Source): WgslKernel {
+  const { kind, outer, length, inner, blocks, block, scale } = pass;
   const partial = blocks > 1;
-  const element = source === quadSource ? "vec4f" : "f32";
-  const inner = element === "vec4f" ? spec.inner / 4 : spec.inner;
   const threads = outer * blocks * inner;
   const params: Record<string, Uniform> = {
     threads: u32(threads),
     length: u32(length),
     inner: u32(inner),
     blocks: u32(blocks),
-    block: u32(partial ? BLOCK : length),
-    scale: f32(spec.scale),
+    block: u32(block),
+    scale: f32(scale),
   };
-  const firstIndex = source.indexOf("column + start * params.inner", "start");
-  const loop =
-    kind === "sum"
-      ? `var best = ${element}(0.0f);
-  for (var j = start; j < end; ) {
-    var part = ${element}(0.0f);
-    for (let stop = min(j + 64u, end); j < stop; j++) { part += element(column + j * params.inner); }
-    best += part;
-  }`
-      : `${start(kind, "element(column + start * params.inner)")}
-${isArg(kind) ? `  var bestIndex = ${firstIndex};\n` : ""}  for (var j = start + 1u; j < end; j++) {
-    let at = column + j * params.inner;
-    let value = element(at);
-    ${take(kind, "value", source.indexOf("at", "j"))}
-  }`;
   return shader({
     key: `reduce columns ${kind} ${source.key}${partial ? " partial" : ""}`,
-    bindings: { ...source.bindings, ...outputs(kind, partial, element) },
+    bindings: { ...source.bindings, ...outputs(kind, partial, elementOf(source)) },
     params,
     workgroups: gridFor(threads, GROUP),
     body: () => `${functionsOf(kind)}${source.code()}
 ${linearMain(GROUP, "params.threads")}
   let block = (i / params.inner) % params.blocks;
   let column = (i / (params.inner * params.blocks)) * params.length * params.inner + i % params.inner;
-  let start = block * params.block;
-  let end = min(start + params.block, params.length);
-  ${loop}
+  let first = block * params.block;
+  let end = min(first + params.block, params.length);
+  ${walk(kind, source, 1)}
   ${store(kind, partial, "i")}
 }`,
   });
 }
 
-/** One workgroup per row. A thread without an element starts from the row's first one, or from 0 for a sum. */
-function rowsKernel(spec: ReduceSpec, source: Source): WgslKernel {
-  const { kind, outer, length } = spec;
+/** One workgroup per `across` neighbouring columns, or per block of these; `down` threads for each. */
+function groupsKernel(pass: Pass, source: Source, across: number, down: number): WgslKernel {
+  const { kind, outer, length, inner, blocks, block, scale } = pass;
+  const partial = blocks > 1;
   const arg = isArg(kind);
+  const element = elementOf(source);
+  const threads = across * down;
+  const perBlock = Math.ceil(inner / across);
+  const groups = outer * blocks * perBlock;
   // On a tie the lower index wins, whichever thread has it.
   const comparison = kind === "argmax" ? ">" : "<";
-  const better = `value ${comparison} values[lane] || (value == values[lane] && index < indices[lane])`;
-  const bestIndex = arg ? "  var bestIndex = i32(select(0u, lane, lane < params.length));\n" : "";
-  const firstStep = kind === "sum" ? "lane" : `lane + ${GROUP}u`;
+  const better = `value ${comparison} values[lane] || (value == values[lane] && index < positions[lane])`;
   const combine = arg
     ? `let value = values[lane + STRIDE];
-    let index = indices[lane + STRIDE];
-    if (${better}) { values[lane] = value; indices[lane] = index; }`
+    let index = positions[lane + STRIDE];
+    if (${better}) { values[lane] = value; positions[lane] = index; }`
     : kind === "sum"
       ? `values[lane] += values[lane + STRIDE];`
       : `values[lane] = ${kind}_f32(values[lane], values[lane + STRIDE]);`;
   return shader({
-    key: `reduce rows ${kind} ${source.key}`,
-    bindings: { ...source.bindings, ...outputs(kind, false) },
-    params: { rows: u32(outer), length: u32(length), scale: f32(spec.scale) },
-    workgroups: gridFor(outer, 1),
+    key: `reduce groups ${kind} ${source.key} ${across}x${down}${partial ? " partial" : ""}`,
+    bindings: { ...source.bindings, ...outputs(kind, partial, element) },
+    params: {
+      groups: u32(groups),
+      perBlock: u32(perBlock),
+      length: u32(length),
+      inner: u32(inner),
+      blocks: u32(blocks),
+      block: u32(block),
+      scale: f32(scale),
+    },
+    workgroups: gridFor(groups, 1),
+    // Behind the last column, threads repeat it, as all must come to the barriers.
     body: () => `${functionsOf(kind)}${source.code()}
-var<workgroup> values: array<f32, ${GROUP}>;
-${arg ? `var<workgroup> indices: array<i32, ${GROUP}>;\n` : ""}
-${groupMain(GROUP, "params.rows")}
-  let start = row * params.length;
-  ${kind === "sum" ? "var best = 0.0f;" : start(kind, "element(start + select(0u, lane, lane < params.length))")}
-${bestIndex}  for (var j = ${firstStep}; j < params.length; j += ${GROUP}u) {
-    let value = element(start + j);
-    ${take(kind, "value", "i32(j)")}
-  }
+var<workgroup> values: array<${element}, ${threads}>;
+${arg ? `var<workgroup> positions: array<i32, ${threads}>;\n` : ""}
+${groupMain(threads, "params.groups")}
+  let blockNumber = row / params.perBlock;
+  let inBlock = row % params.perBlock * ${across}u + lane % ${across}u;
+  let column = blockNumber / params.blocks * params.length * params.inner + min(inBlock, params.inner - 1u);
+  let start = blockNumber % params.blocks * params.block;
+  let first = start + lane / ${across}u;
+  let end = min(start + params.block, params.length);
+  ${walk(kind, source, down)}
   values[lane] = best;
-${arg ? "  indices[lane] = bestIndex;\n" : ""}${each(6, (k) => {
-      const stride = `${32 >> k}u`;
+${arg ? "  positions[lane] = bestIndex;\n" : ""}${each(Math.log2(down), (k) => {
+      const stride = `${threads >> (k + 1)}u`;
       return `  workgroupBarrier();
   if (lane < ${stride}) {
     ${combine.replaceAll("STRIDE", stride)}
   }`;
     })}
-  if (lane == 0u) { y[row] = ${arg ? "indices[0]" : kind === "sum" ? "values[0] * params.scale" : "values[0]"}; }
+  if (lane < ${across}u && inBlock < params.inner) {
+    best = values[lane];
+${arg ? "    bestIndex = positions[lane];\n" : ""}    ${indent(store(kind, partial, "blockNumber * params.inner + inBlock"), 2)}
+  }
 }`,
   });
+}
+
+/** The kernel of a pass over the columns of `spec` on a GPU, and the number of partial results of each. */
+function gpuPass(spec: ReduceSpec, source: Source): { kernel: WgslKernel; blocks: number } {
+  const { outer, length, inner } = spec;
+  if (length < 2 * OF_BLOCK || (inner >= ACROSS && outer * inner >= BUSY_COLUMNS)) {
+    return { kernel: columnsKernel({ ...spec, blocks: 1, block: length }, source), blocks: 1 };
+  }
+  const across = Math.min(ACROSS, powerOfTwo(inner));
+  const down = (across * length < BUSY_GROUPS ? GROUP : 256) / across;
+  const cut = length > UNCUT * down && outer * Math.ceil(inner / across) < BUSY_GROUPS;
+  const block = cut ? OF_BLOCK * down : length;
+  const blocks = Math.ceil(length / block);
+  return { kernel: groupsKernel({ ...spec, blocks, block }, source, across, down), blocks };
+}
+
+/** The same for a software adapter. */
+function softwarePass(spec: ReduceSpec, source: Source, busy: boolean): { kernel: WgslKernel; blocks: number } {
+  const { length } = spec;
+  const block = busy || length <= 2 * BLOCK ? length : BLOCK;
+  const blocks = Math.ceil(length / block);
+  return { kernel: columnsKernel({ ...spec, blocks, block }, source), blocks };
 }
 
 /** See `ReduceSpec`. */
@@ -206,22 +272,13 @@ export const reduce: Generator<ReduceSpec> = (spec, profile) => {
   let from = Array.from({ length: spec.inputs }, (_, k) => k);
   const byFour = spec.kind === "sum" && spec.prologue.op === "input" && spec.inputs === 1 && spec.inner % 4 === 0;
   let source = byFour ? quadSource : prologueSource(spec.prologue, spec.inputs);
+  const inner = byFour ? spec.inner / 4 : spec.inner;
+  const busy = spec.outer * spec.inner >= BUSY;
   let length = spec.length;
-  for (let pass = 0; ; pass++) {
-    const current = { ...spec, length };
-    const busy = spec.outer * spec.inner >= BUSY;
-    if (
-      pass === 0 &&
-      profile.schedule === "gpu" &&
-      spec.inner === 1 &&
-      length >= GROUP &&
-      (busy || length <= 16 * BLOCK)
-    ) {
-      steps.push({ kernel: rowsKernel(current, source), buffers: [...from, result] });
-      return { temps, steps };
-    }
-    const blocks = busy || length <= 2 * BLOCK ? 1 : Math.ceil(length / BLOCK);
-    const kernel = columnsKernel(current, source, blocks);
+  for (;;) {
+    const current = { ...spec, inner, length };
+    const { kernel, blocks } =
+      profile.schedule === "gpu" ? gpuPass(current, source) : softwarePass(current, source, busy);
     if (blocks === 1) {
       steps.push({ kernel, buffers: [...from, result] });
       return { temps, steps };

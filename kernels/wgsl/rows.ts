@@ -1,9 +1,10 @@
 /**
  * The frame of all row kernels (softmax, norms, log-probabilities). Each is written once, as a body, and runs
  *
- * - with one thread per row: barriers cost a software adapter 10–30×, and many short rows need none on a GPU either; or
- * - with one workgroup per row: its threads take every 64th element, so that neighbours read neighbouring memory, and
- *   reductions are trees in workgroup memory.
+ * - with one thread per row: barriers cost a software adapter 10–30×, and rows of a few elements need none on a GPU
+ *   either; or
+ * - with several threads per row, 8 – 256 by its length, in workgroups of 64 or 256. Neighbours read neighbouring
+ *   memory, and reductions are trees in workgroup memory.
  *
  * A body sees `row`, `first`, `step`, `begin` and `end`: `for (var i = begin + first; i < end; i += step)` walks this
  * thread's share of the row in units of `V`, which is `vec4f` if the number of columns is a multiple of 4, else `f32`.
@@ -12,12 +13,15 @@
  */
 import { type AdapterProfile, type Uniform, type WgslKernel, u32 } from "../kernel.ts";
 import { mathFunctions } from "./math.ts";
-import { type BindingType, gridFor, groupMain, linearMain, shader } from "./shader.ts";
+import { type BindingType, gridFor, LINEAR_GROUP, linearMain, shader } from "./shader.ts";
 
 export type Bindings = Readonly<Record<string, BindingType>>;
 
-/** The number of threads of a workgroup that walks a row, and of places in memory for each of its reductions. */
-const LANES = 64;
+/** The number of columns from which on the threads of a GPU share rows. */
+const SHARED = 32;
+/** The number of threads of a workgroup that walks shared rows, and of units of a row from which on it has 256. */
+const GROUP = 64;
+const LONG = 1024;
 
 /**
  * The number of threads per workgroup where threads do not cooperate; few on software adapters, which distribute
@@ -65,35 +69,43 @@ export interface RowKernel {
   readonly body: (reduce: RowReductions) => string;
 }
 
-/** One thread or one workgroup per row, depending on shapes and the adapter only. */
+/** The least power of two that is not less than `n`. */
+export const powerOfTwo = (n: number): number => 2 ** Math.ceil(Math.log2(n));
+
+/** One thread or several per row, depending on the length of rows and the schedule only. */
 export function rowKernel(profile: AdapterProfile, kernel: RowKernel): WgslKernel {
   const { key, rows, cols, bindings, params, functions = [], body } = kernel;
   const width = vectorWidth(cols);
-  // On a GPU one thread per row pays only for thousands of rows, and neighbouring threads read memory that is far
-  // apart.
-  const shared = profile.schedule === "gpu" && cols >= 32 && (rows < 4096 || cols > 1024);
-  const threads = independentThreads(profile);
+  const units = cols / width;
+  // H200, 2026-11-27: with a thread per row, the LayerNorm of 4096 rows of 768 took 132 µs, ten times what its memory
+  // needs.
+  const shared = profile.schedule === "gpu" && cols >= SHARED;
+  const threads = !shared ? independentThreads(profile) : units < LONG ? GROUP : 256;
+  const lanes = Math.min(threads, powerOfTwo(units));
   return shader({
-    key: `${key}/${shared ? "workgroup" : `threads${threads}`}/v${width}`,
+    key: `${key}/${shared ? `workgroup${lanes}` : `threads${threads}`}/v${width}`,
     bindings,
-    params: { rows: u32(rows), width: u32(cols / width), ...params },
-    workgroups: shared ? gridFor(rows, 1) : gridFor(rows, threads),
+    params: { rows: u32(rows), width: u32(units), ...params },
+    workgroups: gridFor(rows, shared ? threads / lanes : threads),
     body: () => {
       const reductions: string[] = [];
       const reduction = (combine: (a: string, b: string) => string) => (value: string) => {
         if (!shared) return value;
         const name = `reduce${reductions.length}`;
-        reductions.push(reductionFunction(name, combine));
+        reductions.push(reductionFunction(name, threads, lanes, combine));
         return `${name}(lane, ${value})`;
       };
       const text = body({
         sum: reduction((a, b) => `${a} + ${b}`),
         max: reduction((a, b) => `max(${a}, ${b})`),
       });
+      // Behind the last row, threads find nothing to do but must come to the barriers.
       const main = shared
-        ? `${groupMain(LANES, "params.rows")}
-  let first = lane;
-  let step = ${LANES}u;`
+        ? `@compute @workgroup_size(${threads})
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
+  let row = ${LINEAR_GROUP} * ${threads / lanes}u + lane / ${lanes}u;
+  let first = select(params.width, lane % ${lanes}u, row < params.rows);
+  let step = ${lanes}u;`
         : `${linearMain(threads, "params.rows")}
   let row = i;
   let first = 0u;
@@ -108,22 +120,27 @@ ${main}
 }
 
 /**
- * A tree over the workgroup's threads. Every reduction has its own memory, which is not written after the result was
+ * A tree over the threads of each row. Every reduction has its own memory, which is not written after the result was
  * broadcast: one of the drivers that this was tested on miscompiles memory that is used again.
  */
-function reductionFunction(name: string, combine: (a: string, b: string) => string): string {
+function reductionFunction(
+  name: string,
+  threads: number,
+  lanes: number,
+  combine: (a: string, b: string) => string,
+): string {
   return `
-var<workgroup> ${name}Slots: array<f32, ${LANES}>;
+var<workgroup> ${name}Slots: array<f32, ${threads}>;
 fn ${name}(lane: u32, mine: f32) -> f32 {
   ${name}Slots[lane] = mine;
   workgroupBarrier();
-  for (var half = ${LANES / 2}u; half > 0u; half /= 2u) {
-    if (lane < half) {
+  for (var half = ${lanes / 2}u; half > 0u; half /= 2u) {
+    if (lane % ${lanes}u < half) {
       ${name}Slots[lane] = ${combine(`${name}Slots[lane]`, `${name}Slots[lane + half]`)};
     }
     workgroupBarrier();
   }
-  return ${name}Slots[0];
+  return ${name}Slots[lane - lane % ${lanes}u];
 }
 `;
 }

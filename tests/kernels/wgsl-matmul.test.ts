@@ -6,10 +6,10 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { type Expr, input } from "../../kernels/expr.ts";
-import type { AdapterProfile, TiledBlock } from "../../kernels/kernel.ts";
+import type { AdapterProfile, MatmulRung, TiledBlock } from "../../kernels/kernel.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
 import * as ladder from "../../kernels/wgsl/matmul.ts";
-import { TILED } from "../../kernels/wgsl/matmulTable.ts";
+import { chooseRung, TILED } from "../../kernels/wgsl/matmulTable.ts";
 import { openWebgpu } from "../support/gpu.ts";
 import { operands, plain, reference } from "./matmul-reference.ts";
 import { expectClose, runWgsl } from "./wgsl-harness.ts";
@@ -148,8 +148,8 @@ describe("wgsl matmul", () => {
   // Every way to fill a tile: in one or several turns, the last one by some of the threads, and from both ends of the
   // workgroup; with whole tiles, fours that end within a tile, and neither. NN and TT have all layouts of A and of B.
   const small: Record<string, TiledBlock> = {
-    "12 threads": { rows: 4, quads: 1, across: 4, down: 3, depth: 8, vector: true },
-    "8×4 sums": { rows: 8, quads: 1, across: 4, down: 2, depth: 4, vector: true, prefetch: true },
+    "12 threads": { rows: 4, quads: 1, across: 4, down: 3, depth: 8 },
+    "8×4 sums": { rows: 8, quads: 1, across: 4, down: 2, depth: 4 },
   };
   const fours = { m: 36, n: 20, k: 12, batch: 2, bias: true };
   const edges = [{ m: 48, n: 32, k: 16 }, fours, { m: 17, n: 15, k: 7, batch: 2, batchB: false }];
@@ -209,6 +209,17 @@ describe("wgsl matmul", () => {
     for (const spec of onGpu ? large : [large[one]!]) await verify(spec, gpu, 20, rung);
   });
 
+  it("the table's choice for GPUs: large blocks where there are enough of them, parts of long sums", () => {
+    const choice = (m: number, n: number, k: number): MatmulRung => chooseRung({ ...plain, m, n, k }, gpu);
+    expect(choice(1024, 1024, 1024)).toEqual({ kind: "tiled", block: TILED["128x64"] });
+    expect(choice(512, 512, 512)).toEqual({ kind: "tiled", block: TILED["32x32"], splits: 2 });
+    expect(choice(128, 512, 2048)).toEqual({ kind: "tiled", block: TILED["32x32"], splits: 8 });
+    expect(choice(33, 17, 1)).toEqual({ kind: "tiled", block: TILED["32x32"], splits: 1 });
+    expect(choice(33, 16, 64)).toMatchObject({ kind: "direct" });
+    // A sum of a million is made in parts, whatever the block.
+    expect(choice(1024, 1024, 2 ** 20)).toMatchObject({ block: TILED["128x64"], splits: 16 });
+  });
+
   it("tiled blocks: each of the table is in the ladder, and its tiles fit into a workgroup's memory", () => {
     expect(tiledRungs.length).toBe(Object.keys(TILED).length);
     const keys = tiledRungs.map(([, rung]) => rung({ ...plain, m: 256, n: 256, k: 256 }, gpu).steps[0]!.kernel.key);
@@ -246,7 +257,7 @@ describe("wgsl matmul", () => {
       const keys = (m: number, n: number, k: number) =>
         matmul({ ...plain, m, n, k, scale: m }, profile).steps.map((step) => step.kernel.key);
       expect(keys(70, 65, 33)).toEqual(keys(71, 131, 7));
-      expect(keys(70, 64, 32)).toEqual(keys(71, 128, 8));
+      expect(keys(70, 64, 32)).toEqual(keys(71, 128, 48)); // whole tiles along n and k
     }
   });
 });

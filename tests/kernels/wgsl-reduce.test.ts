@@ -15,7 +15,8 @@ afterAll(() => backend.dispose());
 
 const rng = new Rng(11);
 const KINDS = ["sum", "max", "min", "argmax", "argmin"] as const;
-// One element; odd rows; a long row (blocks of 256, twice at 140000); columns; many outputs.
+// One element; odd rows; a long row (blocks of 256, twice at 140000); columns; many outputs; for a GPU, workgroups of a
+// few columns and of 16, with and without blocks.
 const SIZES = [
   [1, 1, 1],
   [3, 7, 1],
@@ -29,6 +30,11 @@ const SIZES = [
   [2, 70, 12],
   [1, 1030, 8],
   [4100, 3, 1],
+  [300, 33, 2],
+  [70, 40, 17],
+  [1, 1100, 37],
+  [1, 5000, 16],
+  [1, 31, 40],
 ] as const;
 
 for (const schedule of ["software", "gpu"] as const) {
@@ -59,6 +65,54 @@ for (const schedule of ["software", "gpu"] as const) {
           const want = { sum: sum / 2, max: value(most), min: value(least), argmax: most, argmin: least }[kind];
           expect(got[o * inner + i], `${kind} at ${o}, ${i}`).toBe(want);
         }
+      }
+    }
+  });
+}
+
+for (const schedule of ["software", "gpu"] as const) {
+  // The shapes of the gradients of biases, and ragged ones.
+  test.each([
+    [1, 256, 128],
+    [1, 4096, 64],
+    [3, 1030, 68],
+    [2, 33, 4],
+    [1, 1, 8],
+    [1, 40, 8192],
+  ])(`${schedule}: four columns at a time of [%i, %i, %i]`, async (outer, length, inner) => {
+    const x = Float32Array.from({ length: outer * length * inner }, () => rng.int(200) / 8 - 9);
+    const spec: ReduceSpec = { kind: "sum", prologue: input(0), inputs: 1, outer, length, inner, scale: 0.5 };
+    const want = new Float32Array(outer * inner);
+    x.forEach((v, at) => (want[Math.floor(at / (length * inner)) * inner + (at % inner)]! += v / 2));
+    const [bytes] = await runProgram(backend, reduce(spec, { schedule }), [x, want.length]);
+    expect(new Float32Array(bytes!)).toEqual(want);
+  });
+
+  test(`${schedule}: NaN and ±∞ stay in their columns`, async () => {
+    const [length, inner] = [5000, 20];
+    const x = Float32Array.from({ length: length * inner }, () => rng.int(200) / 8 - 9);
+    x[4321 * inner + 3] = NaN;
+    x[1234 * inner + 5] = Infinity;
+    x[17 * inner + 6] = -Infinity;
+    for (let j = 0; j < length; j++) x[j * inner + 19] = NaN;
+    const column = (i: number): number[] => Array.from({ length }, (_, j) => x[j * inner + i]!);
+    for (const kind of KINDS) {
+      const spec: ReduceSpec = { kind, prologue: input(0), inputs: 1, outer: 1, length, inner, scale: 1 };
+      const [bytes] = await runProgram(backend, reduce(spec, { schedule }), [x, inner]);
+      const got = kind.startsWith("arg") ? new Int32Array(bytes!) : new Float32Array(bytes!);
+      for (let i = 0; i < inner; i++) {
+        const values = column(i);
+        const kept = values.map((v, j) => [v, j] as const).filter(([v]) => !Number.isNaN(v));
+        const best = (sign: 1 | -1): number =>
+          kept.length === 0 ? 0 : kept.reduce((a, b) => (sign * b[0] > sign * a[0] ? b : a))[1];
+        const want = {
+          sum: values.reduce((a, b) => a + b, 0),
+          max: values.reduce((a, b) => Math.max(a, b)),
+          min: values.reduce((a, b) => Math.min(a, b)),
+          argmax: best(1),
+          argmin: best(-1),
+        }[kind];
+        expect(got[i], `${kind} of column ${i}`).toBe(want);
       }
     }
   });

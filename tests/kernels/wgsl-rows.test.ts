@@ -1,6 +1,6 @@
 /**
  * WGSL row kernels (softmax, norms, rotary, log-probabilities; forward and backward) against plain loops in f64, in
- * both frames: a thread per row (`software`) and a workgroup per row (`gpu`, from 32 columns on).
+ * both frames: a thread per row (`software`) and several threads per row (`gpu`, from 32 columns on).
  */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
@@ -18,10 +18,16 @@ vi.setConfig({ testTimeout: 60_000 });
 
 const software: AdapterProfile = { schedule: "software" };
 const gpu: AdapterProfile = { schedule: "gpu" };
-/** Shapes for the workgroup frame: less than a workgroup, more, and no multiple of 4 or of 64. */
+/**
+ * Shapes for the frame with several threads per row: less than a workgroup, more, and no multiple of 4 or of 64; several
+ * rows in a workgroup, of which the last has no more than one; and workgroups of 256.
+ */
 const gpuShapes = [
   { rows: 3, cols: 37 },
   { rows: 2, cols: 400 },
+  { rows: 9, cols: 32 },
+  { rows: 1, cols: 64 },
+  { rows: 2, cols: 1029 },
 ] as const;
 
 const anyShape = fc.record({
@@ -89,7 +95,7 @@ describe("wgsl softmax", () => {
     );
   });
 
-  it("holds with a workgroup per row", async () => {
+  it("holds with several threads per row", async () => {
     for (const shape of gpuShapes) {
       for (const log of [false, true]) await verifySoftmax(shape, log, !log, 61, gpu);
     }
@@ -164,7 +170,7 @@ describe("wgsl norms", () => {
     );
   });
 
-  it("hold with a workgroup per row", async () => {
+  it("hold with several threads per row", async () => {
     for (const kind of ["rms", "layer"] as const) {
       for (const shape of gpuShapes) await verifyNorm({ ...shape, kind, eps: 1e-5 }, 65, gpu);
     }
@@ -173,7 +179,27 @@ describe("wgsl norms", () => {
   it("add column sums over several blocks of rows", async () => {
     for (const kind of ["rms", "layer"] as const) {
       await verifyNorm({ rows: 131, cols: 6, kind, eps: 1e-2 }, 66, software);
-      await verifyNorm({ rows: 128, cols: 8, kind, eps: 1e-2 }, 67, gpu);
+      for (const rows of [1, 128, 512, 513, 900]) {
+        for (const cols of [1, 8, 70, 132]) await verifyNorm({ rows, cols, kind, eps: 1e-2 }, 67, gpu);
+      }
+    }
+  });
+
+  it("keep NaN and ∞ in their rows", async () => {
+    const [rows, cols] = [6, 64]; // four rows in a workgroup
+    const x = normals(new Rng(74), rows * cols);
+    x[cols + 5] = NaN;
+    x[2 * cols + 63] = Infinity;
+    const ones = new Float32Array(cols).fill(1);
+    for (const kind of ["rms", "layer"] as const) {
+      const inputs = kind === "layer" ? [x, ones, ones] : [x, ones];
+      const spec = { kind, rows, cols, eps: 1e-5 };
+      const run = (profile: AdapterProfile) => runWgsl(norm(spec, profile), inputs, [rows * cols]);
+      const [[got], [expected]] = [await run(gpu), await run(software)];
+      for (const row of [0, 3, 4, 5]) {
+        const slice = (y: Float32Array): Float32Array => y.subarray(row * cols, (row + 1) * cols);
+        expectClose(slice(got!), [...slice(expected!)], 1e-5, 2);
+      }
     }
   });
 
@@ -284,7 +310,7 @@ describe("wgsl log-probabilities", () => {
     );
   });
 
-  it("hold with a workgroup per row", async () => {
+  it("hold with several threads per row", async () => {
     for (const shape of gpuShapes) await verifyLogProbs(shape, 70, gpu);
   });
 
@@ -325,12 +351,16 @@ describe("wgsl log-probabilities", () => {
   });
 
   it("write zeros for a row without gradients, whatever its logits hold", async () => {
-    const logits = normals(new Rng(73), 24);
-    logits.fill(NaN, 8, 16);
-    const [g, statistic] = [Float32Array.of(1, 0, 1), Float32Array.of(1, NaN, 1)];
-    const inputs = [logits, Int32Array.of(1, -1, 2), Float32Array.of(1, 1, 1), statistic, statistic, g, g];
-    const [d] = await runWgsl(logProbsBackward({ rows: 3, vocab: 8 }, software), inputs, [24]);
-    expect(d!.slice(8, 16)).toEqual(new Float32Array(8));
-    expect(d!.every((value) => Number.isFinite(value))).toBe(true);
+    for (const profile of [software, gpu]) {
+      for (const vocab of [8, 64]) {
+        const logits = normals(new Rng(73), 3 * vocab);
+        logits.fill(NaN, vocab, 2 * vocab);
+        const [g, statistic] = [Float32Array.of(1, 0, 1), Float32Array.of(1, NaN, 1)];
+        const inputs = [logits, Int32Array.of(1, -1, 2), Float32Array.of(1, 1, 1), statistic, statistic, g, g];
+        const [d] = await runWgsl(logProbsBackward({ rows: 3, vocab }, profile), inputs, [3 * vocab]);
+        expect(d!.slice(vocab, 2 * vocab)).toEqual(new Float32Array(vocab));
+        expect(d!.every((value) => Number.isFinite(value))).toBe(true);
+      }
+    }
   });
 });

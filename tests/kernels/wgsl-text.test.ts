@@ -238,12 +238,12 @@ test("reduce: argmax of a long row is cut into blocks, then of the blocks", () =
       if (i >= params.threads) { return; }
       let block = (i / params.inner) % params.blocks;
       let column = (i / (params.inner * params.blocks)) * params.length * params.inner + i % params.inner;
-      let start = block * params.block;
-      let end = min(start + params.block, params.length);
-      var best = element(column + start * params.inner);
+      let first = block * params.block;
+      let end = min(first + params.block, params.length);
+      var best = element(column + first * params.inner);
       if (is_nan(best)) { best = -infinity(); }
-      var bestIndex = indices[column + start * params.inner];
-      for (var j = start + 1u; j < end; j++) {
+      var bestIndex = indices[column + first * params.inner];
+      for (var j = first + 1u; j < end; j++) {
         let at = column + j * params.inner;
         let value = element(at);
         if (value > best) { best = value; bestIndex = indices[at]; }
@@ -259,7 +259,7 @@ test("reduce: a workgroup per row on a GPU", () => {
   expect(reduce(spec, { schedule: "gpu" }).steps[0]!.kernel.code()).toMatchInlineSnapshot(`
     "@group(0) @binding(0) var<storage, read> x0: array<f32>;
     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-    struct Params { rows: u32, length: u32, scale: f32 }
+    struct Params { groups: u32, perBlock: u32, length: u32, inner: u32, blocks: u32, block: u32, scale: f32 }
     @group(0) @binding(2) var<uniform> params: Params;
 
     fn element(at: u32) -> f32 {
@@ -271,12 +271,18 @@ test("reduce: a workgroup per row on a GPU", () => {
     @compute @workgroup_size(64)
     fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
       let row = (group.y * 65535u + group.x);
-      if (row >= params.rows) { return; }
-      let start = row * params.length;
-      var best = 0.0f;
-      for (var j = lane; j < params.length; j += 64u) {
-        let value = element(start + j);
-        best += value;
+      if (row >= params.groups) { return; }
+      let blockNumber = row / params.perBlock;
+      let inBlock = row % params.perBlock * 1u + lane % 1u;
+      let column = blockNumber / params.blocks * params.length * params.inner + min(inBlock, params.inner - 1u);
+      let start = blockNumber % params.blocks * params.block;
+      let first = start + lane / 1u;
+      let end = min(start + params.block, params.length);
+      var best = f32(0.0f);
+      for (var j = first; j < end; ) {
+        var part = f32(0.0f);
+        for (let stop = min(j + 4096u, end); j < stop; j += 64u) { part += element(column + j * params.inner); }
+        best += part;
       }
       values[lane] = best;
       workgroupBarrier();
@@ -303,7 +309,10 @@ test("reduce: a workgroup per row on a GPU", () => {
       if (lane < 1u) {
         values[lane] += values[lane + 1u];
       }
-      if (lane == 0u) { y[row] = values[0] * params.scale; }
+      if (lane < 1u && inBlock < params.inner) {
+        best = values[lane];
+        y[blockNumber * params.inner + inBlock] = best * params.scale;
+      }
     }
     "
   `);

@@ -13,6 +13,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { checkGradient, device, type Device, fuse, grad, type Tensor } from "../../engine/index.ts";
 import * as ops from "../../engine/ops/index.ts";
+import { where } from "../../kernels/expr.ts";
 import { type AnyOp, allOps, derivatives, difference, labelOf, samplesOf } from "../support/opChecks.ts";
 import { everyExecutor, reference, wasm } from "../support/rlExecutors.ts";
 
@@ -230,5 +231,35 @@ test.each(COMPOSED)("several ops: %s", async (_, f, at) => {
     );
     expect(difference(actual[0]!, expected[0]!), `${name}, first`).toBeLessThan(ROUNDED.first);
     expect(difference(actual[1]!, expected[1]!), `${name}, second`).toBeLessThan(ROUNDED.second);
+  }
+});
+
+/** Compilers for GPUs may take every number for finite: NVIDIA's made `x < ∞` true for NaN. */
+test("comparisons with ±∞ are those of IEEE, for NaN too", async () => {
+  const at = [NaN, I, -I, 0, -0, 3.4e38, -3.4e38];
+  const comparisons = {
+    lt: (x: number, y: number) => x < y,
+    le: (x: number, y: number) => x <= y,
+    gt: (x: number, y: number) => x > y,
+    ge: (x: number, y: number) => x >= y,
+    eq: (x: number, y: number) => x === y,
+    ne: (x: number, y: number) => x !== y,
+  };
+  for (const [name, compare] of Object.entries(comparisons)) {
+    const both = fuse(name, (x) => {
+      const [above, below] = [x[name as "lt"](I), x[name as "lt"](-I)];
+      return where(above, 1, 0)
+        .add(where(below, 2, 0))
+        .add(where(x.abs()[name as "lt"](I), 4, 0));
+    });
+    const expected = at.map(
+      (x) => Number(compare(x, I)) + 2 * Number(compare(x, -I)) + 4 * Number(compare(Math.abs(x), I)),
+    );
+    for (const on of [exact, ...others.map((other) => other.on)]) {
+      const x = ops.tensor(Float64Array.from(at), { device: on, dtype: on.float });
+      const result = both(x);
+      expect([...(await result.read())], `${name}, ${on.description}`).toEqual(expected);
+      [x, result].forEach((t) => t.dispose());
+    }
   }
 });
