@@ -249,7 +249,7 @@ function gpuPass(spec: ReduceSpec, source: Source): { kernel: WgslKernel; blocks
     return { kernel: columnsKernel({ ...spec, blocks: 1, block: length }, source), blocks: 1 };
   }
   const across = Math.min(ACROSS, powerOfTwo(inner));
-  const down = (across * length < BUSY_GROUPS ? GROUP : 256) / across;
+  const down = (across * length < 4 * 256 ? GROUP : 256) / across;
   const cut = length > UNCUT * down && outer * Math.ceil(inner / across) < BUSY_GROUPS;
   const block = cut ? OF_BLOCK * down : length;
   const blocks = Math.ceil(length / block);
