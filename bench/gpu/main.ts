@@ -80,11 +80,11 @@ export const PARTS: readonly Part[] = [
     seconds: 150,
     kept: true,
     env: { NO_COLOR: "1" },
-    // The files that CI runs a second time on SwiftShader.
+    // The files that CI runs a second time on SwiftShader, and every op at its special points.
     command: () =>
       ["node_modules/vitest/vitest.mjs", "run", "--project", "unit", "--reporter=verbose"].concat(
         ["--maxWorkers", "6", "--testTimeout", "60000"],
-        ["wgsl", "webgpu", "points"],
+        ["wgsl", "webgpu", "tests/ops"],
       ),
   },
   kernels("kernels-124M", "gpt2/B8-T512", 40),

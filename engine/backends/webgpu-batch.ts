@@ -1,7 +1,7 @@
 /**
  * The commands of one submit, kept on the host until they are sent. Nothing is encoded while ops are recorded, so that
- * pipelines compile in the background meanwhile, and one command buffer holds a whole training step: it is sent when
- * something is read.
+ * pipelines compile in the background meanwhile. They are sent when something is read, and before that in parts as soon
+ * as their pipelines are compiled.
  *
  * All uniforms of a batch, and small host data for buffers that the batch itself uses, go up in one write at its start.
  */
@@ -23,8 +23,12 @@ import { type CompiledKernel, UNIFORM_ALIGNMENT } from "./webgpu-kernels.ts";
  * device has work while the host records on.
  */
 const MAX_COMMANDS = 2048;
-/** The commands that are worth a submit of their own if all their pipelines are compiled: the device works meanwhile. */
-const WORTH_SENDING = 2048;
+/**
+ * The commands that are worth a submit of their own if all their pipelines are compiled: the device works while the
+ * host records on. H200, 2026-11-27: a training step of 11 million parameters, 400 dispatches, takes 28 ms if it waits
+ * for a read, 18 in parts of 64 and 21 in parts of 256; with 0.4 million there is no difference.
+ */
+const WORTH_SENDING = 128;
 const STAGING_BYTES = MAX_COMMANDS * UNIFORM_ALIGNMENT;
 /** The largest host data, in bytes, that is copied into the batch: more is not worth a second copy. */
 const MAX_UPLOAD = 65536;

@@ -2,8 +2,8 @@
  * The WebGPU executor: runs WGSL programs on `navigator.gpu` in a browser or, in Node, on the optional package `webgpu`
  * (Dawn).
  *
- * Commands are recorded on the host and sent when something is read: a training step is one command buffer, and its
- * pipelines compile in the background while it is recorded (`webgpu-batch.ts`). The queue runs in order, so freed
+ * Commands are recorded on the host and sent when something is read or many have come together; their pipelines compile
+ * in the background meanwhile (`webgpu-batch.ts`). The queue runs in order, so freed
  * storage is reused at once. Pipelines, layouts, bind groups and buffers are made once: small models on WebGPU are
  * bound by the host's work per dispatch (24–71 µs in arXiv 2604.02344), not by arithmetic. `WORLDGRAD_DEBUG=1` prints
  * times and hit rates (`debug.ts`).

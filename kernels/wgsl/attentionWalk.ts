@@ -19,6 +19,7 @@
 import { type AdapterProfile, type WgslKernel, f32, u32 } from "../kernel.ts";
 import type { AttentionSpec } from "../specs.ts";
 import { chooseSchedule } from "./attentionTable.ts";
+import { mathFunctions } from "./math.ts";
 import { type Bindings, independentThreads, vectorPrelude, vectorWidth } from "./rows.ts";
 import { each as lines, gridFor, LINEAR_GROUP, linearMain, shader } from "./shader.ts";
 
@@ -166,7 +167,7 @@ export function walkKernel(spec: AttentionSpec, walk: Walk, profile: AdapterProf
       ...(alone ? {} : { blocks: u32(blocks) }),
     },
     workgroups: gridFor(count, alone ? threads : 1),
-    body: () => `${vectorPrelude(headDim)}
+    body: () => `${mathFunctions(["max_f32"])}${vectorPrelude(headDim)}
 const PARTS = ${parts}u;
 alias Head = array<V, ${ownParts}>;
 ${visibility(spec)}
@@ -338,9 +339,7 @@ const result = ({ softmax }: Plan, r: number, sum: string): string =>
 const divisor = ({ softmax }: Plan, r: number): string =>
   softmax === "online" ? `\n  let divisor${r} = select(l${r}, 1.0, l${r} == 0.0);` : "";
 const storeLse = ({ softmax }: Plan, r: number): string =>
-  softmax === "online"
-    ? `lse[rowOf${r}] = select(m${r} + log(select(l${r}, 1.0, l${r} < 1.0)), -1e30, l${r} == 0.0);`
-    : "";
+  softmax === "online" ? `lse[rowOf${r}] = select(m${r} + log(max_f32(l${r}, 1.0)), -1e30, l${r} == 0.0);` : "";
 
 /** A thread per owner. Neighbouring threads have neighbouring owners: they read the same other at the same time. */
 function threadMain(plan: Plan): string {

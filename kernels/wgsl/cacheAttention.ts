@@ -8,6 +8,7 @@
  */
 import { type AdapterProfile, type Program, type WgslKernel, f32, single, u32 } from "../kernel.ts";
 import type { CacheAttentionSpec } from "../specs.ts";
+import { mathFunctions } from "./math.ts";
 import { independentThreads, vectorPrelude, vectorType, vectorWidth } from "./rows.ts";
 import { gridFor, groupMain, linearMain, shader } from "./shader.ts";
 
@@ -48,7 +49,7 @@ export function cacheAttention(spec: CacheAttentionSpec, profile: AdapterProfile
       ...(window > 0 ? { window: u32(window) } : {}),
     },
     workgroups: gridFor(count, shared ? 1 : threads),
-    body: () => `${vectorPrelude(headDim)}
+    body: () => `${mathFunctions(["max_f32"])}${vectorPrelude(headDim)}
 const PARTS = ${parts}u;
 alias Head = array<V, PARTS>;
 ${
@@ -88,8 +89,7 @@ var<workgroup> sums: array<Head, ${LANES}>;
       for (var d = 0u; d < PARTS; d++) { sum[d] *= shrink; }
       top = score;
     }
-    let below = score - top;
-    let p = exp(select(below, -100.0, below < -100.0)); // and not max, which may drop NaN
+    let p = exp(max_f32(score - top, -100.0));
     weight += p;
     for (var d = 0u; d < PARTS; d++) { sum[d] += p * v[other + d]; }
   }

@@ -37,7 +37,7 @@ export function logProbs(spec: LogProbsSpec, profile: AdapterProfile): Program<W
   var weighted = V(0.0);
   for (var i = begin + first; i < end; i += step) {
     let x = scale * logits[i] - m;
-    let c = select(x, V(-100.0), x < V(-100.0)); // and not max, which may drop NaN
+    let c = at_least(x, -100.0);
     let e = exp(c);
     sums += e;
     weighted += e * c;
@@ -89,7 +89,7 @@ export function logProbsBackward(spec: LogProbsBackwardSpec, profile: AdapterPro
   let targetColumn = Columns(u32(targets[row]));
   for (var i = begin + first; i < end; i += step) {
     let x = scale * logits[i] - lseHere;
-    let logP = select(x, V(-100.0), x <= V(-100.0)); // keeps NaN, as the next line does
+    let logP = at_least(x, -100.0);
     let prob = select(exp(logP), V(0.0), logP <= V(-100.0));
     let hit = select(V(0.0), V(1.0), columns(i - begin) == targetColumn);
     dlogits[i] = scale * (slope * (hit - prob) - entropySlope * prob * (logP + entropyHere));

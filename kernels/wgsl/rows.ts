@@ -34,7 +34,11 @@ export const vectorWidth = (cols: number): 1 | 4 => (cols % 4 === 0 ? 4 : 1);
 /** The element type that shaders call `V`. */
 export const vectorType = (cols: number): "f32" | "vec4f" => (cols % 4 === 0 ? "vec4f" : "f32");
 
-/** WGSL that defines `V`, the matching index vector `Columns`, and the functions from a `V` to one number. */
+/**
+ * WGSL that defines `V`, the matching index vector `Columns`, and the functions from a `V` to one number. `at_least` is
+ * max(v, low) that keeps NaN: WGSL's may drop it, and NVIDIA's compiler makes max of `select(v, low, v < low)`, too. It
+ * took a row of NaN for one with numbers.
+ */
 export function vectorPrelude(cols: number): string {
   return vectorWidth(cols) === 4
     ? `alias V = vec4f;
@@ -42,12 +46,16 @@ alias Columns = vec4u;
 fn columns(i: u32) -> Columns { return 4u * i + vec4u(0u, 1u, 2u, 3u); }
 fn total(v: V) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 fn highest(v: V) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
+fn at_least(v: V, low: f32) -> V {
+  return select(max(v, V(low)), v, (bitcast<vec4u>(v) & vec4u(0x7fffffffu)) > vec4u(0x7f800000u));
+}
 `
     : `alias V = f32;
 alias Columns = u32;
 fn columns(i: u32) -> Columns { return i; }
 fn total(v: V) -> f32 { return v; }
 fn highest(v: V) -> f32 { return v; }
+fn at_least(v: V, low: f32) -> V { return select(max(v, low), v, (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u); }
 `;
 }
 

@@ -19,7 +19,7 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
     rows,
     cols,
     bindings: { x: `read ${V}`, ...mask, y: `write ${V}` },
-    functions: ["from_bits"],
+    functions: ["from_bits", "max_f32"],
     body: (reduce) => `
   var top = V(-infinity()); // a row of nothing but −∞ is NaN, as −∞ − −∞ is
   for (var i = begin + first; i < end; i += step) {
@@ -35,7 +35,7 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
   let sum = ${reduce.sum("total(sums)")};
   ${
     log
-      ? `let logSum = log(select(sum, 1e-30, sum < 1e-30)); // and not max, which may drop NaN
+      ? `let logSum = log(max_f32(sum, 1e-30));
   for (var i = begin + first; i < end; i += step) {
     y[i] = ${allowed("x[i] - highestAllowed - logSum", "-1e30")};
   }`
