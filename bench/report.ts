@@ -311,9 +311,10 @@ global, which Node does not have). \`tfjs\` is tidied, uses its own Adam and its
 matrices before a product (its WebAssembly is up to 20 times slower if asked to do it itself), and has one thread.
 \`torch\` is PyTorch's CPU, eager.
 
-There are no GPU figures, as no GPU was at hand. \`webgpu\` was measured on software adapters, which says how many
-kernels of which size run and nothing about a GPU. [bench/gpu.md](../bench/gpu.md) has the command for a machine with a
-GPU.
+The first sections are of CPUs; \`webgpu\` in them is a software adapter, which says how many kernels of which size run
+and nothing about a GPU. The sections after them are of GPUs, measured with \`npm run gpu\`
+([bench/gpu.md](../bench/gpu.md)). Times of small kernels there are those of the host's calls, and differ between two
+machines with the same GPU by up to a half.
 `;
 
 function growthSection(growth: readonly Growth[]): string[] {

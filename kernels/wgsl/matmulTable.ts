@@ -39,6 +39,8 @@ export const TILED = {
 const GPU_LARGE: TiledRung = { kind: "tiled", block: TILED["128x64"] };
 /** The fastest there for what is smaller: 9.0 TFLOP/s at 512³, where 64×64 makes 7.6. */
 const GPU_SMALL: TiledRung = { kind: "tiled", block: TILED["32x32"] };
+/** Where elements of B are decoded for each tile, larger ones decode less: 0.16 ms, not 0.22, for 128 rows and 8 bits. */
+const GPU_DECODED: TiledRung = { kind: "tiled", block: TILED["64x64"] };
 /** The workgroups that keep a GPU busy: about its multiprocessors if they are large, some to each if they are small. */
 const BUSY = { large: 128, small: 512 };
 
@@ -52,16 +54,16 @@ const LARGE = 64;
 const LONGEST_CHAIN = 65536;
 const MOST_PARTIALS = 2 ** 24;
 
-/** The rung for `spec`: the profile's, if it names one, else the table's. */
-export function chooseRung(spec: MatmulSpec, profile: AdapterProfile): MatmulRung {
+/** The rung for `spec`: the profile's, if it names one, else the table's. `decodes`: for a B of packed weights. */
+export function chooseRung(spec: MatmulSpec, profile: AdapterProfile, decodes = false): MatmulRung {
   if (profile.matmul !== undefined) return profile.matmul;
-  const rung = tableRung(spec, profile);
+  const rung = tableRung(spec, profile, decodes);
   const parts = Math.ceil(spec.k / LONGEST_CHAIN);
   const splits = Math.min(parts, Math.floor(MOST_PARTIALS / (spec.batch * spec.m * spec.n)));
   return splits > (rung.splits ?? 1) ? { ...rung, splits } : rung;
 }
 
-function tableRung(spec: MatmulSpec, profile: AdapterProfile): SplitRung {
+function tableRung(spec: MatmulSpec, profile: AdapterProfile, decodes: boolean): SplitRung {
   const { m, n } = spec;
   if (m === 1) return withSplits(spec, profile, ONE_ROW);
   if (m <= 4) return withSplits(spec, profile, FOUR_ROWS);
@@ -72,7 +74,7 @@ function tableRung(spec: MatmulSpec, profile: AdapterProfile): SplitRung {
   // Few rows or columns leave most of a tile idle.
   if (m <= 32 || n <= 16) return withSplits(spec, profile, GPU_EDGE);
   if (tileCount(spec, ...tileOf(GPU_LARGE)) >= BUSY.large) return GPU_LARGE;
-  return withSplits(spec, profile, GPU_SMALL, BUSY.small);
+  return decodes ? withSplits(spec, profile, GPU_DECODED) : withSplits(spec, profile, GPU_SMALL, BUSY.small);
 }
 
 type SplitRung = Extract<MatmulRung, { kind: "direct" | "tiled" }>;

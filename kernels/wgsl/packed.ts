@@ -106,7 +106,7 @@ const plain = ({ m, rows, columns, transposed, bias }: PackedMatmulSpec): Matmul
 /** See `PackedMatmulSpec`. If the sum is split, a temporary holds its parts. */
 export function packedMatmul(spec: PackedMatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
   const matrix = plain(spec);
-  const rung = chooseRung(matrix, profile);
+  const rung = chooseRung(matrix, profile, true);
   const splits = rung.splits ?? 1;
   const kernel = productKernel(spec, matrix, rung, splits);
   if (splits === 1) return single(kernel, bufferCount(matrix));
