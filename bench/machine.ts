@@ -29,7 +29,7 @@ export const machine = (): Machine => ({
  */
 export const load = (): number => Math.round((100 * (loadavg()[0] ?? 0)) / availableParallelism()) / 100;
 
-/** The commit that was measured; `+` where files differ from it. A packed folder (bench/gpu/pack.ts) has it in a file. */
+/** The commit that was measured; `+` where files differ from it. A folder of bench/gpu/pack.ts has it in a file. */
 export function commit(): string {
   if (existsSync(".commit")) return readFileSync(".commit", "utf8").trim();
   const git = (...args: string[]): string => spawnSync("git", args, { encoding: "utf8" }).stdout?.trim() ?? "";

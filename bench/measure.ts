@@ -40,7 +40,7 @@ const ROUND_MS = 60;
 /** If calls take this long, three rounds have to suffice. */
 const SLOW_MS = 1500;
 
-/** Calls after which a contender is warm (or `warmMs`, if they are long): worldgrad with two threads needs 200 steps. */
+/** Calls after which a contender is warm, or `warmMs`: worldgrad with two threads needs 200 steps. */
 const WARM_CALLS = 300;
 
 /** Starts processes when they are needed and keeps them for the next case. */

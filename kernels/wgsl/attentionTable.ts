@@ -48,9 +48,10 @@ const FEW_UNDIVIDED = 32768;
 /** A workgroup of 64 threads, one for each owner of a head, is mostly idle for so few. Not measured. */
 const SHORT = 16;
 /**
- * Above this size of a head, a thread with a query of its own has two arrays of the head (over 128 floats) for registers
+ * Above this size of a head, a thread with a query of its own has two arrays of the head, over 128 floats, in registers
  * forward, as one has three or four of 64 backward. It must not take four others at a time then: backward, on 49,152
- * queries, `tiled64chunk4` had 1,222 and `tiled64` 6,390. Backward, lanes with two rows have as many. Not measured above.
+ * queries, `tiled64chunk4` had 1,222 and `tiled64` 6,390. Lanes with two rows have as many backward. Larger heads were
+ * not measured.
  */
 const LONG = 64;
 

@@ -368,6 +368,7 @@ function groupMain(plan: Plan): string {
   const { own, ownParts, softmax, threads, splits, lanes, rows, tile } = plan;
   const { owners, ownHeads, others } = sides[own];
   const slots = threads / splits / lanes;
+  const withStats = softmax === "recomputed" && own === "key";
   // Causal: late queries see the most keys, early keys are seen by the most queries.
   const block = own === "query" ? "params.blocks - 1u - group1 / heads" : "group1 / heads";
   return `// A part more than a thread's, so that neighbours differ in their banks. The last index is a constant in
@@ -375,7 +376,7 @@ function groupMain(plan: Plan): string {
 alias Row = array<array<V, ${ownParts + 1}>, ${lanes}>;
 var<workgroup> tile0: array<Row, ${tile}>;
 var<workgroup> tile1: array<Row, ${tile}>;
-${softmax === "recomputed" && own === "key" ? `var<workgroup> tileStats: array<vec2f, ${tile}>;\n` : ""}${splits > 1 ? exchangeMemory(plan) : ""}${
+${withStats ? `var<workgroup> tileStats: array<vec2f, ${tile}>;\n` : ""}${splits > 1 ? exchangeMemory(plan) : ""}${
     lanes > 1
       ? `fn together(mine: f32) -> f32 {
   let two = mine + quadSwapX(mine);

@@ -72,7 +72,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
     return Object.is(of[at], -0) ? `-${product}` : product;
   };
 
-  /** A comparison with ±∞; undefined for other operations. WGSL lets compilers take `x < ∞` for true, also where x is NaN. */
+  /** A comparison with ±∞; undefined for other operations. WGSL lets a compiler take `x < ∞` for true, for NaN, too. */
   const besideInfinity = ({ op, args }: Expr): string | undefined => {
     const isInfinite = ({ id }: Expr): boolean => Math.abs(Math.fround(constants.get(id) ?? 0)) === Infinity;
     if (!(op in COMPARE) || !args.some(isInfinite)) return undefined;

@@ -39,7 +39,7 @@ export const TILED = {
 const GPU_LARGE: TiledRung = { kind: "tiled", block: TILED["128x64"] };
 /** The fastest there for what is smaller: 9.0 TFLOP/s at 512³, where 64×64 makes 7.6. */
 const GPU_SMALL: TiledRung = { kind: "tiled", block: TILED["32x32"] };
-/** Where elements of B are decoded for each tile, larger ones decode less: 0.16 ms, not 0.22, for 128 rows and 8 bits. */
+/** Where B is decoded for each tile, larger ones decode less: 0.16 ms, not 0.22, for 128 rows and 8 bits. */
 const GPU_DECODED: TiledRung = { kind: "tiled", block: TILED["64x64"] };
 /** The workgroups that keep a GPU busy: about its multiprocessors if they are large, some to each if they are small. */
 const BUSY = { large: 128, small: 512 };

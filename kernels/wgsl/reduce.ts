@@ -4,8 +4,8 @@
  * There are two kernels. *Columns*: one thread per output walks its column. *Groups* (`gpu` schedule): a workgroup
  * takes up to 16 neighbouring columns, each with as many threads as are left; these stride along their column, then
  * reduce in a tree in workgroup memory. Where there are too few outputs to keep the device busy, columns are cut into
- * blocks of fixed length, and the partial results are reduced again. A thread takes four neighbouring columns of a plain
- * sum at once (the gradients of biases) if `inner` is a multiple of 4.
+ * blocks of fixed length, and the partial results are reduced again. For a plain sum (the gradients of biases) a thread
+ * takes four neighbouring columns at once if `inner` is a multiple of 4.
  *
  * Shapes and the schedule decide which kernel runs, and so the order of summation. Sums of long columns are sums of
  * sums of 64, which keeps the rounding error of 10⁶ terms near that of 10³.
@@ -144,7 +144,8 @@ function walk(kind: Kind, source: Source, step: number): string {
   }
   const opening = step === 1 ? "first" : "opening";
   const index = source.indexOf(`column + ${opening} * params.inner`, opening);
-  return `${step === 1 ? "" : "let opening = select(start, first, first < end);\n  "}${start(kind, `element(column + ${opening} * params.inner)`)}
+  const opened = step === 1 ? "" : "let opening = select(start, first, first < end);\n  ";
+  return `${opened}${start(kind, `element(column + ${opening} * params.inner)`)}
 ${isArg(kind) ? `  var bestIndex = ${index};\n` : ""}  for (var j = first + ${step}u; j < end; ${next}) {
     let at = column + j * params.inner;
     let value = element(at);
@@ -201,6 +202,7 @@ function groupsKernel(pass: Pass, source: Source, across: number, down: number):
     : kind === "sum"
       ? `values[lane] += values[lane + STRIDE];`
       : `values[lane] = ${kind}_f32(values[lane], values[lane + STRIDE]);`;
+  const stored = store(kind, partial, "blockNumber * params.inner + inBlock");
   return shader({
     key: `reduce groups ${kind} ${source.key} ${across}x${down}${partial ? " partial" : ""}`,
     bindings: { ...source.bindings, ...outputs(kind, partial, element) },
@@ -236,7 +238,7 @@ ${arg ? "  positions[lane] = bestIndex;\n" : ""}${each(Math.log2(down), (k) => {
     })}
   if (lane < ${across}u && inBlock < params.inner) {
     best = values[lane];
-${arg ? "    bestIndex = positions[lane];\n" : ""}    ${indent(store(kind, partial, "blockNumber * params.inner + inBlock"), 2)}
+${arg ? "    bestIndex = positions[lane];\n" : ""}    ${indent(stored, 2)}
   }
 }`,
   });

@@ -1,3 +1,4 @@
+/** The folder for a machine with a GPU and the tables of what was measured there. */
 import { describe, expect, test } from "vitest";
 import { packageFolders } from "../../bench/gpu/pack.ts";
 import { gpuTables, testSummary } from "../../bench/gpu/tables.ts";

@@ -19,8 +19,8 @@ vi.setConfig({ testTimeout: 60_000 });
 const software: AdapterProfile = { schedule: "software" };
 const gpu: AdapterProfile = { schedule: "gpu" };
 /**
- * Shapes for the frame with several threads per row: less than a workgroup, more, and no multiple of 4 or of 64; several
- * rows in a workgroup, of which the last has no more than one; and workgroups of 256.
+ * Shapes for the frame with several threads per row: less than a workgroup, more, and no multiple of 4 or of 64;
+ * several rows in a workgroup, of which the last has no more than one; and workgroups of 256.
  */
 const gpuShapes = [
   { rows: 3, cols: 37 },
