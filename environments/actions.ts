@@ -1,4 +1,4 @@
-/** How worlds read what an agent says. */
+/** Parsers of what an agent says. */
 
 /** An action as its first word, in lower case, and what follows it, with single spaces. */
 export function readCommand(action: string): readonly [verb: string, rest: string] {

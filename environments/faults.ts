@@ -1,10 +1,10 @@
 /**
- * Faults that real worlds have, for any environment: answers that carry text nobody can predict (time stamps, numbers
- * of requests), and a verifier that lies. So it can be measured what a method loses to them. What is true stays in
- * `info.success`; only the reward lies.
+ * Faults of real environments, for any environment: answers with text that nobody can predict (time stamps, request
+ * numbers), and a verifier that lies. They measure what a method loses to them. Only the reward lies; `info.success`
+ * stays correct.
  *
- * Chance follows from the task and from what the agent has done, as everything in an environment does: the same actions
- * meet the same faults, in a clone, too, and another task or another action meets its own.
+ * The faults are a function of the task and of the actions so far: the same actions meet the same faults, in a clone
+ * too, and another task or another action meets its own.
  */
 import { Rng } from "../engine/index.ts";
 import type {
@@ -22,7 +22,7 @@ import { COMMON_OPTIONS } from "./options.ts";
 
 const CHANCE = { min: 0, max: 1 };
 
-/** What can be wrong with an environment. A verifier tells more than chance while J = TPR − FPR > 0 (RLVεR). */
+/** The faults. A verifier is better than chance while J = TPR − FPR > 0 (RLVεR). */
 export const FAULTS = {
   noise: number(0, "share of the answers that end in a time stamp and a number (PaW, arXiv 2606.02388)", CHANCE),
   falsePositives: number(0, "chance that an ended episode that failed is paid 1", CHANCE),
@@ -31,7 +31,7 @@ export const FAULTS = {
 const TABLE = options("faults", FAULTS);
 /**
  * Options that every entry of `ENVIRONMENTS` takes, too, all 0 by default: the share of answers with `noise`, and the
- * chances of `falsePositives` and `falseNegatives` of the reward (`info.success` stays true). `FAULTS` is their table.
+ * chances of `falsePositives` and `falseNegatives` of the reward, not of `info.success`. `FAULTS` is their table.
  */
 export type FaultOptions = OptionsOf<typeof TABLE>;
 
@@ -43,7 +43,7 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
     ...spec,
     options: all,
     make(given = {}) {
-      // This comes before the check of the world itself, which would name its own options alone.
+      // This check comes first: the environment's own would name its own options alone.
       options(spec.name, all).read(given);
       const { faults, rest } = split(given);
       const settled = options(spec.name, FAULTS).read(faults);
@@ -67,7 +67,7 @@ function split(options: EnvironmentOptions & FaultOptions): { faults: FaultOptio
   };
 }
 
-/** Hours, minutes and seconds of a time stamp, and the numbers of requests, which have four digits. */
+/** Hours, minutes and seconds of a time stamp, and the count of request numbers, which have four digits. */
 const CLOCK = [24, 60, 60] as const;
 const REQUESTS = 9000;
 
@@ -81,7 +81,7 @@ class Faulty implements Environment {
   readonly name: string;
   readonly world: Environment;
   readonly #faults: Settled<typeof FAULTS>;
-  /** The stream of this task after these actions. */
+  /** The random stream of this task after the actions so far. */
   #rng = new Rng(0);
   /** The entropy of all stamps so far, in nats. */
   #entropy = 0;

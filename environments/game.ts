@@ -1,7 +1,7 @@
 /**
  * The common part of all environments of the library. A game is an environment written as pure functions of a task
  * (fixed for the episode) and a state (a value that each action replaces). `defineGame` makes an `EnvironmentSpec` from
- * it: options, families, seeds, counting, clones and the contract are the same for all games.
+ * it and adds what all games share: options, families, seeds, counters, clones and the contract.
  *
  * A move never changes the state that it was given, so a clone of a live episode is another reference to the same
  * state, and a search tree may hold as many as it likes.
@@ -32,11 +32,11 @@ import {
 } from "./options.ts";
 import { selectFamilies } from "./selection.ts";
 
-/** The option of games whose worlds come in three sizes. */
+/** The option of games that come in three sizes. */
 export const SIZED = {
   size: number(1, "how much of everything there is in a world", { integer: true, min: 1, max: 3 }),
 };
-/** Options of games whose worlds come in three sizes: `size` 1 (default) to 3, and `EnvironmentOptions`. */
+/** Options of games that come in three sizes: `size` 1 (default) to 3, and `EnvironmentOptions`. */
 export type GameOptions = OptionsWith<typeof SIZED>;
 
 /** A task of a game. */
@@ -59,24 +59,23 @@ export interface Episode<F extends OptionFields, Task, State> {
 /** The result of an action. */
 export interface Move<State> {
   readonly observation: string;
-  /** Default: nothing has changed. */
+  /** The new state. Default: the old one. */
   readonly state?: State;
   /** True if the action was malformed or impossible; counted in `info.toolErrors`. */
   readonly failed?: boolean;
-  /** Undefined: the episode goes on. */
+  /** The ending of the episode; undefined while it goes on. */
   readonly ending?: Ending | undefined;
   /** The reward of this action. Default: the score of the ending, and 0 for an action that does not end the episode. */
   readonly reward?: number;
   /** Further info of this step. */
   readonly info?: StepInfo;
   /**
-   * Entropy of the observation in nats, as `answerEntropy` of a step's info has it (environment.ts). Default: nobody
-   * has worked it out.
+   * Entropy of the observation in nats, as in `answerEntropy` of a step's info (rl/environment.ts). Default: unknown.
    */
   readonly entropy?: number;
 }
 
-/** How an episode ended. */
+/** The ending of an episode. */
 export interface Ending {
   /** A word for metrics: "answer", "buy", … */
   readonly kind: string;
@@ -84,15 +83,15 @@ export interface Ending {
   readonly score: number;
 }
 
-/** The head of a game: what lists and checks of options need before anybody plays it. */
+/** The head of a game: all that lists and checks of options need before it is played. */
 export interface GameHead<F extends OptionFields, Family extends FamilyInfo> {
   readonly name: string;
   readonly description: string;
   /** The source of its idea, with a paper if there is one. */
   readonly source?: string;
-  /** Easiest first. */
+  /** The families of tasks, easiest first. */
   readonly families: readonly Family[];
-  /** The options that it has beside those of all environments. */
+  /** Its own options, beside those of all environments. */
   readonly options: F;
 }
 
@@ -102,11 +101,11 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   makeTask(rng: Rng, family: Family, options: SettledOptions<F>): Task | Promise<Task>;
   /** The state before the first action. */
   start(task: Task): State;
-  /** Plays one action. Errors in its text are told by the observation; it never throws for them. */
+  /** Plays one action. An error in the action's text is reported in the observation, never thrown. */
   play(episode: Episode<F, Task, State>, action: string): Move<State> | Promise<Move<State>>;
   /**
-   * How the episode counts that is ended from outside; the score of the ending is added to what was earned. Default,
-   * and if it is undefined: the game says nothing, and whoever plays it decides.
+   * The ending of an episode that the caller ends; its score is added to the rewards so far. Default, and if it is
+   * undefined: the caller decides how the episode counts.
    */
   end?(episode: Episode<F, Task, State>, reason: OutsideEnd): Ending | undefined;
   /** The expert's next action. */
@@ -117,16 +116,16 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   novice?(episode: Episode<F, Task, State>, rng: Rng): NoviceMove;
   /** The names of the subgoals that hold now: for games with the options `SHAPED`. */
   subgoals?(episode: Episode<F, Task, State>): readonly string[];
-  /** What might be thought before the next action, as `EnvironmentSpec` has it. */
+  /** A thought before the next action, as in `EnvironmentSpec`. */
   thoughts?(episode: Episode<F, Task, State>, rng: Rng): string;
-  /** What these turns have achieved, as `EnvironmentSpec` has it. */
+  /** The task that these turns have solved, as in `EnvironmentSpec`. */
   achieved?(task: string, turns: readonly ShownTurn[]): Achievement | undefined;
-  /** The same task, in which this seed decides what is left to chance after `reset`. Default: nothing is. */
+  /** The task with another seed for all that is left to chance after `reset`. Default: nothing is. */
   reseed?(task: Task, seed: number): Task;
 }
 
 /**
- * What makes an environment: functions over a task, which is fixed for the episode, and a state, which each action
+ * A game: head and rules, which are functions of a task, fixed for the episode, and of a state, which each action
  * replaces. docs/adding-an-environment.md writes one.
  */
 export interface Game<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>
@@ -134,7 +133,7 @@ export interface Game<F extends OptionFields, Family extends FamilyInfo, Task ex
 
 /** The head of a game whose rules are loaded with its first episode. */
 export interface LoadedGame<F extends OptionFields, Family extends FamilyInfo> extends GameHead<F, Family> {
-  /** That its rules have a novice, thoughts, and say what was achieved; asked before they are loaded. */
+  /** Flags of the optional functions that its rules have; they are needed before the rules are loaded. */
   readonly novice?: true;
   readonly thoughts?: true;
   readonly achieved?: true;
@@ -161,10 +160,10 @@ export class GameEnvironment<
   #rules: GameRules<F, Family, Task, State> | undefined;
   #family: Family | undefined;
   #episode: Episode<F, Task, State> | undefined;
-  /** The subgoals that were reached so far, also before the first action, and how many hold now. */
+  /** The subgoals reached so far, those before the first action included, and the number that hold now. */
   #reached: ReadonlySet<string> = new Set();
   #held = 0;
-  /** The sum over all answers so far; undefined once one did not tell its own. */
+  /** Sum of the entropies of all answers so far; undefined once one of them is unknown. */
   #answerEntropy: number | undefined = 0;
 
   /** @throws on option values that make no sense */
@@ -193,7 +192,7 @@ export class GameEnvironment<
     return task.text;
   }
 
-  /** What the options `SHAPED` pay for what holds now. */
+  /** Reward by the options `SHAPED` for the subgoals that hold now. */
   #progress(isOver: boolean): number {
     const { subgoals = 0, shaping = 0 } = this.#options as Partial<Settled<typeof SHAPED>>;
     if (subgoals === 0 && shaping === 0) return 0;
@@ -206,13 +205,13 @@ export class GameEnvironment<
     return subgoals * fresh + shaping * rise;
   }
 
-  /** What is hidden from the agent, for experts and tests. @throws before reset */
+  /** The episode with all that is hidden from the agent, for experts and tests. @throws before reset */
   get episode(): Episode<F, Task, State> {
     check(this.#episode !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
     return this.#episode;
   }
 
-  /** How it is played. @throws before reset */
+  /** The rules of the game. @throws before reset */
   get rules(): GameRules<F, Family, Task, State> {
     check(this.#rules !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
     return this.#rules;
@@ -274,8 +273,8 @@ export class GameEnvironment<
 }
 
 /**
- * The environment that a game makes: options with checks and defaults, seeds, the choice of families and levels, counts
- * of turns and of failed actions (`info.turns`, `info.toolErrors`), and clones are the same for all games.
+ * Makes an environment of a game. Options with checks and defaults, seeds, the choice of families and levels, counts of
+ * turns and of failed actions (`info.turns`, `info.toolErrors`), and clones are the same for all games.
  *
  * @example
  * const coin = defineGame({
@@ -293,8 +292,8 @@ export class GameEnvironment<
  *   random: (rng) => rng.choice(["heads", "tails"]),
  * });
  *
- * @param load what loads the rules, if `game` is the head alone: a page then loads no world that nobody plays. The
- *   first `reset` of an episode does it; the random player, too, is there from then on
+ * @param load loads the rules, if `game` is the head alone: a page then loads no environment that nobody plays. The
+ *   first `reset` of an episode calls it; the random player, too, is there from then on
  */
 export function defineGame<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>(
   game: Game<F, Family, Task, State>,
@@ -349,7 +348,7 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
   };
 }
 
-/** The rules that were loaded. @throws if they lack what the head names, or have what it does not name */
+/** The loaded rules. @throws if they lack what the head names, or have what it does not name */
 function fitting<Rules extends Players>(head: Players & { readonly name: string }, rules: Rules): Rules {
   for (const player of ["novice", "thoughts", "achieved"] as const) {
     const [said, has] = [head[player] !== undefined, rules[player] !== undefined];

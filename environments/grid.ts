@@ -1,6 +1,6 @@
 /**
- * What worlds on a square grid share: cells, directions, moves as words, and the map as text. A cell is its row-major
- * index in a grid of side `size`; there is nothing beyond the edge.
+ * The common part of environments on a square grid: cells, directions, moves as words, and the map as text. A cell is
+ * its row-major index in a grid of side `size`; there is nothing beyond the edge.
  */
 import type { Rng } from "../engine/index.ts";
 
@@ -34,7 +34,7 @@ export function readMoves(action: string, most: number): Direction[] | undefined
   return moves.length === words.length && moves.length <= most ? moves : undefined;
 }
 
-/** What is answered to a text that is no move. */
+/** The answer to a text that is no move. */
 export function moveHelp(most: number): string {
   const list = DIRECTIONS.join(", ");
   return `unknown action; use ${most === 1 ? `one of ${list}` : `1 to ${most} of ${list}`}`;
@@ -44,12 +44,12 @@ export function moveHelp(most: number): string {
 const FILLERS = ["hmm", "well", "now", "look", "wait", "maybe", "ok", "see"] as const;
 
 /**
- * A thought before an action: every direction is tried, with what it meets there, none to two filler words before each.
- * What to do it does not say: that is the action's to decide.
+ * A thought before an action. It tries every direction and names what is there, with zero to two filler words before
+ * each. It does not say what to do: the action decides that.
  *
  *     now try up edge. try right 3 more. hmm ok try down hole. try left 5 more.
  *
- * @param meets what is found one move in this direction, in a word or two
+ * @param meets a word or two for what is one move in this direction
  */
 export function tryAll(meets: (direction: Direction) => string, rng: Rng): string {
   const words = DIRECTIONS.flatMap((direction) => {

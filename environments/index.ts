@@ -1,7 +1,7 @@
 /**
- * `worldgrad/environments`: worlds of text in which an agent acts and is answered, and what a world of one's own is
- * made of (docs/adding-an-environment.md). Only names are handed on here; the definitions are in the files that each
- * line names. They know the engine's random numbers and nothing else.
+ * `worldgrad/environments`: the text environments of the library, and the parts of a new one
+ * (docs/adding-an-environment.md). This file only re-exports; the definitions are in the files that each line names. Of
+ * the engine they use random numbers, options and errors, nothing else.
  */
 
 export type {
@@ -19,7 +19,7 @@ export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult }
 export { ENVIRONMENTS } from "./registry.ts";
 export { type FaultOptions, FAULTS, withFaults } from "./faults.ts";
 
-// A world of one's own
+// For new environments
 export { defineGame, type Ending, type Episode, type Game, type GameOptions, type GameTask } from "./game.ts";
 export type { GameHead, GameRules, LoadedGame, LoadRules, Move } from "./game.ts";
 export { parseCount, readCommand } from "./actions.ts";
@@ -27,7 +27,7 @@ export { COMMON_OPTIONS, option, type OptionFields, type OptionsWith, type Settl
 export type { DefaultedOption, Option, RequiredOption } from "../engine/optionTable.ts";
 export { drawUntil, isHeldOut } from "./selection.ts";
 
-// The worlds of the library
+// The environments of the library
 export { household, type HouseholdOptions } from "./household/index.ts";
 export { castle, type CastleOptions } from "./castle/index.ts";
 export { home, type HomeOptions } from "./home/index.ts";

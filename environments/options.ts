@@ -1,6 +1,6 @@
 /**
- * The options that all environments share, and how they are put together with those that an environment declares of its
- * own (game.ts): the default, the values that are allowed, and what each does.
+ * The options of environments: those that all share, and those that each declares of its own (game.ts), with their
+ * defaults, allowed values and descriptions.
  */
 import {
   flag,
@@ -16,9 +16,9 @@ import {
 import type { EnvironmentOptions } from "../rl/environment.ts";
 
 /**
- * How a game (`defineGame`) declares an option of its own, with its default (`undefined`: none) and one line that says
- * what it does: a number, a yes or no, a text, one of some words, or a value that only code can give. The type of the
- * options, their checks and `--list` are made from it.
+ * Declarations of a game's own options (`defineGame`): a number, a yes or no, a text, one of some words, or a value
+ * that only code can give. Each has a default (`undefined`: none) and one line that says what it does. The type of the
+ * options, their checks and `--list` are made from them.
  *
  * @example
  * const options = { turns: option.number(4, "turns until the episode ends", { integer: true, min: 1 }) };
@@ -28,7 +28,7 @@ export const option = { number, flag, text, oneOf, inCode } as const;
 /** The options that a game declares, by name (`option` makes one). */
 export type OptionFields = Readonly<Record<string, Option<unknown>>>;
 
-/** A list of known names. */
+/** An option that takes a list of known names. */
 export const names = (about: string, known: readonly string[]): Option<readonly string[]> =>
   inCode(
     about,
@@ -36,7 +36,7 @@ export const names = (about: string, known: readonly string[]): Option<readonly 
     (value) => Array.isArray(value) && value.every((name: string) => known.includes(name)),
   );
 
-/** The options of every environment: their defaults, what is allowed, and what they do. */
+/** The options of every environment: their defaults, allowed values and descriptions. */
 export const COMMON_OPTIONS = {
   split: oneOf(["train", "heldout"], "train", "tasks for training, or held-out ones"),
   families: inCode<readonly string[]>(
@@ -55,7 +55,7 @@ export const COMMON_OPTIONS = {
   ),
 } satisfies Readonly<Record<keyof EnvironmentOptions, Option<unknown>>>;
 
-/** Options of games that know goals on the way to the outcome (`GameRules.subgoals`). */
+/** Options of games with subgoals (`GameRules.subgoals`). */
 export const SHAPED = {
   subgoals: number(0, "reward for each subgoal when it is reached for the first time", { min: 0 }),
   shaping: number(
@@ -67,14 +67,14 @@ export const SHAPED = {
   ),
 };
 
-/** What `make` of an environment takes that declares the options `F`: all may be left out that have a default. */
+/** The argument of `make` of an environment with the options `F`; those that have a default may be left out. */
 export type OptionsWith<F extends OptionFields> = EnvironmentOptions & Given<F>;
 
 /** Options as the functions of a game see them: checked, with the defaults of those that were not given. */
 export type SettledOptions<F extends OptionFields> = Settled<typeof COMMON_OPTIONS> & Settled<F>;
 
 /**
- * The given options of an environment, checked, and the defaults of the others.
+ * Checks the given options of an environment, and adds the defaults of the others.
  *
  * @param where the environment's name, with which messages begin
  * @param own the options that the environment has beside those of all environments

@@ -6,7 +6,7 @@
  */
 const K1 = 1.2;
 const B = 0.75;
-/** How many words of a query count: this bounds the cost of whatever an agent writes. */
+/** Most words of a query that count: a bound on the cost of whatever an agent writes. */
 const MAX_QUERY_WORDS = 16;
 
 export const wordsOf = (text: string): string[] => text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
@@ -27,7 +27,7 @@ export class Ranking {
   }
 
   /**
-   * Numbers of the texts that hold a word of the query, best first; equals in the order of the texts.
+   * Indices of the texts that hold a word of the query, best first; ties stay in the order of the texts.
    *
    * @example
    * new Ranking(["red mug", "blue mug", "lamp"]).rank("blue mug"); // [1, 0]

@@ -1,5 +1,5 @@
 /**
- * The table of environments: whatever stands in `WORLDS` is known by its name, on the command line too, and takes the
+ * The table of environments. Every entry of `WORLDS` is known by its name, on the command line too, and takes the
  * options of faults.ts beside its own.
  */
 import { calculator } from "./calculator/index.ts";

@@ -1,6 +1,6 @@
 /**
- * What an episode may be drawn from, for environments that generate their tasks: the families that the options admit,
- * and the split between tasks for training and held-out ones.
+ * Selection of tasks, for environments that generate them: the families that the options admit, and the split between
+ * tasks for training and held-out ones.
  *
  * The split is a function of the task itself, not of a list or of the seeds: a hash of what makes the task puts it on
  * one side, and the generator draws until it has one of the wanted side. So no held-out task can occur in training,
@@ -40,15 +40,15 @@ export function selectFamilies<F extends FamilyInfo>(
 }
 
 /**
- * Is the task that this text identifies held out? A hash of the text decides it, and holds for a quarter of all texts.
- * With `drawUntil`, `makeTask` of a game draws until this says what its option `split` asks for.
+ * Whether the task that this text identifies is held out. A hash of the text decides it; a quarter of all texts are.
+ * `makeTask` of a game draws (`drawUntil`) until the task is of the option `split`.
  */
 export function isHeldOut(identity: string): boolean {
   return new Rng(0).split(identity).bits() % 4 === 3;
 }
 
 /**
- * The first thing that `draw` makes; it returns undefined for a bad draw, such as one of the other split.
+ * The first good draw; `draw` returns undefined for a bad one, such as a task of the other split.
  * @param where the environment's name, with which the error begins
  * @throws WorldgradError if 100,000 draws are bad: then the generator cannot meet its own conditions
  */

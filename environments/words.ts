@@ -1,12 +1,10 @@
 /**
  * The words of generated tasks: names of files and directories, keys and values are all drawn alike, so that a word
- * does not give away its part and has to be copied from where it stands. They are pronounceable and made of three
- * syllables (`lomika`, `tekaru`): 64,000 in all, so that knowing them by heart is no way out and copying is the only
- * policy that works.
+ * does not give away its role and has to be copied from where it stands. They are pronounceable and made of three
+ * syllables (`lomika`, `tekaru`): 64,000 in all, too many to memorize, so that copying is the only policy that works.
  *
  * A quarter is held out, by the sum of the syllables' numbers: every pair of neighbouring syllables of a held-out word
- * is common in training words. With two syllables that could not be so, and a small model learns the pairs that never
- * occur.
+ * is common in training words. Two syllables would not allow this, and a small model learns the pairs that never occur.
  */
 import type { Rng } from "../engine/index.ts";
 
@@ -17,7 +15,7 @@ const SYLLABLES: readonly string[] = [..."bdfklmrt"].flatMap((consonant) =>
 /** English words of task texts that happen to have the form of a generated one. */
 const TAKEN: ReadonlySet<string> = new Set(["delete", "remote", "relate", "locate"]);
 
-/** Whether a word is kept for held-out tasks; `undefined` for text that is no word of ours. */
+/** Whether a word is kept for held-out tasks; `undefined` for text that is no generated word. */
 export function isHeldOut(word: string): boolean | undefined {
   const numbers = (word.match(/../g) ?? []).map((syllable) => SYLLABLES.indexOf(syllable));
   if (word.length !== 6 || numbers.includes(-1) || TAKEN.has(word)) return undefined;
@@ -50,8 +48,8 @@ const LETTERS = 6;
 const entropies = new Map<string, readonly number[]>();
 
 /**
- * Entropy of the first `letters` letters of a random word of a split, in nats: of all six the logarithm of how many
- * words there are.
+ * Entropy of the first `letters` letters of a random word of a split, in nats; for all six it is the logarithm of the
+ * number of words.
  */
 export function wordEntropy(split: "train" | "heldout", letters: number = LETTERS): number {
   const known = entropies.get(split) ?? prefixEntropies(split);

@@ -7,7 +7,7 @@ import type { OptionsWith } from "../options.ts";
 import type { Castle } from "./facts.ts";
 
 /**
- * One thing to be done: go through a passage or send the page, open or seal a chest, take or clean a thing that lies in
+ * A step of a task: go through a passage or send the page, open or seal a chest, take or clean a thing that lies in
  * one.
  */
 export type Step =
@@ -44,7 +44,7 @@ export interface CastleTask extends GameTask {
   /** The room in which the agent and the page are at first. */
   readonly start: string;
   readonly steps: readonly Step[];
-  /** Where facts are random: what draws the statements of answers, and where wrong words lead. */
+  /** If facts are random: the stream that draws the statements of answers, and the rooms to which wrong words lead. */
   readonly liar: Rng | undefined;
 }
 
@@ -54,7 +54,7 @@ export interface CastleState {
   readonly page: string;
   /** The rooms that the agent has entered. */
   readonly entered: readonly string[];
-  /** What has been opened, sealed, taken and cleaned: `verb name`. */
+  /** The deeds so far (open, seal, take, clean), as `verb name`. */
   readonly deeds: readonly string[];
 }
 

@@ -1,8 +1,7 @@
 /**
  * The facts of a castle: which word opens the passage from one room to another, in which room each chest stands, which
  * key turns in it, and which things lie in it. They follow from one seed and never change. The names are the same in
- * all castles, and every word is known in every room: it leads from each to another one, and where is drawn for each
- * room by itself.
+ * all castles. Every word leads from every room to another one, and the other one is drawn for each room by itself.
  */
 import { Rng } from "../../engine/random.ts";
 import { dealt, remembered } from "../facts/world.ts";
@@ -10,14 +9,14 @@ import { nameMaker } from "../words.ts";
 
 export interface CastleNames {
   readonly rooms: readonly string[];
-  /** Words of passage. As many passages leave each room, which are fewer than there are other rooms. */
+  /** Words of passage. Each room has one passage for each word, and there are fewer words than other rooms. */
   readonly words: readonly string[];
   readonly chests: readonly string[];
   readonly keys: readonly string[];
   readonly things: readonly string[];
 }
 
-/** How many there are in castles of each `size`. A room has two chests, so it does not tell in which a thing lies. */
+/** Numbers of names in castles of each `size`. A room has two chests, so a thing's room does not tell its chest. */
 const SIZES: readonly Readonly<Record<keyof CastleNames, number>>[] = [
   { rooms: 6, words: 4, chests: 12, keys: 4, things: 24 },
   { rooms: 10, words: 6, chests: 20, keys: 5, things: 40 },

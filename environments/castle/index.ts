@@ -12,8 +12,8 @@ import { CASTLE, type CastleOptions, FAMILIES } from "./episode.ts";
 export type { CastleOptions } from "./episode.ts";
 
 /**
- * A castle whose rules the agent does not know and that stays the same for a whole run: which word leads where and
- * which key opens what, only its answers tell. An action changes where the agent is, so whoever predicts an answer
+ * A castle whose rules the agent does not know and that stays the same for a whole run: only its answers tell which
+ * word leads where and which key opens what. An action changes where the agent is, so whoever predicts an answer
  * predicts a transition. Made for this project; the setting is ECHO's, arXiv 2605.24517.
  */
 export const castle: EnvironmentSpec<CastleOptions> = defineGame(

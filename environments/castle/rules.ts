@@ -1,9 +1,9 @@
 /**
- * What is asked in a castle, in which steps it is done, and which pairs of a subject and a verb are kept for held-out
- * tasks; what the actions do; and who plays. It is loaded later: no value of ../game.ts here.
+ * The tasks of `castle` and their steps, the pairs of a subject and a verb that are kept for held-out tasks, the
+ * actions, and the scripted players. It is loaded later: it imports no value of ../game.ts.
  *
- * A word of passage always leads somewhere: who meant another room finds himself elsewhere, and the answer says where.
- * A key that is wrong does not turn, and nothing has changed. Nothing throws, whatever the action.
+ * A word of passage always leads somewhere: with the wrong word the agent gets to another room, and the answer says
+ * which. A wrong key does not turn, and nothing changes. No action throws.
  */
 import { Rng } from "../../engine/random.ts";
 import { readCommand } from "../actions.ts";
@@ -15,14 +15,14 @@ import { drawUntil } from "../selection.ts";
 import type { CASTLE, CastleEpisode, CastleFamily, CastleState, CastleTask, Step } from "./episode.ts";
 import { type Castle, type CastleNames, castleOf, namesOf, roomBehind, wayBetween } from "./facts.ts";
 
-/** Verbs of one row have the same kind of subject: one is for training and one is held out, others for each subject. */
+/** Verbs of one row have the same kind of subject. Each subject has one of them in training; the other is held out. */
 const VERBS: readonly (readonly Step["verb"][])[] = [
   ["go", "send"],
   ["open", "seal"],
   ["take", "clean"],
 ];
 
-/** What a family draws; `asked` follows `You are in ROOM. ` in the task's text. */
+/** A drawn task; `asked` follows `You are in ROOM. ` in the task's text. */
 interface Draft {
   readonly start: string;
   readonly steps: readonly Step[];
@@ -61,7 +61,7 @@ const aboutThing = (verb: "take" | "clean", asked: string): Draw => {
   };
 };
 
-/** What each family draws. */
+/** The generator of each family's steps. */
 const DRAWS: Readonly<Record<CastleFamily["name"], Draw>> = {
   go: aboutPassage("go", "Go to"),
   send: aboutPassage("send", "Send the page to"),
@@ -97,12 +97,12 @@ const DRAWS: Readonly<Record<CastleFamily["name"], Draw>> = {
   },
 };
 
-/** What a step is about: a passage, a chest or a thing. */
+/** The subject of a step: a passage, a chest or a thing. */
 export const subjectOf = (step: Step): string =>
   "to" in step ? `${step.from} ${step.to}` : "chest" in step ? step.chest : step.thing;
 
 /**
- * Is this verb never asked for in training about this subject? One of its two is, so that training needs every fact.
+ * Whether training never asks for this verb about this subject. It asks for the other one, so that it needs every fact.
  */
 export function isHeldOutPair(subject: string, verb: Step["verb"]): boolean {
   const alike = VERBS.find((verbs) => verbs.includes(verb))!;
@@ -124,7 +124,7 @@ function commandOf(step: Step, { passages, keys, chests }: Castle): string {
 export function makeTask(rng: Rng, family: CastleFamily, options: SettledOptions<typeof CASTLE>): CastleTask {
   const { size, castle: seed, split, facts } = options;
   const castle = castleOf(seed < 0 ? rng.int(2 ** 31) : seed, size);
-  // In a castle of one episode all may be asked: demonstrations show every name in every kind of question.
+  // In a castle of one episode no pair is held out: demonstrations show every name in every kind of question.
   const fits = (step: Step): boolean => seed < 0 || isHeldOutPair(subjectOf(step), step.verb) === (split === "heldout");
   const { start, steps, asked } = drawUntil("castle", () => {
     const draft = DRAWS[family.name](rng, castle);
@@ -135,7 +135,7 @@ export function makeTask(rng: Rng, family: CastleFamily, options: SettledOptions
 }
 
 /**
- * The commands that a task's text speaks of, with the names that it tells, and everything else guessed; empty for other
+ * The commands that a task's text asks for, with the names that it gives, and guesses for the rest; empty for other
  * text.
  */
 function guessesFor(text: string, rng: Rng, { words, chests, keys }: CastleNames): readonly string[] {
@@ -150,7 +150,7 @@ function guessesFor(text: string, rng: Rng, { words, chests, keys }: CastleNames
 
 type FactKind = "word" | "key" | "chest";
 
-/** How answers put facts; those about words are about the room that was left. */
+/** Wordings of facts in answers; facts about words are about the room that was left. */
 const WORDS: Readonly<Record<FactKind, Wording>> = {
   word: { statement: "is reached by", reverse: "leads to", ofTried: "leads to" },
   key: { statement: "opens with", reverse: "opens", ofTried: "opens" },
@@ -160,7 +160,7 @@ const WORDS: Readonly<Record<FactKind, Wording>> = {
 /** The most characters of an agent's word that an answer repeats: as many as a name has. */
 const LONGEST = 6;
 
-/** What an action did, and, if it had one of them wrong, the facts that it needs. */
+/** The result of an action and, if it had a fact wrong, the facts that it needs. */
 interface Answer {
   readonly said: string;
   readonly changed?: Partial<CastleState>;
@@ -196,7 +196,7 @@ function play({ task, state, options, turns }: CastleEpisode, action: string): M
   };
 }
 
-/** What follows each verb. The words in capitals stand for names. */
+/** The form of what follows each verb; words in capitals stand for names. */
 const FORMS = {
   go: "to ROOM by WORD",
   send: "page to ROOM by WORD",
@@ -264,7 +264,7 @@ const keyOf = (chest: string, tried: string, { castle }: CastleTask): Fact<FactK
 };
 
 /**
- * A key is turned in a chest: what follows if all is right, or what is wrong first.
+ * The answer to a key turned in a chest: `opened` if all is right, else what is wrong first.
  * @param tried what the command has in the place of each of the facts
  */
 function unlock(
@@ -282,8 +282,8 @@ function unlock(
 }
 
 /**
- * Somebody goes from `from`, meaning to get to `meant`, by a word. Where facts are random, so is where a word leads
- * that does not lead where it was meant to: else such answers could be predicted, and would tell what leads where.
+ * A move from `from` to `meant` by a word. If facts are random, a wrong word leads to a random room: else such answers
+ * could be predicted, and would tell what leads where.
  */
 function pass(
   { castle }: CastleTask,
@@ -306,7 +306,7 @@ function pass(
   return { ...answer, facts: [{ kind: "word", known: meant, right, tried, goesWithTried, word: "by" }] };
 }
 
-/** Where facts are random: what statements are drawn from. Where the word has led is true, for it was drawn, too. */
+/** The names from which statements are drawn, if facts are random. The room reached stays: it was drawn, too. */
 function drawnIn({ castle }: CastleTask, facts: readonly Fact<FactKind>[]): Drawn<FactKind> {
   const { words, keys, chests, things } = castle.names;
   return {
@@ -316,7 +316,7 @@ function drawnIn({ castle }: CastleTask, facts: readonly Fact<FactKind>[]): Draw
   };
 }
 
-/** How things have to stand in the end. */
+/** The state that the task asks for. */
 function goalOf({ start, steps }: CastleTask): Pick<CastleState, "at" | "page" | "deeds"> {
   const entered = steps.flatMap((step) => (step.verb === "go" ? [step.to] : []));
   const sent = steps.flatMap((step) => (step.verb === "send" ? [step.to] : []));
@@ -339,8 +339,8 @@ function endingOf(task: CastleTask, state: CastleState): Ending {
 }
 
 /**
- * The expert's next action: the first step that has not been done, by a shortest way from wherever it is; `done` if all
- * is spoilt.
+ * The expert's next action: the first step that has not been done, by a shortest way from wherever it is; `done` if the
+ * task is spoilt.
  */
 function nextAction({ task, state }: CastleEpisode): string {
   const { castle, steps } = task;
@@ -377,7 +377,7 @@ export const rules: GameRules<typeof CASTLE, CastleFamily, CastleTask, CastleSta
   play,
   expert: nextAction,
   random: (rng, text = "", { size }) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
-  // It guesses, reads what it is told, and gives up unless all went well: only that is worth imitating.
+  // It guesses, goes on if all went well, and else gives up: only what follows the guess is worth imitating.
   novice(episode, rng) {
     const { task, state, turns } = episode;
     if (turns === 0) return { action: guess(rng, task.text, task.castle.names), isGuess: true };

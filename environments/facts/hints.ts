@@ -1,14 +1,14 @@
 /**
- * What an answer says of the facts that a command needs, beside what went wrong. Real tools range from nothing ("No
- * such file or directory") to the words that would have been right ("did you mean …?", as git and npm have it). A fact
- * has a direction, too: who looks for a file knows its name and needs the directory, and a message that tells a
- * directory's files tells it the other way round.
+ * Hints: what an answer says of the facts that a command needs, after what went wrong. Real tools range from nothing
+ * ("No such file or directory") to the words that would have been right ("did you mean …?", as in git and npm). A fact
+ * has a direction: who looks for a file knows its name and needs the directory, and a message that lists a directory's
+ * files tells it the other way round.
  *
- * Not here: which facts a world has, and its words for them.
+ * Not here: the facts of an environment, and its words for them.
  */
 import type { Rng } from "../../engine/index.ts";
 
-/** They are in order: each says more than the one before. */
+/** The kinds of hint, in order: each says more than the one before. */
 export const HINTS = ["none", "tried", "reverse", "statement", "suggestion"] as const;
 export type Hints = (typeof HINTS)[number];
 
@@ -19,20 +19,20 @@ export interface Fact<Kind extends string> {
   readonly right: string;
   /** What the command has in place of `right`. */
   readonly tried: string;
-  /** What goes with what was tried. */
+  /** The names that go with `tried`. */
   readonly goesWithTried: readonly string[];
-  /** What stands before it in the command; nothing before what stands in place of the command's subject. */
+  /** The word before `right` in the command; none if `right` stands in place of the command's subject. */
   readonly word?: string;
 }
 
-/** How a world puts facts of a kind, in the order known → right and in the order right → known, and what was tried. */
+/** Wordings of a kind of fact: in the order known → right, in the order right → known, and for what was tried. */
 export type Wording = Readonly<Record<"statement" | "reverse" | "ofTried", string>>;
 
-/** How many members of a long list a hint names. */
+/** Most members of a list that a hint names. */
 const LISTED = 3;
 
 /**
- * What follows the problem in an answer; empty for `none`, and if there are no facts.
+ * The hint after the problem in an answer; empty for `none`, and if there are no facts.
  * @param facts all that the command needs, in its order, also those that it had right; the first is about what the
  * command names first
  */
@@ -62,14 +62,14 @@ function hintOf<Kind extends string>(
   }
 }
 
-/** What is drawn from for each kind of fact where facts are random. */
+/** The names from which each kind of fact is drawn, if facts are random. */
 export type Drawn<Kind extends string> = Readonly<
   Record<Kind, { readonly rights: readonly string[]; readonly ofTried: readonly string[] }>
 >;
 
 /**
- * Hints in the usual words about things drawn at random; only how many are listed is true. What one fact says is what
- * the next is about, where that is so in truth: else the second would tell what the first did not.
+ * Random facts in place of the true ones; only the lengths of lists are true. If a fact is about the `right` of the one
+ * before, so is its random counterpart: else the second would tell what the first did not.
  */
 function liesAbout<Kind extends string>(
   facts: readonly Fact<Kind>[],
@@ -103,9 +103,9 @@ export const keysOf = (map: ReadonlyMap<string, string>, value: string): string[
   [...map].flatMap(([key, own]) => (own === value ? [key] : []));
 
 /**
- * What follows the problem in an answer, and the entropy of that in nats.
+ * The hint after the problem in an answer, and its entropy in nats.
  * @param facts all that the command needs, in its order, also those that it had right
- * @param lies where facts are random: what draws those that are stated instead, and from what
+ * @param lies if facts are random: the stream that draws the stated facts, and the names to draw from
  */
 export function hintAbout<Kind extends string>(
   hints: Hints,
@@ -119,8 +119,8 @@ export function hintAbout<Kind extends string>(
 }
 
 /**
- * What an answer repeats of a word of the agent's, however long and strange: its beginning, and no half of a surrogate
- * pair.
+ * The part of an agent's word that an answer repeats, however long and strange the word: its first `longest`
+ * characters, with `?` for half a surrogate pair.
  */
 export const quoted = (word: string, longest: number): string =>
   [...word]

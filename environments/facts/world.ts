@@ -1,9 +1,10 @@
 /**
- * What worlds of unknown facts (`home`, `castle`) have in common beside their options and hints: which pairs of a fact
- * and a kind of question are kept for held-out tasks, and that a world follows from a seed. Such a world stays the same
- * for a whole run, no task states its facts, and no demonstration shows them, so that only its answers tell them.
+ * The common part of environments of unknown facts (`home`, `castle`), beside their options and hints: the pairs of a
+ * fact and a kind of question that are kept for held-out tasks, and worlds that follow from a seed. Such a world stays
+ * the same for a whole run, no task states its facts, and no demonstration shows them, so that only its answers tell
+ * them.
  *
- * Not here: what a world's facts are, and what is asked about them.
+ * Not here: the facts of a world, and the questions about them.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../../rl/environment.ts";
@@ -26,7 +27,7 @@ export const heldOutKinds = (rng: Rng, kinds: readonly string[]): readonly strin
   rng.shuffle(kinds).slice(0, kinds.length / 2);
 
 /**
- * Deals one of `among` to each of `what`. No two of `among` are dealt more than one time apart, so no guess is better
+ * Deals one of `among` to each of `what`. The counts of any two of `among` differ by at most 1, so no guess is better
  * than another.
  */
 export function dealt(rng: Rng, what: readonly string[], among: readonly string[]): ReadonlyMap<string, string> {
@@ -34,10 +35,10 @@ export function dealt(rng: Rng, what: readonly string[], among: readonly string[
   return new Map(rng.shuffle(what).map((one, k) => [one, order[k % order.length]!]));
 }
 
-/** How many worlds are kept: training plays in one, and demonstrations come from thousands. */
+/** Worlds that are kept in memory: training plays in one, and demonstrations come from thousands. */
 const KEPT = 8;
 
-/** `make`, which gives the same world for the same seed and size, with a short memory. */
+/** `make` with a short memory of the worlds that it has made. */
 export function remembered<World>(make: (seed: number, size: number) => World): (seed: number, size: number) => World {
   const known = new Map<string, World>();
   return (seed, size) => {

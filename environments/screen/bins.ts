@@ -1,7 +1,7 @@
 /**
- * Numbers as tokens, as OpenVLA has its actions (Kim et al. 2024, arXiv 2406.09246): −1 to 1 has 256 edges, a number is
- * the count of edges at or below it, 1 to 256, and its token is that many from the end of the vocabulary. Read back, a
- * token is the middle of its bin; there are 255, so the two last counts are the same.
+ * Numbers as tokens, as in OpenVLA (Kim et al. 2024, arXiv 2406.09246). −1 to 1 has 256 edges; a number becomes the
+ * count of edges at or below it, 1 to 256, and its token is that many from the end of the vocabulary. A token is read
+ * back as the middle of its bin; there are 255 bins, so the last two counts mean the same number.
  */
 const edge = (i: number): number => -1 + (2 * i) / 255;
 
@@ -18,7 +18,7 @@ export function middleOf(bin: number): number {
   return (edge(at) + edge(at + 1)) / 2;
 }
 
-/** The token of a number in a vocabulary of so many tokens, and back. */
+/** The token of a number in a vocabulary of `vocabulary` tokens, and the number of a token. */
 export const tokenOf = (x: number, vocabulary: number): number => vocabulary - binOf(x);
 export const numberOf = (token: number, vocabulary: number): number => middleOf(vocabulary - token);
 
@@ -26,6 +26,6 @@ export const numberOf = (token: number, vocabulary: number): number => middleOf(
 export const normalized = (value: number, low: number, high: number): number =>
   Math.max(-1, Math.min(1, (2 * (value - low)) / (high - low + 1e-8) - 1));
 
-/** The bin of the middle of a cell among so many, and the cell that a bin lies in. */
+/** The bin of the middle of a cell, of `cells` in a row, and the cell in which the middle of a bin lies. */
 export const binOfCell = (cell: number, cells: number): number => binOf((2 * (cell + 0.5)) / cells - 1);
 export const cellOfBin = (bin: number, cells: number): number => Math.floor(((middleOf(bin) + 1) / 2) * cells);

@@ -26,7 +26,7 @@ export type ScreenOptions = OptionsWith<typeof SCREEN>;
 
 export const WIDTH = 12;
 export const HEIGHT = 5;
-/** Rows that a list shows, the letters of its items, and those that a field holds. */
+/** Rows that a list shows, and the letters of an item and of a field. */
 export const LIST_ROWS = 3;
 export const LETTERS = 6;
 
@@ -47,7 +47,7 @@ export interface Window {
   readonly widgets: readonly Widget[];
 }
 
-/** What was entered. */
+/** The values that were entered. */
 export interface Entered {
   /** The values of fields, by name. */
   readonly fields: Readonly<Record<string, string>>;
@@ -59,7 +59,7 @@ export interface ScreenTask extends GameTask {
   /** The windows; the first is under the others. */
   readonly windows: readonly Window[];
   readonly before: Entered;
-  /** What has to be entered when this button is pressed. */
+  /** The values to be entered, and the button to be pressed then. */
   readonly goal: Entered & { readonly button: string };
 }
 
@@ -68,13 +68,13 @@ export interface ScreenState extends Entered {
   readonly open: readonly number[];
   /** The field that has the keyboard. */
   readonly focus: string;
-  /** The items of the list that are above what is shown. */
+  /** The number of list items above those that are shown. */
   readonly above: number;
 }
 
 export type ScreenEpisode = Episode<typeof SCREEN, ScreenTask, ScreenState>;
 
-/** How many columns a widget has. */
+/** The width of a widget in columns. */
 export function widthOf(widget: Widget): number {
   if (widget.kind === "button") return widget.does === "close" ? 1 : widget.text.length + 2;
   if (widget.kind === "field") return widget.text.length + 2 + LETTERS;

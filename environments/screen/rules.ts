@@ -186,7 +186,7 @@ function eightButtons(rng: Rng, word: () => string): Draft {
   return { says, windows: [full(widgets)], before: NOTHING, goal: { ...NOTHING, button: label } };
 }
 
-/** Widgets in the upper rows, `ok` below, and what is entered when it is pressed. */
+/** A screen with widgets in the upper rows and `ok` below; `entered` is the goal for when `ok` is pressed. */
 const form = (rng: Rng, says: string, widgets: readonly Widget[], before: Entered, entered: Entered): Draft => ({
   says,
   windows: [full([...widgets, ...buttons(rng, HEIGHT - 1)])],
@@ -194,7 +194,7 @@ const form = (rng: Rng, says: string, widgets: readonly Widget[], before: Entere
   goal: { ...entered, button: "ok" },
 });
 
-/** How each family draws its screens. */
+/** The generator of each family's screens. */
 const DRAFTS: Readonly<Record<ScreenFamily["name"], (rng: Rng, word: () => string) => Draft>> = {
   press: eightButtons,
   type(rng, word) {
@@ -244,7 +244,7 @@ function makeTask(rng: Rng, { name }: ScreenFamily, { split }: { readonly split:
     const { says, ...draft } = DRAFTS[name](rng, nameMaker(rng, split));
     const text = [says, ...draw(draft, startOf(draft))].join("\n");
     if (isHeldOut(text) !== (split === "heldout")) return undefined;
-    // Four letters may be those of two words.
+    // Two words may begin with the same four letters.
     const labels = draft.windows[0]!.widgets.flatMap((widget) => ("text" in widget ? [widget.text] : []));
     return new Set(labels).size < labels.length ? undefined : { ...draft, text };
   });
@@ -307,7 +307,7 @@ function novice(episode: ScreenEpisode, rng: Rng): NoviceMove {
   return { action: `click ${x} ${Math.max(1, Math.round(Number(y) + beside))}`, isGuess: true };
 }
 
-/** What is entered as it should be: each field, each box, and the item that is picked. */
+/** The subgoals: each field, each box and the picked item that are as they should be. */
 function subgoals({ task: { goal }, state }: ScreenEpisode): string[] {
   const fields = Object.entries(goal.fields).filter(([name, wants]) => state.fields[name] === wants);
   const boxes = goal.ticked.filter((text) => state.ticked.includes(text));

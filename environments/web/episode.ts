@@ -55,19 +55,19 @@ export interface WebTask extends GameTask {
   readonly site: Readonly<Record<string, Page>>;
   /** The values that the fields must have at the end, and the page to end on. */
   readonly goal: { readonly page: string; readonly values: Values };
-  /** Values that the task asks for, where the server accepts only others. */
+  /** Values that the task asks for and the server may refuse. */
   readonly asked?: Values;
   /** The pages that the expert visits before the last, in order. */
   readonly visits: readonly string[];
 }
 
 export interface WebState {
-  /** The path of pages to the one that is open, which is the last. */
+  /** The pages on the way from `home` to the open one, which is the last; empty at `home`. */
   readonly path: readonly string[];
   /** Every page that has been open. */
   readonly seen: readonly string[];
   readonly values: Values;
-  /** How many elements are above what is shown. */
+  /** The number of elements above those that are shown. */
   readonly above: number;
   /** Whether the server has refused something. */
   readonly isRefused: boolean;
@@ -76,7 +76,7 @@ export interface WebState {
 export type WebEpisode = Episode<typeof WEB, WebTask, WebState>;
 
 export const HOME = "home";
-/** The number of elements of a long page that are shown at a time, and from how many on a page is long. */
+/** Elements of a long page that are shown at a time, and the least number of elements of a long page. */
 export const SHOWN = 4;
 export const LONG = 7;
 

@@ -1,9 +1,9 @@
-/** What an episode did achieve, as a task, for hindsight relabelling (data/hindsight.ts). */
+/** The task that an episode did solve, for hindsight relabelling (data/hindsight.ts). */
 import type { Achievement, ShownTurn } from "../../rl/environment.ts";
 
 /**
- * The link of the first page that was opened at the end, as a task of the family `click`; or what a form of the first
- * page was sent with, as one of `form`. What needs several pages, or a word of the server's, is no task of its own.
+ * A task of `click`: the link of the first page that was opened at the end; or of `form`: the values with which the
+ * form of the first page was sent. Paths over several pages, or with a word of the server's, make no task.
  * @param task the first observation of the episode: what is asked for, and the first page below it
  */
 export function achieved(task: string, turns: readonly ShownTurn[]): Achievement | undefined {
@@ -21,7 +21,7 @@ const linkTask = (name: string, pages: readonly string[]): string | undefined =>
     ? `Click ${name}`
     : undefined;
 
-/** What the fields held last, if the form was accepted. */
+/** The task of the values that the fields held last, if the form was accepted. */
 function formTask(last: string, shown: readonly string[]): string | undefined {
   const held = new Map<string, string>();
   for (const line of shown.flatMap((observation) => observation.split("\n"))) {

@@ -101,7 +101,7 @@ export function play({ task, state, options }: WebEpisode, action: string): Move
   return { ...move, ending: { kind: "end", score: isGoal(task.goal, move.state!) ? 1 : 0 } };
 }
 
-/** Why the server refuses the form of a page; undefined if it accepts it. */
+/** The server's reason to refuse the form of a page; undefined if it accepts the form. */
 function refusalOf({ elements, required = [] }: Page, values: Values[string] & object): string | undefined {
   const empty = required.find((field) => !Object.hasOwn(values, field));
   if (empty !== undefined) return `${empty} is empty`;
@@ -171,7 +171,7 @@ function oneForm(
 const says = (rng: Rng, field: string, value: string): string =>
   rng.choice([`Enter ${value} as ${field}`, `Set ${field} to ${value}`]);
 
-/** How the sites of a family are drawn. */
+/** The generator of each family's sites. */
 const DRAFTS: Readonly<Record<WebFamily["name"], (rng: Rng, word: () => string) => Draft>> = {
   click: (rng, word) => oneOfLinks(rng, word, 6),
   scroll: (rng, word) => oneOfLinks(rng, word, 9),
@@ -305,7 +305,7 @@ function novice(episode: WebEpisode, rng: Rng): NoviceMove {
   return { action: wrong, isGuess: wrong !== action };
 }
 
-/** Fields that hold what they should, and pages on the way that have been open. */
+/** The subgoals: fields that hold what they should, and pages on the way that have been open. */
 function subgoals({ task: { goal, visits }, state }: WebEpisode): string[] {
   const fields = Object.entries(goal.values).flatMap(([page, values]) =>
     Object.entries(values).flatMap(([field, wants]) =>
