@@ -35,11 +35,11 @@ export type CalculatorOptions = OptionsWith<typeof CALCULATOR>;
 
 export interface CalculatorTask extends GameTask {
   readonly answer: Rational;
-  /** What is to be answered without a call (plain.ts). */
+  /** The answer that is to be given without a call (plain.ts). */
   readonly plain?: string;
   /** The expert's actions, the last of which ends the episode. */
   readonly plan: readonly string[];
 }
 
-/** The state is how many of the plan's actions have been taken; where a plain answer is wanted, how many calls. */
+/** The state is the number of the plan's actions taken so far; where a plain answer is wanted, the number of calls. */
 export type CalculatorEpisode = Episode<typeof CALCULATOR, CalculatorTask, number>;

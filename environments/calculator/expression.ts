@@ -17,7 +17,7 @@ const MOST_CHARACTERS = 200;
 /** Digits at most of a numerator or denominator. */
 const MOST_DIGITS = 40;
 
-/** What is wrong with an expression; never leaves this file. */
+/** The error in an expression; it never leaves this file. */
 class Complaint extends Error {}
 
 export type Calculation = { readonly value: Rational } | { readonly error: string };
@@ -116,7 +116,7 @@ class Parser {
   #unexpected(): Complaint {
     const token = this.#tokens[this.#at];
     if (token === undefined) return new Complaint(this.#at === 0 ? "nothing to calculate" : "unexpected end");
-    // Neither a long number nor a character that is not plain (it may be half of a pair) is repeated.
+    // A long number is not repeated, nor a character outside ASCII, which may be half of a surrogate pair.
     return new Complaint(/^[!-~]{1,12}$/.test(token) ? `unexpected ${token}` : "unexpected text");
   }
 }

@@ -1,8 +1,8 @@
 /**
  * Tasks that want a plain answer and no call, after the negative examples of Agent-FLAN (Chen et al. 2024, arXiv
- * 2403.12881): a problem of two small numbers, with the calculator at hand and no need for it, or a problem that needs
- * one where there is none, to which the right answer is `answer unknown`. Who only ever sees problems that need the
- * calculator learns to call it whatever is asked. Any call makes the answer wrong, and is counted.
+ * 2403.12881): a problem of two small numbers, which does not need the calculator that is there, or a problem that
+ * needs one where there is none, so that the right answer is `answer unknown`. A policy that only sees problems that
+ * need the calculator learns to call it whatever is asked. Any call makes the answer wrong, and is counted.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { Move } from "../game.ts";
@@ -11,7 +11,7 @@ import type { CalculatorEpisode, CalculatorTask } from "./episode.ts";
 import { DRAFTS, drawProblem, NAMES, THINGS } from "./problems.ts";
 import { rational } from "./rational.ts";
 
-/** What an answer says that gives up. */
+/** The answer that gives up. */
 export const UNKNOWN = "unknown";
 
 export function makePlainTask(rng: Rng, split: Split): CalculatorTask {
@@ -33,7 +33,7 @@ export function makePlainTask(rng: Rng, split: Split): CalculatorTask {
 }
 
 /**
- * A move in such a task. The state is how many calls there were.
+ * A move in a task that wants a plain answer. The state is the number of calls so far.
  * @param call what the calculator answers, where there is one
  */
 export function playPlain(

@@ -1,11 +1,11 @@
 /**
- * The word problems, and how one is drawn. A problem has numbers too large for mental arithmetic, a
- * plan of calculations, and an answer that is computed here, with no parser, apart from the calculator.
+ * The word problems. A problem has numbers too large for mental arithmetic, a plan of calculations, and an answer that
+ * is computed here, independently of the calculator and its parser.
  *
  * All quantities have three to six digits and come from one split: a quantity is held out if the sum of its digits
  * leaves 3 when divided by 4. So training and held-out problems have no quantity in common, and each pair of
  * neighbouring digits of a held-out quantity is common in training. The numbers from 2 to 99 that some problems also
- * have (a percentage, people who share) are of both.
+ * have (a percentage, people who share) occur in both splits.
  */
 import type { Rng } from "../../engine/index.ts";
 import { drawUntil, type Split } from "../selection.ts";
@@ -20,12 +20,12 @@ export interface Problem {
   readonly answer: Rational;
 }
 
-/** Is a quantity of three or more digits kept for held-out problems? */
+/** Whether a quantity of three or more digits is kept for held-out problems. */
 export function isHeldOutQuantity(quantity: number): boolean {
   return [...String(quantity)].reduce((sum, digit) => sum + Number(digit), 0) % 4 === 3;
 }
 
-/** What a family draws its numbers and names from. */
+/** Draws the numbers and names of a problem. */
 export class Numbers {
   readonly rng: Rng;
   readonly #split: Split;
@@ -63,10 +63,10 @@ export const THINGS: readonly string[] = ["beads", "books", "cards", "coins", "n
 
 const whole = (value: number): Rational => rational(BigInt(value));
 
-/** Undefined for numbers that make a bad problem. */
+/** Draws a problem; undefined if the numbers make a bad one. */
 type Draft = (draw: Numbers) => Problem | undefined;
 
-/** How the problems of a family are drawn. */
+/** The generator of each family's problems. */
 export const DRAFTS: Readonly<Record<ProblemFamily["name"], Draft>> = {
   gain: (draw) => {
     const [who, what, a, b] = [draw.name(), draw.thing(), draw.quantity(6), draw.quantity(5)];

@@ -45,13 +45,13 @@ export function floor({ numerator, denominator }: Rational): Rational {
   return rational(numerator % denominator < 0n ? towardsZero - 1n : towardsZero);
 }
 
-/** `2500`, `-7`, `2.50`: digits with at most one point; exactly what is written. */
+/** The exact value of digits with at most one point: `2500`, `-7`, `2.50`. */
 export function fromDecimal(text: string): Rational {
   const [whole = "", decimals = ""] = text.split(".");
   return rational(BigInt(whole + decimals), 10n ** BigInt(decimals.length));
 }
 
-/** `7` or `-5/3`. */
+/** The fraction as text: `7` or `-5/3`. */
 export function toText({ numerator, denominator }: Rational): string {
   return denominator === 1n ? String(numerator) : `${numerator}/${denominator}`;
 }

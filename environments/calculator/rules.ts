@@ -1,4 +1,4 @@
-/** What the calculator answers, and who uses it. It is loaded later: no value of ../game.ts here. */
+/** The answers of `calculator`, and its scripted players. It is loaded later: it imports no value of ../game.ts. */
 import type { Rng } from "../../engine/index.ts";
 import type { GameRules, Move } from "../game.ts";
 import type { SettledOptions } from "../options.ts";

@@ -24,7 +24,7 @@ function row(rng: Rng, parts: readonly ReturnType<typeof drawSelection>[]): Draf
   return { code: `x${parts.map(({ code }) => code).join("")}`, words: `x, ${sayParts(rng, parts)}` };
 }
 
-/** How the programs of a family are drawn. */
+/** The generator of each family's programs. */
 export const DRAFTS: Readonly<Record<CodeFamily["name"], (rng: Rng) => Draft>> = {
   number: (rng) => row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])]),
   list: (rng) => row(rng, [drawSelection(rng), drawReduction(rng)]),

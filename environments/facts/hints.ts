@@ -17,7 +17,7 @@ export interface Fact<Kind extends string> {
   readonly kind: Kind;
   readonly known: string;
   readonly right: string;
-  /** What the command has in place of `right`. */
+  /** The name that the command has in place of `right`. */
   readonly tried: string;
   /** The names that go with `tried`. */
   readonly goesWithTried: readonly string[];

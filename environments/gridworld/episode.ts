@@ -52,7 +52,7 @@ export interface LakeTask extends GameTask {
   /** The cell to begin with. */
   readonly start: number;
   readonly moves: number;
-  /** What is left to chance: the stream of turn n is `chance.split(n)`. */
+  /** The stream of all that is left to chance; that of turn n is `chance.split(n)`. */
   readonly chance: Rng;
   /** The best policy, worked out when it is first asked for. */
   readonly bestPolicy: () => BestPolicy;

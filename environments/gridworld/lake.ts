@@ -13,7 +13,7 @@ export interface Lake {
   readonly slip: number;
 }
 
-/** Where a move may lead, with probabilities that sum to 1. Whoever moves against the edge stays. */
+/** The cells to which a move may lead, with probabilities that sum to 1. A move against the edge stays. */
 export function outcomes(lake: Lake, cell: number, direction: Direction): { cell: number; probability: number }[] {
   const to = (way: Direction): number => neighbour(cell, way, lake.size) ?? cell;
   if (lake.slip === 0) return [{ cell: to(direction), probability: 1 }];
@@ -24,7 +24,7 @@ export function outcomes(lake: Lake, cell: number, direction: Direction): { cell
   ];
 }
 
-/** The direction in which somebody who wants to go `direction` goes, for a uniform `chance` in [0, 1). */
+/** The direction of a move in `direction` on ice, for a uniform `chance` in [0, 1). */
 export function slipped(direction: Direction, slip: number, chance: number): Direction {
   if (chance >= slip) return direction;
   return turned(direction, chance < slip / 2 ? 1 : 3);

@@ -1,6 +1,6 @@
 /**
- * How a task of `gridworld` is drawn (map, goal and start anew for every seed, always with a way to the goal), what a
- * lake answers, and who crosses it. It is loaded later: no value of ../game.ts here.
+ * The tasks of `gridworld` (map, goal and start anew for every seed, always with a way to the goal), its answers and
+ * its scripted players. It is loaded later: it imports no value of ../game.ts.
  */
 import { check } from "../../engine/errors.ts";
 import { Rng } from "../../engine/random.ts";
@@ -21,12 +21,12 @@ import type { GRIDWORLD, LakeEpisode, LakeFamily, LakeTask } from "./episode.ts"
 import { glyphs, type Lake, slipped } from "./lake.ts";
 import { type BestPolicy, solve } from "./solve.ts";
 
-/** On ice no task is given that the best policy would fail more often than this. */
+/** On ice, the least probability with which the best policy solves a task. */
 const LEAST_SUCCESS = 0.7;
 
 /**
- * Is this lake, in any orientation, kept for held-out tasks? The start plays no part: no held-out map is ever trained
- * on.
+ * Whether this lake, in any orientation, is kept for held-out tasks. The start plays no part: training never has a
+ * held-out map.
  */
 export function isHeldOutLake(lake: Lake): boolean {
   return isHeldOut(canonicalGrid(glyphs(lake), lake.size));

@@ -18,8 +18,8 @@ export interface BestPolicy {
 const SAME = 1e-12;
 
 /**
- * The best policy for up to `moves` moves. Of the directions that make reaching the goal most probable it takes one
- * with the fewest moves to the end on average, where a fall counts as `moves`; of those the first in the order of
+ * The best policy for up to `moves` moves. Of the directions that make reaching the goal most probable it takes the one
+ * with the fewest moves to the end on average, where a fall counts as `moves`; ties go to the first in the order of
  * DIRECTIONS. The time to compute it is in O(moves · cells).
  */
 export function solve(lake: Lake, moves: number): BestPolicy {

@@ -1,6 +1,6 @@
 /**
- * What the file of a task says: drawn anew in each episode, so it is no fact of the home, and nobody who knows all of
- * these can predict it. How uncertain an answer about it is depends on what the episode has told already.
+ * The contents of a task's file. They are drawn anew in each episode, so they are no fact of the home, and nobody who
+ * knows all facts can predict them. The entropy of an answer about them depends on what the episode has told already.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { Split } from "../selection.ts";
@@ -13,7 +13,7 @@ export const SHOWN = 4;
 const [FEWEST, MOST] = [2, 98];
 const NUMBERS = Array.from({ length: MOST - FEWEST + 1 }, (_, i) => FEWEST + i);
 
-/** What the episode has told of the file. */
+/** The parts of the file that the episode has told. */
 export interface Told {
   /** It has told how many lines or letters there are, where their number is drawn. */
   readonly isCounted: boolean;
@@ -39,16 +39,13 @@ export function drawLines(rng: Rng, name: string, split: Split): readonly string
   return [words(17).join("").slice(0, letters)];
 }
 
-/** What is known after an answer to this command. */
+/** The parts that are known after an answer to this command. */
 export const toldBy = (verb: string, { family }: Contents, { isCounted, isShown }: Told): Told => ({
   isCounted: isCounted || verb === "size" || (verb === "count" && hasLines(family.name)),
   isShown: isShown || verb === "read",
 });
 
-/**
- * Entropy in nats of the answer to `read`, `count` or `size` of the file, for who knows the home and what has been
- * told.
- */
+/** Entropy in nats of the answer to `read`, `count` or `size` of the file, given the home and what has been told. */
 export function contentsEntropy(verb: string, { family: { name }, split, lines }: Contents, told: Told): number {
   const { isCounted, isShown } = told;
   const isRead = verb === "read";
@@ -58,7 +55,7 @@ export function contentsEntropy(verb: string, { family: { name }, split, lines }
     if (!isRead) return isCounted || (isShown && !isMore) ? 0 : Math.log(isMore ? MOST - SHOWN : NUMBERS.length);
     const words = (count: number): number => Math.min(count, SHOWN) * wordEntropy(split);
     if (isCounted) return words(lines.length);
-    // Who reads the file sees how many lines it has, if these are few, and else only that there are more.
+    // `read` shows how many lines the file has, if they are few, and else only that there are more.
     const share = 1 / NUMBERS.length;
     const few = NUMBERS.filter((count) => count <= SHOWN).length;
     const many = 1 - few * share;

@@ -2,14 +2,14 @@
  * The facts of a home: in which directory each file lies, which program opens each kind of file, which account owns
  * each directory, and which file each alias stands for. They follow from one seed and never change, so what is learnt
  * in one episode serves in every other. The names are the same in all homes. Only what belongs to what differs, and
- * that is drawn: nobody can infer one home from another. They are dealt out evenly, so that no guess is better than
- * another; who knows all but the last knows that, too.
+ * that is drawn, so that no home can be inferred from another. The facts are dealt out evenly, so that no guess is
+ * better than another; all but the last determine the last.
  */
 import { Rng } from "../../engine/index.ts";
 import { dealt, remembered } from "../facts/world.ts";
 import { nameMaker } from "../words.ts";
 
-/** How much there is of everything. */
+/** The numbers of everything in a home. */
 interface HomeSize {
   readonly files: number;
   readonly directories: number;
@@ -19,7 +19,7 @@ interface HomeSize {
   readonly aliases: number;
 }
 
-/** How much there is in homes of each `size`. */
+/** The numbers in homes of each `size`. */
 const SIZES: readonly HomeSize[] = [
   { files: 16, directories: 8, kinds: 4, accounts: 4, aliases: 4 },
   { files: 32, directories: 12, kinds: 6, accounts: 6, aliases: 8 },

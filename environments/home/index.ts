@@ -31,8 +31,8 @@ function guess(rng: Rng, text: string, names: HomeNames): string {
 }
 
 /**
- * A machine that the agent does not know and that stays the same for a whole run: what is where, and what opens what,
- * only its error messages tell. It measures what predicting the world is worth. Made for this project; the setting is
+ * A machine that the agent does not know and that stays the same for a whole run: only its error messages tell what is
+ * where, and what opens what. It measures what predicting its answers is worth. Made for this project; the setting is
  * ECHO's, arXiv 2605.24517.
  */
 export const home: EnvironmentSpec<HomeOptions> = defineGame<typeof HOME, HomeFamily, HomeTask, HomeState>({
@@ -46,7 +46,7 @@ export const home: EnvironmentSpec<HomeOptions> = defineGame<typeof HOME, HomeFa
   play,
   expert,
   random: (rng, text = "", { size }) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
-  // It guesses, reads what it is told, and gives up: only the last of these is worth imitating.
+  // It guesses, answers if the guess was right, and else gives up: only what follows the guess is worth imitating.
   novice(episode, rng) {
     const { task, state, turns } = episode;
     if (turns === 0) return { action: guess(rng, task.text, task.facts.names), isGuess: true };

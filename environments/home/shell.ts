@@ -1,8 +1,8 @@
 /**
- * The commands of a home, and how its error messages put each kind of fact; what a message says of one is in
- * ../facts/hints.ts. A line is read by the grammar of the terminal's shell; this one runs single plain commands only,
- * as a restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not listed
- * (mode 711), so a file is found by who knows where it is. Nothing throws, whatever the line.
+ * The commands of a home, and the wordings of facts in its error messages; ../facts/hints.ts decides what they tell of
+ * a fact. A line is read by the grammar of the terminal's shell; this one runs single plain commands only, as a
+ * restricted login shell does: no pipes, no lists, no redirections. Directories can be entered but not listed (mode
+ * 711), so only who knows where a file is finds it. No line throws.
  */
 import { readCommand } from "../actions.ts";
 import { type Drawn, type Fact, hintAbout, keysOf, quoted as quotedUpTo, type Wording } from "../facts/hints.ts";
@@ -28,9 +28,9 @@ const WORDS: Readonly<Record<HomeFactKind, Wording>> = {
 
 export interface HomeState {
   readonly changes: Changes;
-  /** Has the task's own command been answered? Then the agent knows what is to be answered. */
+  /** Whether the task's own command has been answered, so that the agent knows the answer. */
   readonly isTold: boolean;
-  /** What anybody knows of the file that was asked about. */
+  /** The parts of the task's file that the episode has told. */
   readonly told: Told;
 }
 
@@ -179,10 +179,7 @@ function programOf({ ending }: HomeFile, tried: string, { programs }: Facts): Ho
   };
 }
 
-/**
- * @param isNamed the command names the directory, so that it stands before the account in the words that would have
- * been right
- */
+/** @param isNamed the command names the directory, so a suggestion has it before the account */
 function ownerOf(directory: string, isNamed: boolean, tried: string, { owners }: Facts): HomeFact {
   const word = isNamed ? `to ${directory} as` : "as";
   return {
@@ -195,7 +192,7 @@ function ownerOf(directory: string, isNamed: boolean, tried: string, { owners }:
   };
 }
 
-/** Where facts are random: what the statements that take their place are drawn from. */
+/** The names from which statements are drawn, if facts are random. */
 function drawnIn({ facts: { names, files } }: HomeTask): Drawn<HomeFactKind> {
   const fileNames = files.map(({ name }) => name);
   return {

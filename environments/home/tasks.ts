@@ -1,4 +1,4 @@
-/** What is asked in a home, which commands answer it, and which pairs (file, question) are kept for held-out tasks. */
+/** The tasks of a home, the commands that solve them, and the pairs (file, question) kept for held-out tasks. */
 import { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../../rl/environment.ts";
 import { factFields, WORLD_SEED } from "../facts/options.ts";
@@ -19,29 +19,29 @@ export interface HomeTask extends GameTask {
   /** For questions about an alias: the alias that stands for the file in the task. */
   readonly alias: string;
   readonly split: Split;
-  /** What the file says, drawn anew in each episode (contents.ts). */
+  /** The lines of the file, drawn anew in each episode (contents.ts). */
   readonly lines: readonly string[];
-  /** Draws what error messages state where facts are random. */
+  /** The stream that draws the statements of error messages, if facts are random. */
   readonly liar: Rng | undefined;
 }
 
-/** What has been changed: `verb file…`, in order. */
+/** The changes so far, as `verb file…`, in order. */
 export type Changes = readonly string[];
 
 /** A kind of question. */
 export interface HomeFamily extends FamilyInfo {
-  /** What the task names. Default: a file. */
+  /** The subject that the task names. Default: a file. */
   readonly subject?: "alias";
   readonly text: (task: Omit<HomeTask, "text">) => string;
-  /** Does a task's text ask this? */
+  /** The pattern of its tasks' texts. */
   readonly asks: RegExp;
   /** The one command that does it. */
   readonly command: (task: HomeTask) => string;
   /** A command of this form about files of which only the names are known: everything else is guessed. */
   readonly guess: (rng: Rng, files: readonly string[], names: HomeNames) => string;
-  /** What has to be answered. A family without an answer asks for a change. */
+  /** The right answer. A family without an answer asks for a change. */
   readonly answer?: (task: HomeTask) => string;
-  /** What has to be changed; nothing else may be. */
+  /** The change to be made; nothing else may change. */
   readonly change?: (task: HomeTask) => string;
 }
 
@@ -150,8 +150,8 @@ export type HomeOptions = OptionsWith<typeof HOME>;
 export const familyOf = (text: string): HomeFamily | undefined => FAMILIES.find(({ asks }) => asks.test(text));
 
 /**
- * Is this question never asked in training about this file, or about this alias? Of two questions that need the same
- * facts one is, for every file and every alias (of reading and counting, of deleting and locking), so that each fact is
+ * Whether training never asks this question about this file or this alias. Of two questions that need the same facts
+ * (reading and counting, deleting and locking) one is held out for every file and every alias, so that each fact is
  * needed both for what training asks and for what it does not, and nothing has to be inferred from other files.
  *
  * @param index of the file, or of the alias, in its list
@@ -188,8 +188,8 @@ export function makeTask(rng: Rng, family: HomeFamily, options: SettledOptions<t
 }
 
 /**
- * @param split where pairs are held out; undefined: in a home of one episode all may be asked, so that demonstrations
- * show every name in every kind of question, and what is held out are facts and not words
+ * @param split undefined in a home of one episode, where no pair is held out: demonstrations show every name in every
+ * kind of question, and what is held out are facts and not words
  */
 function drawFile(
   rng: Rng,

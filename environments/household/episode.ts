@@ -6,9 +6,9 @@ import { type OptionsWith, SHAPED } from "../options.ts";
 import type { House, HouseState, Treatment } from "./house.ts";
 
 export interface HouseholdFamily extends FamilyInfo {
-  /** Rooms at least; the option `size` may ask for more. */
+  /** The least number of rooms; the option `size` may ask for more. */
   readonly rooms: number;
-  /** How many things the goal is about. */
+  /** The number of things in the goal. */
   readonly things: number;
   /** Where they are and where they go: open places, closed ones, or any. */
   readonly where: "open" | "closed" | "any";

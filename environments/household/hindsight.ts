@@ -1,10 +1,10 @@
-/** What an episode did achieve, as a task, for hindsight relabelling (data/hindsight.ts). */
+/** The task that an episode did solve, for hindsight relabelling (data/hindsight.ts). */
 import type { Achievement, ShownTurn } from "../../rl/environment.ts";
 import { into } from "./tasks.ts";
 
 /**
- * The first thing that was put somewhere else than it was taken from. Heat, cold and cleanness are not looked at: that
- * a thing lies where it should is a task of its own. The task is worded as those of the family `place`.
+ * The task, worded as in the family `place`, of the first thing that was put somewhere else than it was taken from.
+ * Heat, cold and cleanness do not count: to put a thing where it should be is a task of its own.
  * @param task the first observation of the episode: its last sentence says what is to be seen
  */
 export function achieved(task: string, turns: readonly ShownTurn[]): Achievement | undefined {

@@ -10,7 +10,7 @@ export const ROOMS: readonly string[] = ["kitchen", "bedroom", "hall"];
 
 export interface Place {
   readonly name: string;
-  /** Where it always is, in houses with several rooms. */
+  /** Its room in houses with several rooms. */
   readonly room: string;
   /** Can be open or closed, and is closed at first. */
   readonly closes?: true;
@@ -36,7 +36,7 @@ export const PLACES: readonly Place[] = [
 
 export const placeNamed = (name: string): Place | undefined => PLACES.find((place) => place.name === name);
 
-/** What a device makes of the thing in the hand. */
+/** The treatments: the device of each, and the property that it gives to the thing in the hand. */
 export const TREATMENTS = {
   heat: { device: "stove", makes: "hot" },
   cool: { device: "fridge", makes: "cold" },
@@ -81,13 +81,13 @@ const withEntry = <K, V>(map: ReadonlyMap<K, V>, key: K, value: V): ReadonlyMap<
 export const isShut = ({ open }: HouseState, place: string): boolean =>
   placeNamed(place)?.closes === true && !open.has(place);
 
-/** What is seen at a place: `shelf: lomika, tekaru`, `shelf: nothing`, `fridge is closed`. */
+/** The text of a place: `shelf: lomika, tekaru`, `shelf: nothing`, `fridge is closed`. */
 function placeText(state: HouseState, place: string): string {
   if (isShut(state, place)) return `${place} is closed`;
   return `${place}: ${state.contents.get(place)!.join(", ") || "nothing"}`;
 }
 
-/** What is seen in a room: its places, and the other rooms if there are any. */
+/** The text of a room: its places, and the other rooms if there are any. */
 export function roomText(house: House, room: string): string {
   const here = house.places.filter((place) => house.roomOf(place) === room).join(", ");
   const others = house.rooms.filter((other) => other !== room);

@@ -1,7 +1,7 @@
 /**
  * `household`: a text adventure after ALFWorld. The agent types `go PLACE`, `open PLACE`, `close PLACE`, `take THING`,
  * `put THING`, `heat THING`, `cool THING`, `wash THING`, `use lamp`, `look` and `hand`, until the goal holds. Read it
- * in this order: house.ts (the world and its actions), tasks.ts (the goals), rules.ts (the episode and the expert).
+ * in this order: house.ts (houses and actions), tasks.ts (the goals), rules.ts (the episode and the expert).
  * docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";

@@ -1,4 +1,4 @@
-/** What a house answers, and who plays in it. It is loaded later: no value of ../game.ts here. */
+/** The answers of `household`, and its scripted players. It is loaded later: it imports no value of ../game.ts. */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
 import type { GameRules, Move } from "../game.ts";
@@ -16,9 +16,9 @@ function play({ task, state, options, turns }: HouseholdEpisode, action: string)
 }
 
 /**
- * Acts on what has been seen: looks through the places in the order in which they are listed until it sees a thing that
- * the goal is about, takes it to the device, then to the target. It knows in which room a place is to be found, and
- * lays down what it does not need.
+ * The expert acts on what has been seen. It looks through the places in the order in which they are listed until it
+ * sees a thing of the goal, takes it to the device, then to the target. It knows the room of every place, and lays down
+ * what it does not need.
  */
 function expert({ task: { house, goal, from }, state }: HouseholdEpisode): string {
   const { room, at, hand } = state;
@@ -66,7 +66,7 @@ function random(rng: Rng): string {
   return rng.choice(actions);
 }
 
-/** Each thing of the goal: that it is in the hand or where it belongs, and that it is hot, cold or clean as asked. */
+/** The subgoals: each thing of the goal is in the hand or where it belongs, and hot, cold or clean as asked. */
 function subgoals({ task: { goal }, state }: HouseholdEpisode): string[] {
   const treatment = goal.kind === "put" ? goal.treatment : undefined;
   const isThere = (thing: string): boolean => goal.kind === "put" && state.contents.get(goal.target)!.includes(thing);

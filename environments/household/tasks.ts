@@ -19,7 +19,7 @@ import {
 } from "./house.ts";
 import type { Goal, HouseholdFamily, HouseholdTask } from "./episode.ts";
 
-/** Has this thing the property that the goal asks for, if any? */
+/** Whether this thing has the property that the goal asks for, if any. */
 export function isTreated({ properties }: HouseState, thing: string, treatment: Treatment | undefined): boolean {
   return treatment === undefined || (properties.get(thing) ?? []).includes(TREATMENTS[treatment].makes);
 }
@@ -37,8 +37,8 @@ const PLACES_OF_ONE_ROOM = 4;
 const PLACES_PER_ROOM = 3;
 
 /**
- * size 1: as many rooms as the family needs; 2 and 3: at least so many. Other things than the goal's: two for every
- * room.
+ * Makes a task. The house has `size` rooms, or more if the family needs them, and two things for every room beside
+ * those of the goal.
  */
 export function makeTask(
   rng: Rng,
@@ -53,7 +53,7 @@ export function makeTask(
   const device = family.light ? "lamp" : treatment && TREATMENTS[treatment].device;
   if (device !== undefined && !single && !rooms.includes(placeNamed(device)!.room)) rooms[0] = placeNamed(device)!.room;
 
-  // The device, and then any places that may be there, as many for every room.
+  // The device, and then any places that suit the family, equally many in every room.
   const suits = (name: string): boolean =>
     family.where === "any" || (placeNamed(name)!.closes === true) === (family.where === "closed");
   const available = PLACES.filter((place) => single || rooms.includes(place.room)).map(({ name }) => name);

@@ -12,7 +12,7 @@
 import { WorldgradError } from "../../engine/errors.ts";
 import { LONGEST_TIMER, nestsBeyond, showValue } from "../../engine/options.ts";
 
-/** What this client uses of a WebSocket: the standard class of browsers and Node ≥ 22, or that of the package `ws`. */
+/** The part of a WebSocket that is used here: of the standard class (browsers, Node ≥ 22), or of the package `ws`. */
 export interface SocketLike {
   send(data: string): void;
   close(): void;
@@ -33,14 +33,14 @@ export interface Frame {
 }
 
 /**
- * What went wrong, for programs. The server's codes: INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR (the action does not
- * fit the environment's schema), EXECUTION_ERROR (the environment threw); after CAPACITY_REACHED, FACTORY_ERROR and
- * SESSION_ERROR it closes. Ours: CONNECT_FAILED, CONNECTION_LOST, TIMEOUT, PROTOCOL_ERROR (a frame that means nothing),
- * MCP_ERROR.
+ * An error of the server or of the connection; `code` is for programs. The server's codes: INVALID_JSON, UNKNOWN_TYPE,
+ * VALIDATION_ERROR (the action does not fit the environment's schema), EXECUTION_ERROR (the environment threw); after
+ * CAPACITY_REACHED, FACTORY_ERROR and SESSION_ERROR it closes. Ours: CONNECT_FAILED, CONNECTION_LOST, TIMEOUT,
+ * PROTOCOL_ERROR (a frame that means nothing), MCP_ERROR.
  */
 export class OpenEnvError extends WorldgradError {
   readonly code: string;
-  /** What else the server said: `errors` of a validation, `active_sessions`, … */
+  /** The rest of the server's message: `errors` of a validation, `active_sessions`, … */
   readonly details: Fields;
 
   constructor(code: string, message: string, details: Fields = {}) {
@@ -91,7 +91,7 @@ const MOST_LETTERS = 10_000_000;
 /** Levels of a frame's data; `JSON.stringify`, of an observation, fails at some thousands, Python's JSON at 1,000. */
 const MOST_LEVELS = 1000;
 
-/** How long one call may take. */
+/** The limits on the time of one call. */
 export interface Patience {
   /** Milliseconds. */
   readonly timeout: number;
@@ -204,12 +204,12 @@ export class Connection {
     });
   }
 
-  /** Why it is no longer of use, if so. */
+  /** The reason why the connection is over; undefined while it is open. */
   get ended(): Error | undefined {
     return this.#ended;
   }
 
-  /** What the server said when it closed although nobody had asked: the answer to the next request. Told once. */
+  /** The unasked error with which the server closed: the answer to the next request. Returned once. */
   takeRefusal(): OpenEnvError | undefined {
     const refusal = this.#refusal;
     this.#refusal = undefined;
@@ -269,7 +269,7 @@ export class Connection {
   }
 
   /**
-   * No further use of it; the first reason counts. Whoever finds an answer malformed calls this: what follows cannot be
+   * Ends the connection; the first reason counts. Code that finds an answer malformed calls it: what follows cannot be
    * trusted.
    */
   end(error: Error): void {

@@ -1,8 +1,7 @@
 /**
- * OpenEnv environments (huggingface/OpenEnv) as environments of ours: whatever runs on such a server can be acted in,
- * trained and evaluated like the built-in ones. An episode is a session with its own connection; the server must admit
- * as many at a time as a rollout plays (`max_concurrent_envs` there, `maxConcurrent` of the rollout here), those beyond
- * wait and try again.
+ * OpenEnv environments (huggingface/OpenEnv) as environments of this library, for acting, training and evaluation like
+ * the built-in ones. An episode is a session with its own connection. The server must admit as many at a time as a
+ * rollout plays (`max_concurrent_envs` there, `maxConcurrent` of the rollout here); those beyond wait and try again.
  *
  * What OpenEnv leaves open is set here: actions and observations are objects of each environment's own schema, so
  * `action` says how a text becomes one, and `observe` how one becomes a text. An action that does not fit is the
@@ -38,7 +37,7 @@ export { connect, type ConnectOptions, type Observed, OpenEnvSession, type Recon
  */
 export interface OpenEnvOptions extends ConnectOptions {
   /**
-   * What an action's text becomes: the name of the one field that holds it ("message", "code", "command"), or a
+   * The action made from a text: the name of the one field that holds the text ("message", "code", "command"), or a
    * function. What the function throws is told to the agent as the answer to its action.
    */
   readonly action: string | ((text: string) => Fields);
@@ -47,26 +46,26 @@ export interface OpenEnvOptions extends ConnectOptions {
    * is then an argument of it, or a function that returns all its arguments.
    */
   readonly tool?: string;
-  /** What the agent reads of an observation. Default: `observationText`. */
+  /** The text of an observation, which the agent reads. Default: `observationText`. */
   readonly observe?: (observation: Fields) => string;
-  /** What `reset` is asked for. Default: `{ seed }`; held-out tasks are only there if this says how to get them. */
+  /** The data of `reset`. Default: `{ seed }`; held-out tasks are only there if this says how to get them. */
   readonly task?: (seed: number, split: Split) => Fields;
   /**
-   * What `reward: null` on an episode's last step counts. Default NaN: the episode cannot be scored. Null before it is
-   * 0.
+   * The reward for `reward: null` on an episode's last step. Default NaN: the episode cannot be scored. On earlier
+   * steps null is 0.
    */
   readonly missingReward?: number;
-  /** Is an episode solved? Asked on its last step. Default: its rewards sum to more than 0. */
+  /** Whether an episode is solved; called on its last step. Default: its rewards sum to more than 0. */
   readonly success?: (last: Observed, total: number) => boolean;
-  /** Actions of a novice, for the random baseline. Without them there is none. */
+  /** Actions of the random baseline. Without them there is none. */
   readonly actions?: readonly string[];
   /** The name in metrics and transcripts; default "openenv". */
   readonly name?: string;
 }
 
 /**
- * What a tool answered (`CallToolObservation`): its texts, or why there are none. As JSON the same answer is several
- * times as long, since servers send it in three forms. Undefined if the observation is no tool's.
+ * The answer of a tool (`CallToolObservation`): its texts, or the reason why there are none. As JSON the same answer is
+ * several times as long, since servers send it in three forms. Undefined if the observation is no tool's.
  */
 function toolText({ tool_name: tool, result, error }: Fields): string | undefined {
   if (typeof tool !== "string") return undefined;
@@ -81,7 +80,7 @@ function toolText({ tool_name: tool, result, error }: Fields): string | undefine
 
 /**
  * An observation as text: one line `name: value` for each field that says something, values that are not texts as JSON.
- * A sole field stands without its name. Of a tool's answer it is the answer's text alone, after `error: ` if it failed.
+ * A sole field stands without its name. A tool's answer is its text alone, after `error: ` if the tool failed.
  */
 export function observationText(observation: Fields): string {
   const answer = toolText(observation);
@@ -108,7 +107,7 @@ interface Rules {
 /** A live episode on a server. */
 export class OpenEnvEnvironment extends SingleUseEnvironment {
   readonly name: string;
-  /** For what goes beyond the contract: `state`, `mcp`. */
+  /** The session, for calls beyond the contract: `state`, `mcp`. */
   readonly session: OpenEnvSession;
   readonly #rules: Rules;
   readonly #split: Split;
@@ -193,7 +192,7 @@ export class OpenEnvEnvironment extends SingleUseEnvironment {
 
 const callOptions = (signal: AbortSignal | undefined): CallOptions => (signal ? { signal } : {});
 
-/** What the server's validation complains of: `message: Field required`. */
+/** The complaint of the server's validation: `message: Field required`. */
 function complaint({ message, details }: OpenEnvError): string {
   const errors = Array.isArray(details["errors"]) ? (details["errors"] as readonly unknown[]).filter(isFields) : [];
   if (errors.length === 0) return message;

@@ -26,7 +26,7 @@ const RECONNECT = options("connect: reconnect", {
   attempts: number(6, "further attempts after the first; 0: none", { integer: true, min: 0 }),
   pause: number(250, "milliseconds before the second attempt; doubles each time, up to 5 s", { above: 0 }),
 });
-/** How often and how fast a connection is tried again. */
+/** The number of attempts to connect again, and the pauses between them. */
 export type ReconnectOptions = OptionsOf<typeof RECONNECT>;
 
 const CONNECT = options("connect", {

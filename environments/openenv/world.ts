@@ -77,8 +77,8 @@ async function placeAt({ url, sessions }: Settled): Promise<() => void> {
 }
 
 /**
- * Further attempts to reach a server or to find room on it: eight seconds. A rollout gives an environment ten, and what
- * it says itself names the cause.
+ * Further attempts to reach a server or to find room on it; they take eight seconds. A rollout gives an environment
+ * ten, so that the environment's own error comes first, which names the cause.
  */
 const ATTEMPTS = 5;
 
@@ -92,11 +92,11 @@ interface Away {
 }
 /**
  * Servers that do not answer. The next episode tries once, without further attempts, and learns at once if there is
- * nobody. If it waits in vain, episodes fail at once for as long as the try took, then one tries again: a step has
- * many, and behind a server that accepts connections and says nothing each would wait until its time is up.
+ * nobody. If it waits in vain, episodes fail at once for as long as that try took; then one tries again. A step has
+ * many episodes, and behind a server that accepts connections and says nothing each would wait until its time is up.
  */
 const away = new Map<string, Away>();
-/** When each server answered last. One that answers others meanwhile is there, however late it is with one answer. */
+/** The time of each server's last answer. A server that answers others is there, however late it is with one answer. */
 const heard = new Map<string, number>();
 
 function answered({ url }: Settled): void {
@@ -111,7 +111,7 @@ const codeOf = (error: Error): string => String((error as { code?: unknown }).co
 const isSilence = (error: unknown): error is Error =>
   error instanceof Error && (error.name === "TimeoutError" || ["CONNECT_FAILED", "TIMEOUT"].includes(codeOf(error)));
 
-/** To be called with the error of a call that began at `start`; remembers whether the server is there. */
+/** Records the error of a call that began at `start`, if it shows that the server does not answer. */
 function unanswered({ url }: Settled, error: unknown, start: number): void {
   if (!isSilence(error) || (heard.get(url) ?? -1) >= start) return;
   const now = performance.now();
@@ -138,7 +138,7 @@ class Remote extends SingleUseEnvironment {
   #back: () => void = () => {};
   #isClosed = false;
   turn = 0;
-  /** What the last action was answered. */
+  /** The answer to the last action. */
   answer = "";
 
   constructor(options: Settled) {
@@ -205,7 +205,7 @@ export const openEnvWorld: EnvironmentSpec = {
     if (!(env instanceof Remote)) return fail(`${NAME}: expert of another environment`);
     const { demonstration } = env.options;
     const over = `${NAME}: the episode is not over after the ${demonstration.length} actions of env.demonstration`;
-    // Most often the field is not the server's, and then its answer names the right one.
+    // The usual cause is a field that the server does not have; its answer then names the right one.
     return demonstration[env.turn] ?? fail(`${over}; the last was answered ${showValue(env.answer)}`);
   },
   random(rng, _task, given) {

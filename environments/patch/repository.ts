@@ -38,7 +38,7 @@ export function applyEdit(
 ): { readonly files: Files; readonly line: string } | { readonly error: string } {
   if (!Object.hasOwn(files, file)) return { error: "no such file" };
   if (search === replace) return { error: "that changes nothing" };
-  // No half of a pair gets into a file.
+  // Half of a surrogate pair must not get into a file.
   if (!/^[ -~]*$/.test(replace)) return { error: "only plain characters" };
   const parts = files[file]!.split(search);
   if (parts.length === 1) return { error: "not found" };

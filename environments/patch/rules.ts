@@ -1,5 +1,5 @@
 /**
- * The tasks of `patch`, its answers and its scripted players. It is loaded later: no value of ../game.ts here.
+ * The tasks of `patch`, its answers and its scripted players. It is loaded later: it imports no value of ../game.ts.
  *
  * A right repository is drawn, with words that describe each file; then a token of a file (of two files at level 4) is
  * replaced by another token of its kind. A hash of the right programs decides whether a task is held out.
@@ -36,7 +36,7 @@ const row = (rng: Rng, parts: readonly Part[], called = ""): Draft => ({
   words: [...(called === "" ? [] : [called]), sayParts(rng, parts)].join(", "),
 });
 
-/** How the repositories of a family are drawn. */
+/** The generator of each family's repositories. */
 const DRAFTS: Readonly<Record<PatchFamily["name"], (rng: Rng) => Readonly<Record<string, Draft>>>> = {
   number: (rng) => ({ f: row(rng, [drawCalculation(rng, 99, ["*"]), drawCalculation(rng, 99, ["+", "-"])]) }),
   list: (rng) => ({ f: row(rng, [drawSelection(rng), drawReduction(rng)]) }),
@@ -67,7 +67,7 @@ const KINDS: readonly (readonly string[])[] = [
 
 const tokensOf = (text: string): string[] => text.match(/[a-z]+|\d+|[^]/g)!;
 
-/** The text with a token replaced by another of its kind, and the shortest edit of whole tokens that undoes it. */
+/** The text with a token replaced by another of its kind, and an edit of whole tokens that undoes it. */
 function breakText(rng: Rng, file: string, text: string): { readonly broken: string; readonly edit: Edit } | undefined {
   const tokens = tokensOf(text);
   const at = rng.int(tokens.length);
@@ -115,7 +115,7 @@ function makeTask(
     if (!tests || text.length > TASK_CHARACTERS) return undefined;
     const bad = build(broken);
     const visible = tests.slice(0, VISIBLE);
-    // The mistake shows in a visible test.
+    // The mistake must show in a visible test.
     if ("error" in bad || judge(bad.codes.get(ENTRY)!, visible, bad.codes).outcome === "passed") return undefined;
     return { text, broken, right, edits, visible, hidden: tests.slice(VISIBLE) };
   });
@@ -209,7 +209,7 @@ function judged(files: Files, { broken, right, visible, hidden }: PatchTask): St
 function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {
   if (passed) return "submit";
   const names = Object.keys(right);
-  // What somebody else has edited.
+  // A file that somebody else has edited.
   const spoilt = names.find((name) => files[name] !== right[name] && files[name] !== broken[name]);
   if (spoilt !== undefined) return `undo ${spoilt}`;
   const wrong = edits.filter(({ file }) => files[file] !== right[file]);

@@ -12,7 +12,7 @@ export type ProgramOutcome = (typeof OUTCOMES)[number];
 export interface Judgement {
   readonly outcome: Exclude<ProgramOutcome, "compile error">;
   readonly outputs: readonly Outcome[];
-  /** How many tests pass. */
+  /** The number of tests that pass. */
   readonly passed: number;
 }
 

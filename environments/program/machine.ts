@@ -11,7 +11,7 @@ import { type Expression, INPUT, type Operator, type Program } from "./syntax.ts
 /** An integer, or a list of them. */
 export type Value = number | readonly number[];
 
-/** The result of a run: a value, or in a few words why there is none. */
+/** The result of a run: a value, or an error in a few words. */
 export type Outcome = { readonly value: Value } | { readonly error: string };
 
 type Instruction =

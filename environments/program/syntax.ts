@@ -37,7 +37,7 @@ export interface Program {
   readonly result: Expression;
 }
 
-/** A program, or where it is wrong (counted from 1) and why, in a few words. */
+/** A program, or the place of its error (counted from 1) and the reason in a few words. */
 export type Reading =
   { readonly program: Program } | { readonly error: { readonly at: number; readonly message: string } };
 

@@ -1,7 +1,7 @@
 /**
- * The world of self-play (papers/selfplay): riddles about programs, to be solved and to be proposed. Read it in this
- * order: riddle.ts (riddles and their texts), proposal.ts (valid proposals), play.ts (answers), tasks.ts (riddles that
- * the generator of programs draws).
+ * The environment of self-play (papers/selfplay): riddles about programs, to be solved and to be proposed. Read it in
+ * this order: riddle.ts (riddles and their texts), proposal.ts (valid proposals), play.ts (answers), tasks.ts (riddles
+ * that the generator of programs draws).
  *
  *     Say p([5 2 1]): p(x)=x.take(2).sum                    say 7
  *     Say x: p(x)=7 p(x)=x.take(2).sum                      say [3 4]

@@ -21,7 +21,7 @@ export type ProposalReading =
   | { readonly form: "valid"; readonly riddle: Riddle };
 
 /**
- * Reads what stands after the word `propose`: `PROGRAM for INPUT`, and for an induction inputs of `given`.
+ * Parses what stands after the word `propose`: `PROGRAM for INPUT`, and for an induction inputs of `given`.
  * @param given of an induction: its program
  */
 export function readProposal(kind: RiddleKind, text: string, given?: string): ProposalReading {
@@ -43,14 +43,14 @@ export function readProposal(kind: RiddleKind, text: string, given?: string): Pr
 
 const FOR = " for ";
 
-/** What stands before and behind the last ` for ` of a line; nothing if it is no line, or either is empty. */
+/** The parts before and after the last ` for ` of a line; none if the text is no line, or a part is empty. */
 function aroundFor(text: string): readonly string[] {
   if (/[\n\r\u2028\u2029]/.test(text)) return [];
   const at = text.lastIndexOf(FOR, text.length - FOR.length - 1);
   return at > 0 ? [text.slice(0, at), text.slice(at + FOR.length)] : [];
 }
 
-/** Lists in brackets, and words. Behind the last `]` no list ends, so that none is looked for from every `[`. */
+/** Lists in brackets, and words. After the last `]` no list can end, so only words are looked for. */
 function valuesIn(text: string): string[] {
   const end = text.lastIndexOf("]") + 1;
   const before = text.slice(0, end).match(/\[[^\]]*\]|[^\s[\]]+/g) ?? [];

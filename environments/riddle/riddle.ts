@@ -25,7 +25,7 @@ export interface Riddle {
   readonly outputs: readonly Value[];
 }
 
-/** How many inputs an induction has; the first half is shown. */
+/** Inputs of an induction; the first half is shown. */
 export const INPUTS = 4;
 
 const solving = { deduction: 1, abduction: 2, induction: 3 } as const;

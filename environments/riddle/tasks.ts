@@ -16,7 +16,7 @@ import {
   solvingTask,
 } from "./riddle.ts";
 
-/** How many earlier riddles a proposer sees. */
+/** Earlier riddles that a proposer sees. */
 const REFERENCES = 2;
 
 /** A riddle whose program is drawn as those of `code` are. */

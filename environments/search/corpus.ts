@@ -1,7 +1,6 @@
 /**
- * A small generated encyclopaedia: persons, towns, guilds and lands with one page each. A page states what its subject
- * is, and the things that it stands in relation to by name, so that the pages are a graph and a question is a path in
- * it.
+ * A small generated encyclopaedia: persons, towns, guilds and lands with one page each. A page states the kind of its
+ * subject and names the things that it is related to, so that the pages are a graph and a question is a path in it.
  */
 import type { Rng } from "../../engine/index.ts";
 import { nameMaker } from "../words.ts";
@@ -39,7 +38,7 @@ export interface Page {
   readonly facts: ReadonlyMap<string, string>;
 }
 
-/** What `open` shows. */
+/** The text that `open` shows. */
 export function pageText({ title, kind, facts }: Page): string {
   return `${title} ${kind}: ${[...facts].map(([relation, value]) => `${relation} ${value}`).join(", ")}`;
 }

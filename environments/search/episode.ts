@@ -33,7 +33,7 @@ export interface SearchTask extends GameTask {
   readonly hops: readonly Hop[];
 }
 
-/** What the agent has on its screen, and what it has read. */
+/** The agent's screen, and what it has read. */
 export interface SearchState {
   readonly query: string;
   /** Titles that the last search showed. */

@@ -1,6 +1,5 @@
 /**
- * The tasks of `search`, what the search engine answers, and who uses it. It is loaded later: no value of ../game.ts
- * here.
+ * The tasks of `search`, its answers and its scripted players. It is loaded later: it imports no value of ../game.ts.
  *
  * A question is a noun phrase that nests: "the mayor of the birthplace of lomika". Its answer is computed from the
  * generated facts, never from the expert's path, and does not stand in the question.
@@ -14,7 +13,7 @@ import { nameMaker } from "../words.ts";
 import { Corpus, type Kind, pageText, type Relation, RELATIONS, relationsOf } from "./corpus.ts";
 import type { Hop, SearchEpisode, SearchFamily, SearchState, SearchTask } from "./episode.ts";
 
-/** How many results a search shows. */
+/** Results that a search shows. */
 const RESULTS = 3;
 
 interface Question {
@@ -29,10 +28,7 @@ function anyOf(corpus: Corpus, kind: Kind, rng: Rng, except = ""): string {
   return rng.choice(corpus.pages.filter((page) => page.kind === kind && page.title !== except)).title;
 }
 
-/**
- * Asks on from a thing that is known: `depth` relations, one after the other, with a page to read after each but the
- * last.
- */
+/** Extends a question by `depth` relations, one after the other, with a page to read after each but the last. */
 function follow(corpus: Corpus, rng: Rng, question: Question, kind: Kind, depth: number): Question | undefined {
   const relations = relationsOf(kind).filter(({ to }) => depth === 1 || to !== "number");
   const relation = rng.choice(relations);
@@ -50,7 +46,7 @@ function chain(corpus: Corpus, rng: Rng, depth: number): Question | undefined {
   return question && { ...question, phrase: question.phrase.replace(`the ${title}`, title) };
 }
 
-/** The only thing of some kind that has a certain fact. Its page has to be found by what it says. */
+/** A question for the only thing of its kind that has a certain fact. Its page has to be found by its text. */
 function reverse(corpus: Corpus, rng: Rng): { question: Question; kind: Kind } | undefined {
   const { title, kind } = rng.choice(corpus.pages);
   const relation = rng.choice(relationsOf(kind).filter(({ to }) => to !== "number"));
@@ -71,9 +67,7 @@ function older(corpus: Corpus, rng: Rng): Question {
   return { phrase, answer: ages[which]!, hops: [byTitle(one), byTitle(other)] };
 }
 
-/**
- * Goes on from the older one; the other's answer has to differ, or the question could be answered without comparing.
- */
+/** Extends the question for the older one; the other's answer has to differ, or no comparison would be needed. */
 function ofTheOlder(corpus: Corpus, rng: Rng, depth: number): Question | undefined {
   const question = older(corpus, rng);
   const loser = question.hops.find(({ title }) => title !== question.answer)!.title;
@@ -130,7 +124,7 @@ function isFair({ phrase, answer, hops }: Question, corpus: Corpus): boolean {
   return hops.every(({ query, title }) => corpus.search(query).slice(0, RESULTS).includes(title));
 }
 
-/** Other spellings of the same answer: spaces, capitals, a full stop. */
+/** An answer without differences of spelling: spaces, capitals, a full stop. */
 export const normalizeAnswer = (text: string): string =>
   text.trim().toLowerCase().replace(/\s+/g, " ").replace(/\.$/, "");
 
@@ -157,7 +151,7 @@ function play({ task, state }: SearchEpisode, action: string): Move<SearchState>
 
 const error = (observation: string): Move<SearchState> => ({ observation, failed: true });
 
-/** Reads the pages of the path in order, each found by its own query, then answers. */
+/** The expert reads the pages of the path in order, each found by its own query, then answers. */
 function expert({ task: { hops, answer }, state: { query, results, read } }: SearchEpisode): string {
   const hop = hops.find(({ title }) => !read.has(title));
   if (!hop) return `answer ${answer}`;

@@ -1,6 +1,6 @@
 /**
- * What the shop sells: a product has a maker, a kind, a price, attributes that it has, and options that the buyer
- * chooses from. Makers have generated names; the rest is a small fixed vocabulary.
+ * The products of the shop. Each has a maker, a kind, a price, attributes, and options that the buyer chooses from.
+ * Makers have generated names; the rest is a small fixed vocabulary.
  */
 import type { Rng } from "../../engine/index.ts";
 
@@ -28,7 +28,7 @@ export interface Product {
   readonly options: Readonly<Record<string, readonly string[]>>;
 }
 
-/** What the task asks for. */
+/** The product that the task asks for. */
 export interface Goal {
   readonly maker: string;
   readonly kind: string;
@@ -51,13 +51,13 @@ export function some<T>(rng: Rng, items: readonly T[], count: number): T[] {
 /** The line of a product in a list of results. */
 export const titleOf = ({ maker, kind, price }: Product): string => `${maker} ${kind} $${price}`;
 
-/** What `open` shows. */
+/** The text that `open` shows. */
 export function pageOf(product: Product): string {
   const options = Object.entries(product.options).map(([name, values]) => `${name} ${values.join(", ")}`);
   return [titleOf(product), product.attributes.join(", "), ...options].join("\n");
 }
 
-/** Could this product, with the right options chosen, be all that is asked for? */
+/** Whether this product, with the right options chosen, is all that is asked for. */
 export function fits(product: Product, goal: Goal): boolean {
   const chosen = Object.entries(goal.options).filter(([name, value]) => product.options[name]?.includes(value));
   return matchScore(product, Object.fromEntries(chosen), goal) === 1;

@@ -50,12 +50,12 @@ export interface ShopTask extends GameTask {
   readonly ranking: Ranking;
 }
 
-/** What the agent has on its screen, and what it has seen. */
+/** The agent's screen, and what it has seen. */
 export interface ShopState {
   readonly query: string;
-  /** What the search found, best first, as numbers of products. */
+  /** Indices of the products that the search found, best first. */
   readonly found: readonly number[];
-  /** How many of these the lists have shown. */
+  /** The number of these that the lists have shown. */
   readonly shown: number;
   /** The product whose page is open. */
   readonly open: number | undefined;

@@ -1,5 +1,5 @@
 /**
- * The tasks of `shop`, what it answers, and who buys. It is loaded later: no value of ../game.ts here.
+ * The tasks of `shop`, its answers and its scripted players. It is loaded later: it imports no value of ../game.ts.
  *
  * A near miss has the right maker and kind, so that it is found by the same search, and fails in one thing that the
  * list or the page shows.
@@ -26,7 +26,7 @@ import {
 } from "./catalogue.ts";
 import type { SHOP, ShopEpisode, ShopFamily, ShopState, ShopTask } from "./episode.ts";
 
-/** Makes a task; `size` adds products that have nothing to do with it: 6, 9 or 12. */
+/** Makes a task; `size` decides the number of unrelated products: 6, 9 or 12. */
 export function makeTask(rng: Rng, family: ShopFamily, { split, size }: SettledOptions<typeof SIZED>): ShopTask {
   const newMaker = nameMaker(rng, split);
   const makers = Array.from({ length: 3 + size }, newMaker);
@@ -53,8 +53,8 @@ export function makeTask(rng: Rng, family: ShopFamily, { split, size }: SettledO
 }
 
 /**
- * What is wrong with each near miss: all flaws that the family can have, in turn. The caller draws the prices, so a
- * price that is named here may still be low enough.
+ * The flaws of the near misses: all that the family can have, in turn. The caller draws the prices, so a near miss with
+ * the flaw `price` may still be cheap enough.
  */
 function flawsOf(rng: Rng, { attributes, options, limit, nearMisses: [least, most] }: ShopFamily): string[] {
   const ways = rng.shuffle([...(limit ? ["price"] : []), ...(attributes > 0 ? ["attribute"] : []), ...options]);
@@ -62,8 +62,8 @@ function flawsOf(rng: Rng, { attributes, options, limit, nearMisses: [least, mos
 }
 
 /**
- * A product of the right maker and kind that is right in the rest too, but for one attribute or option if `flaw` names
- * it.
+ * A product of the right maker and kind that has all that the goal asks for, except the attribute or option that `flaw`
+ * names.
  */
 function likeWanted(rng: Rng, goal: Goal, flaw: string | undefined, price: number): Product {
   const missing = flaw === "attribute" ? rng.choice(goal.attributes) : undefined;
@@ -107,7 +107,7 @@ function wording(rng: Rng, { maker, kind, attributes, options, limit }: Goal): s
   return wishes.length === 0 ? thing : `${thing}: ${wishes.join(", ")}`;
 }
 
-/** How many results a list shows at a time. */
+/** Results that a list shows at a time. */
 const RESULTS = 3;
 
 const error = (observation: string): Move<ShopState> => ({ observation, failed: true });
@@ -153,8 +153,8 @@ const receipt = (product: Product, chosen: Readonly<Record<string, string>>): st
   `bought ${[titleOf(product), ...Object.keys(product.options).flatMap((name) => chosen[name] ?? [])].join(", ")}`;
 
 /**
- * Acts on what has been shown: opens the results of the right maker and kind that are cheap enough, in order, until a
- * page has all that is asked for; then chooses and buys.
+ * The expert acts on what has been shown: it opens the results of the right maker and kind that are cheap enough, in
+ * order, until a page has all that is asked for; then it chooses and buys.
  */
 function expert({ task: { goal, products }, state }: ShopEpisode): string {
   if (state.open !== undefined && fits(products[state.open]!, goal)) {

@@ -1,6 +1,5 @@
 /**
- * How a task of `sokoban` is drawn, what a room answers, and who plays in it. It is loaded later: no value of
- * ../game.ts here.
+ * The tasks of `sokoban`, its answers and its scripted players. It is loaded later: it imports no value of ../game.ts.
  *
  * Walls and goals are drawn at random, then a start from among all positions of that room that are as many moves from
  * solved as the family says. So every task can be solved, and its length is exact.
@@ -27,8 +26,8 @@ import { DistanceTable } from "./solver.ts";
 const STARTS = 16;
 
 /**
- * Is this room, in any orientation, kept for held-out tasks? Boxes and player play no part: no position that an episode
- * could pass through in a held-out room can come up in training.
+ * Whether this room, in any orientation, is kept for held-out tasks. Boxes and player play no part: no position that an
+ * episode can reach in a held-out room occurs in training.
  */
 function isHeldOutRoom(room: Room): boolean {
   return isHeldOut(canonicalGrid(glyphs(room), room.size));

@@ -1,8 +1,8 @@
 /**
- * How far every position of a room is from solved: breadth first, backwards from all solved positions by pulling, once
- * for the room. It gives the generator its difficulty (the exact number of moves) and the expert its next move, and
- * knows every deadlock: what it has not reached cannot be solved. It is exhaustive, so it is for small rooms: up to
- * 2^22 cells^(boxes + 1), for example three boxes on 6×6.
+ * The distances of all positions of a room from solved, by one breadth-first search backwards, by pulling, from all
+ * solved positions. They give the generator its difficulty (the exact number of moves) and the expert its next move,
+ * and they show every deadlock: a position that was not reached cannot be solved. The search is exhaustive, so it is
+ * for small rooms: cells^(boxes + 1) up to 2^22, for example three boxes on 6×6.
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
@@ -10,7 +10,7 @@ import { type Direction, DIRECTIONS, neighbour } from "../grid.ts";
 import { move, type Position, type Room } from "./room.ts";
 
 const MOST_CODES = 2 ** 22;
-/** Positions farther away than a byte can say count as not solvable; none in rooms of this size was ever seen to be. */
+/** Positions farther away than a byte can hold count as unsolvable; none was ever seen in rooms of this size. */
 const FARTHEST = 254;
 
 export class DistanceTable {
@@ -20,7 +20,7 @@ export class DistanceTable {
   readonly #distances: Uint8Array;
   /** The codes of all positions that can be solved, nearest first. */
   readonly #codes: number[] = [];
-  /** Where in `#codes` those begin that are so many moves from solved; at the end, the number of all. */
+  /** Index in `#codes` of the first position of each distance; at the end, the number of all. */
   readonly #starts: number[] = [];
 
   /** @throws if the room has too many cells or boxes for an exhaustive search */
@@ -51,9 +51,7 @@ export class DistanceTable {
     return DIRECTIONS.find((direction) => this.distance(move(this.#room, position, direction)) === here - 1);
   }
 
-  /**
-   * One of all positions that are so many moves from solved, each as probable as any other; undefined if there is none.
-   */
+  /** A position drawn uniformly from those `distance` moves from solved; undefined if there is none. */
   draw(distance: number, rng: Rng): Position | undefined {
     const codes = this.#codes.slice(this.#starts[distance], this.#starts[distance + 1] ?? 0).sort((a, b) => a - b);
     return codes.length === 0 ? undefined : this.#decode(rng.choice(codes));
@@ -82,7 +80,7 @@ export class DistanceTable {
       if (!walls.has(player) && !goals.has(player)) visit(player, solved, 0);
     for (const code of this.#codes) {
       const player = this.#decodeInto(boxes, code);
-      const distance = this.#distances[code]!; // one more than its own
+      const distance = this.#distances[code]!; // stored plus 1: that of the neighbours
       for (let way = 0; way < DIRECTIONS.length; way++) {
         // The player came from `from`, going `way`; a box in front of it may have been pushed, or have stood there
         // before.

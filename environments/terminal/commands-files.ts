@@ -153,7 +153,7 @@ export function mv(process: Process): number {
 type Source = Place & { readonly node: Node };
 type One = (source: string, target: string, from: Source, to: Place) => number;
 
-/** What cp and mv share: the target rule (into it if it is a directory, else onto it), and the errors on the way. */
+/** The common part of cp and mv: the target rule (into a directory, else onto the path), and the errors on the way. */
 function transfer(process: Process, operands: readonly string[], one: One): number {
   if (operands.length === 0) process.misuse("missing file operand");
   if (operands.length === 1) process.misuse(`missing destination file operand after ${quote(operands[0]!)}`);
@@ -193,7 +193,7 @@ function transfer(process: Process, operands: readonly string[], one: One): numb
   return code;
 }
 
-/** Is `to` the directory `from` or below it? */
+/** Whether `to` is the directory `from` or below it. */
 function isInside(from: Place, to: Place): boolean {
   return to.path === from.path || to.path.startsWith(joinPath(from.path, ""));
 }

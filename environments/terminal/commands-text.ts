@@ -54,7 +54,7 @@ export function tail(process: Process): number {
   );
 }
 
-/** What head and tail share; `cut` takes the lines (or characters) that are wanted. */
+/** The common part of head and tail; `cut` takes the lines (or characters) that are wanted. */
 function showPart(process: Process, cut: (pieces: string[], count: number, sign: string) => string[]): number {
   // The old form: head -5.
   const args = process.args.map((arg, i) => (i === 0 && /^-\d+$/.test(arg) ? `-n${arg.slice(1)}` : arg));

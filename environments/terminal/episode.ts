@@ -22,7 +22,7 @@ export type TerminalOptions = OptionsWith<typeof TERMINAL>;
 
 export interface TerminalState {
   readonly fs: FileSystem;
-  /** How many of the plan's commands have been run. */
+  /** The number of the plan's commands that have been run. */
   readonly planned: number;
 }
 

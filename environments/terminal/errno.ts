@@ -1,4 +1,4 @@
-/** What goes wrong in a file system, in the words of `strerror`. */
+/** The errors of a file system, in the words of `strerror`. */
 
 /** An expected failure; `message` is the text that `strerror` has for it. */
 export class Errno extends Error {}

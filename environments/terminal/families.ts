@@ -28,7 +28,7 @@ export type Family = (typeof FAMILIES)[number];
 /** Paths relative to home → text, null for a directory. */
 export type Tree = Map<string, string | null>;
 
-/** What a family furnishes in a world: either a question or a change. The world may still get unimportant files. */
+/** The draft of a task in a world: either a question or a change. The world may still get unimportant files. */
 export type Draft = {
   /** Ways to word the task; one is drawn. */
   readonly texts: readonly string[];

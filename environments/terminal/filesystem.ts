@@ -67,7 +67,7 @@ export function baseName(path: string): string {
   return trimmed === "" ? path.slice(0, 1) : trimmed.slice(trimmed.lastIndexOf("/") + 1);
 }
 
-/** Where a path leads: the node if there is one, and the directory and the name under which it is or would be. */
+/** The end of a path: the node if there is one, and the directory and the name under which it is or would be. */
 export interface Place {
   readonly node: Node | undefined;
   readonly parent: DirectoryNode;
@@ -79,7 +79,7 @@ export interface Place {
 export class FileSystem {
   readonly root: DirectoryNode;
   cwd: string = HOME;
-  /** Where `cd -` leads. */
+  /** The directory to which `cd -` leads. */
   previous: string | undefined;
   /** Nodes and characters of the whole tree, kept up to date: a write must not cost a walk. */
   readonly #used = { nodes: 1, characters: 0 };
@@ -104,7 +104,7 @@ export class FileSystem {
     return new FileSystem(this);
   }
 
-  /** Is the working directory home? */
+  /** Whether the working directory is home. */
   get isAtHome(): boolean {
     return this.cwd === HOME;
   }

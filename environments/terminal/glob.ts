@@ -6,7 +6,7 @@
 import type { Word } from "./parser.ts";
 import { sortedChildren, type FileSystem } from "./filesystem.ts";
 
-/** Does the whole of `text` match the pattern? */
+/** Whether the whole of `text` matches the pattern. */
 export function globMatches(pattern: string, text: string): boolean {
   let p = 0;
   let t = 0;
@@ -32,7 +32,7 @@ export function globMatches(pattern: string, text: string): boolean {
   return p === pattern.length;
 }
 
-/** What a match may cost, in the units of a command line's budget. */
+/** The most that a match may cost, in the units of a command line's budget. */
 export function globWork(pattern: string, text: string): number {
   return 1 + (pattern.length * text.length) / 8;
 }

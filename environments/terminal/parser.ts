@@ -40,8 +40,8 @@ type Token = { readonly word: Word } | { readonly operator: string };
 
 const OPERATORS = /^(?:2>&1|2>>|2>|&&|;;|\|\||>>|[|;<>&()`\n])/;
 /**
- * What ends a word unless it is quoted. Other white space (\r, \v, a no-break space) is an ordinary character, as in
- * bash.
+ * The characters that end a word unless it is quoted. Other white space (\r, \v, a no-break space) is an ordinary
+ * character, as in bash.
  */
 const WORD_END = /[ \t\n|;<>&()`]/;
 

@@ -1,10 +1,10 @@
 /**
- * What a command of the shell sees while it runs: its arguments, its three streams, the file system, an option parser,
- * and a budget. Every command is a function `(process) => exit code`.
+ * A running command of the shell: its arguments, its three streams, the file system, an option parser, and a budget.
+ * Every command is a function `(process) => exit code`.
  *
  * The budget is one number for a whole command line, counted in characters read or written and names looked at. It
- * stands in for the memory limit and the time limit of a real sandbox: who exceeds it is killed, with the exit code of
- * SIGKILL. So no input can hang an episode, and no command needs a limit of its own.
+ * stands in for the memory limit and the time limit of a real sandbox: a line that exceeds it is killed, with the exit
+ * code of SIGKILL. So no input can hang an episode, and no command needs a limit of its own.
  */
 import { Errno } from "./errno.ts";
 import { joinPath, sortedChildren, type FileSystem, type Node } from "./filesystem.ts";
@@ -24,10 +24,10 @@ export class CommandFailure extends Error {
   }
 }
 
-/** How the agent ended the episode. */
+/** The agent's ending of the episode. */
 export interface Ending {
   readonly kind: "answer" | "done";
-  /** What was answered; empty for `done`. */
+  /** The answer; empty for `done`. */
   readonly text: string;
 }
 
@@ -39,7 +39,7 @@ export interface Streams {
   readonly finish: (ending: Ending) => void;
 }
 
-/** Options and what is left when they are taken away. */
+/** Options, and what is left without them. */
 export interface Parsed {
   /** Letter → value; a flag without a value is "". A letter that was given twice keeps its last value. */
   readonly flags: ReadonlyMap<string, string>;

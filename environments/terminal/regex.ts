@@ -23,7 +23,7 @@ type Tree =
   | { readonly kind: "sequence" | "choice"; readonly of: readonly Tree[] };
 
 export interface Regex {
-  /** Is there a match anywhere in the line? */
+  /** Whether there is a match anywhere in the line. */
   test(line: string): boolean;
   /** Instructions: a test costs at most this times the length of the line. */
   readonly size: number;
@@ -80,7 +80,7 @@ class Parser {
     return tree;
   }
 
-  /** Is the special character `character` next? In basic syntax a backslash stands before it, in extended none. */
+  /** Whether the special character `character` is next: after a backslash in basic syntax, as it is in extended. */
   #isSpecial(character: string, at: number = this.#at): boolean {
     if (this.#extended) return this.#characters[at] === character;
     return this.#characters[at] === "\\" && this.#characters[at + 1] === character;
@@ -201,7 +201,7 @@ function mergedRanges(ranges: readonly Range[]): Range[] {
   return merged;
 }
 
-/** Whether a range has the character, in log₂ of their number: a bracket counts as one instruction. */
+/** Whether a range has the character, by binary search: a bracket counts as one instruction. */
 function isIn(ranges: readonly Range[], character: string): boolean {
   let [from, to] = [0, ranges.length];
   while (from < to) {

@@ -1,6 +1,6 @@
 /**
- * What the terminal shows, and who sits at it: an expert, and a random player, which observes nothing. It is loaded
- * later: no value of ../game.ts here.
+ * The answers of `terminal`, and its scripted players: an expert, and a random player, which observes nothing. It is
+ * loaded later: it imports no value of ../game.ts.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { GameRules, Move } from "../game.ts";
@@ -70,8 +70,8 @@ function play(episode: TerminalEpisode, action: string): Move<TerminalState> {
 }
 
 /**
- * What the terminal shows: the output without its last line end, cut in the middle if too long, and a non-zero exit
- * code.
+ * The text that the terminal shows: the output without its last line end, cut in the middle if too long, and a non-zero
+ * exit code.
  */
 export function render(output: string, code: number, limit: number): string {
   let text = output.endsWith("\n") ? output.slice(0, -1) : output;

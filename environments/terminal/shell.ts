@@ -17,7 +17,7 @@ import { BUDGET, CommandFailure, Killed, Process, type Ending } from "./process.
 export const MAX_LINE = 2_000;
 
 export interface LineResult {
-  /** What appeared on the terminal, standard output and errors as they came. */
+  /** The text that appeared on the terminal, standard output and errors as they came. */
   readonly output: string;
   /** Exit code of the last command that ran; 0 for an empty line. */
   readonly code: number;
@@ -145,10 +145,7 @@ class Run {
   }
 }
 
-/**
- * Messages that cannot be written, because the file is gone or full, are lost, as they are in a real shell: nobody is
- * left to tell.
- */
+/** Drops messages that cannot be written because the file is gone or full, as a real shell does. */
 function quietly(write: (text: string) => void): (text: string) => void {
   return (text) => {
     try {
@@ -159,7 +156,7 @@ function quietly(write: (text: string) => void): (text: string) => void {
   };
 }
 
-/** What bash says to a name that it cannot run. */
+/** Writes bash's message for a name that it cannot run; returns the exit code. */
 function notFound(name: string, fs: FileSystem, err: (text: string) => void): number {
   if (!name.includes("/")) {
     err(`${name}: command not found\n`);

@@ -1,7 +1,7 @@
 /**
- * What a task is, and how one is made from a seed. A family furnishes a world, words the task, and says what is right:
- * an answer, or a change to the tree. The expert's plan is a list of commands; it is not what verifies: the answer
- * comes from the generator, and the wanted tree is the initial one with the change applied to it, without any shell.
+ * The tasks of `terminal`, each made from a seed. A family furnishes a world, words the task, and says what is right:
+ * an answer, or a change to the tree. The expert's plan is a list of commands; it does not verify: the answer comes
+ * from the generator, and the wanted tree is the initial one with the change applied to it, without any shell.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { GameTask, SIZED } from "../game.ts";
@@ -199,7 +199,7 @@ export interface TerminalTask extends GameTask {
   readonly fs: FileSystem;
   /** The expert's commands, the last of which ends the episode. */
   readonly plan: readonly string[];
-  /** Is the task solved, when the agent ends the episode like this, and the tree is this one? */
+  /** Whether the task is solved if the agent ends the episode like this, with this tree. */
   readonly verify: (ending: Ending, fs: FileSystem) => boolean;
 }
 
@@ -223,7 +223,7 @@ export function makeTask(rng: Rng, { name }: Family, { split, size }: SettledOpt
   return { text, fs, plan: [...draft.plan, "done"], verify };
 }
 
-/** Other spellings of the same answer: spaces, and a path written from `.`, `~` or the root. */
+/** An answer without differences of spelling: spaces, and a path written from `.`, `~` or the root. */
 export function normalizeAnswer(text: string): string {
   const words = text.trim().replace(/\s+/g, " ");
   for (const prefix of [`${HOME}/`, "~/", "./"])
@@ -231,7 +231,7 @@ export function normalizeAnswer(text: string): string {
   return words.replace(/\/$/, "");
 }
 
-/** Equal in every file and directory: the change made, and nothing else. A missing last line end is forgiven. */
+/** Whether two trees are equal: the change made, and nothing else. A missing last line end of a file is forgiven. */
 function sameTree(actual: Tree, wanted: Tree): boolean {
   const withLineEnd = (text: string | null | undefined): string | null | undefined =>
     typeof text === "string" && text !== "" && !text.endsWith("\n") ? `${text}\n` : text;

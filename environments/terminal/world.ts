@@ -59,7 +59,7 @@ export class World {
     return this.rng.choice(this.directories.filter((path) => path !== except));
   }
 
-  /** Home as often as any directory below it; as the beginning of a path: "" or "a/". */
+  /** The beginning of a path: "" (home) or "a/". Home is as probable as any directory below it. */
   somewhere(): string {
     return this.rng.choice(["", ...this.directories.map((path) => `${path}/`)]);
   }

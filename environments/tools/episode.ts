@@ -28,11 +28,11 @@ export interface Call {
 export interface ToolTask extends GameTask {
   /** The calls that are asked for, in the order of the text. */
   readonly calls: readonly Call[];
-  /** What is to be said without a call, if nothing is to be called. */
+  /** The word to be said without a call, if nothing is to be called. */
   readonly say?: string;
 }
 
-/** What was done so far. */
+/** The calls and actions so far. */
 export interface ToolState {
   /** All calls, those that were refused too. */
   readonly calls: readonly Call[];

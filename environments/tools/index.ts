@@ -1,7 +1,7 @@
 /**
  * `tools`: three tools with typed parameters, and requests in words, in the setting of ToolRL. The agent says `NAME
  * PARAMETER=VALUE …`, and ends with `done`, or with `say WORD` where no tool is needed. The tools are `lamp room=
- * level=`, `alarm at= day=` and `buy item= n=`; nothing tells of them but the demonstrations and their errors.
+ * level=`, `alarm at= day=` and `buy item= n=`; only the demonstrations and the tools' errors tell of them.
  * docs/worlds.md shows episodes.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";

@@ -1,6 +1,6 @@
 /**
- * The three tools (their parameters, the type of each, and how a call is read and written), what is asked for, what the
- * tools answer, and who calls them. No value of ../game.ts here.
+ * The three tools (their parameters, the type of each, and how a call is read and written), the tasks, the answers, and
+ * the scripted players. It imports no value of ../game.ts.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { GameRules, Move } from "../game.ts";
@@ -12,7 +12,7 @@ import type { Call, ToolEpisode, ToolFamily, TOOLS, ToolState, ToolTask } from "
 const ROOMS: readonly string[] = ["hall", "attic", "shed", "loft"];
 const DAYS: readonly string[] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/** A type: which values it takes, and what it says of others. */
+/** A type: a check of values, and the words for what it expects. */
 interface ParameterType {
   readonly accepts: (value: string) => boolean;
   readonly expected: string;
@@ -38,7 +38,7 @@ const SIGNATURES: Readonly<Record<string, Readonly<Record<string, ParameterType>
 const write = ({ name, parameters }: Call): string =>
   [name, ...Object.entries(parameters).map(([parameter, value]) => `${parameter}=${value}`)].join(" ");
 
-/** The call that a text is; undefined if it is none. Whether a tool takes it is another question. */
+/** Parses a call; undefined if the text is none. It does not check whether a tool takes the call. */
 export function readCall(text: string): Call | undefined {
   const [name = "", ...rest] = text.trim().split(/\s+/);
   const pairs = rest.map((part) => /^([a-z]+)=(\S+)$/.exec(part));
@@ -47,7 +47,7 @@ export function readCall(text: string): Call | undefined {
   return Object.keys(parameters).length === rest.length ? { name, parameters } : undefined;
 }
 
-/** What a tool has against a call; undefined if it takes it. */
+/** A tool's reason to refuse a call; undefined if it takes the call. */
 export function refusal({ name, parameters }: Call): string | undefined {
   if (!Object.hasOwn(SIGNATURES, name)) return `no such tool; there are ${Object.keys(SIGNATURES).join(", ")}`;
   const types = SIGNATURES[name]!;
@@ -58,7 +58,7 @@ export function refusal({ name, parameters }: Call): string | undefined {
   return wrong === undefined ? undefined : `${wrong} must be ${types[wrong]!.expected}`;
 }
 
-/** A key of the call: calls that differ in the order of their parameters only have one key. */
+/** The key of a call, which does not depend on the order of its parameters. */
 export const keyOf = ({ name, parameters }: Call): string =>
   write({ name, parameters: Object.fromEntries(Object.entries(parameters).toSorted(([a], [b]) => (a < b ? -1 : 1))) });
 
@@ -149,7 +149,7 @@ function play({ task, state }: ToolEpisode, action: string): Move<ToolState> {
 const sameCalls = (calls: readonly Call[], wanted: readonly Call[]): boolean =>
   calls.map(keyOf).toSorted().join("\n") === wanted.map(keyOf).toSorted().join("\n");
 
-/** What a reward of calls compares (papers/rewards/toolCalls.ts). */
+/** The info that a reward of calls compares (papers/rewards/toolCalls.ts). */
 const infoOf = (task: ToolTask, { calls, kinds }: ToolState) => ({
   calls: JSON.stringify(calls),
   wantedCalls: JSON.stringify(task.calls),
