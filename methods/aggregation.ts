@@ -1,4 +1,4 @@
-/** Names of aggregations, as other trainers have them, too. */
+/** Aggregations by name, including the names of other trainers. */
 import { fail } from "../engine/errors.ts";
 import { type Aggregation, AGGREGATIONS } from "../rl/objective/aggregation.ts";
 

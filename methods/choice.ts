@@ -1,9 +1,8 @@
 /**
- * A method as names and numbers, and how an objective is made of it. A preset says which parts make a method. Add-ons
- * (a world model, a token weighting, a further term of the loss) are added to any preset with a plus sign:
- * `dapo+echo+actfocus`. An add-on alone is added to GRPO. Each part of a preset can also be exchanged by name. The
- * caller says which parts there are, so that a page need not load those that its methods do not name; `objectiveOf` has
- * all.
+ * A method as names and numbers, and the objective made from it. A preset names the parts of a method. A plus sign adds
+ * add-ons (a world model, a token weighting, a further loss term) to any preset: `dapo+echo+actfocus`. An add-on alone
+ * is added to GRPO. Each part of a preset can also be replaced by name. The caller passes the available parts, so that
+ * a page loads only those that its methods name; `objectiveOf` has all.
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -157,12 +156,12 @@ export interface MethodParts {
   readonly terms: Table<LossTerm>;
 }
 
-/** What a method's name can have after a plus sign. */
+/** The parts that can follow a plus sign in a method's name. */
 type AddOns = Pick<MethodParts, "worlds" | "tokenWeights" | "terms">;
 
 /**
- * The objective that these names and numbers describe, made of these parts.
- * @throws if a name is none of theirs, or if the parts do not fit together
+ * The objective that the names and numbers describe, made from the given parts.
+ * @throws if a name is unknown, or if the parts do not fit together
  */
 export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objective {
   check(
@@ -203,7 +202,7 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
   );
   const switches = (Object.keys(SWITCHES.fields) as (keyof typeof SWITCHES.fields)[])
     .map((name) => [name, choice[name] ?? preset[name]] as const)
-    .filter(([, value]) => value); // what is off is not there
+    .filter(([, value]) => value); // an objective omits the switches that are off
   const objective: Objective = {
     advantage: estimator,
     policyLoss,
@@ -224,7 +223,7 @@ export function objectiveFrom(parts: MethodParts, given: MethodChoice): Objectiv
   return objective;
 }
 
-/** The name of a method's policy loss, and the options that it is made with, as far as they are given. */
+/** The name of a method's policy loss, and its options as far as they are given. */
 export function lossOf(
   { method = "grpo", loss, options = {} }: Pick<MethodChoice, "method" | "loss" | "options">,
   addOns: AddOns,
@@ -251,11 +250,11 @@ function klOf(choice: KlChoice): KlOptions {
 
 /**
  * The names between plus signs. `reinforce++` and `reinforce++-baseline` contain plus signs themselves.
- * @throws if a name is unknown or there twice
+ * @throws if a name is unknown or appears twice
  */
 export function splitNames(text: string, { worlds, tokenWeights, terms }: AddOns): string[] {
   const all = [METHODS, worlds, tokenWeights, terms].flatMap((table) => Object.keys(table));
-  const known = all.toSorted((a, b) => b.length - a.length); // the longest name that fits is taken
+  const known = all.toSorted((a, b) => b.length - a.length); // so that the longest name that fits is found first
   const names: string[] = [];
   for (let rest = text; rest !== "";) {
     const name = known.find((k) => rest === k || rest.startsWith(`${k}+`)) ?? rest.split("+")[0]!;

@@ -22,9 +22,10 @@ export const ADAPTIVE_ENTROPY = options("AdaptiveEntropy", {
 export type AdaptiveEntropyOptions = OptionsOf<typeof ADAPTIVE_ENTROPY>;
 
 /**
- * After a step, c ← c + Δ if the step's entropy was at most the target, else c ← c − Δ, within [min, max]. The bonus of
- * the next step has the weight c·1[entropy of the step before ≤ target] (Skywork-OR1, He et al. 2025, arXiv 2505.22312,
- * §4; as in TRL's `use_adaptive_entropy`). Save its `state` with a checkpoint: a resumed run needs it.
+ * An adaptive coefficient of the entropy bonus. After a step, c ← c + Δ if the step's entropy was at most the target,
+ * else c ← c − Δ, within [min, max]. The bonus of the next step has the weight c·1[entropy of the step before ≤ target]
+ * (Skywork-OR1, He et al. 2025, arXiv 2505.22312, §4; as in TRL's `use_adaptive_entropy`). Save its `state` with a
+ * checkpoint: a resumed run needs it.
  */
 export class AdaptiveEntropy {
   readonly #target: number;

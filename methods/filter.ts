@@ -1,8 +1,8 @@
 /**
- * Which rollouts are learnt from. `filterRollouts` chooses demonstrations for rejection-sampling fine-tuning
- * (Yuan et al. 2023, arXiv 2308.01825; RAFT, arXiv 2304.06767): successful rollouts are imitated with `trainSft`,
- * failed ones are dropped. `rolloutFilter` is for a step of RL: it leaves groups whose rewards hardly differ out of the
- * policy term (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
+ * Filters of the rollouts that are learnt from. `filterRollouts` chooses demonstrations for rejection-sampling
+ * fine-tuning (Yuan et al. 2023, arXiv 2308.01825; RAFT, arXiv 2304.06767): successful rollouts are imitated with
+ * `trainSft`, failed ones are dropped. `rolloutFilter` is for a step of RL: it leaves out of the policy term the groups
+ * whose rewards hardly differ (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
  */
 import { check } from "../engine/errors.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../engine/optionTable.ts";
@@ -32,10 +32,10 @@ export const ROLLOUT_CHOICE = options("filterRollouts", {
 export type FilterOptions = OptionsOf<typeof ROLLOUT_CHOICE>;
 
 /**
- * The rollouts to imitate, in the order in which they came. Masked and unscorable ones are left out, and of several
- * with the same tokens only the first is kept. Two tasks are the same if environment, text and seed are equal. The rows
- * of a rollout stay together. `trainSft` imitates the agent's tokens only: actions that were given to the agent (by
- * exploration or by an expert) have the role `prompt`.
+ * The rollouts to imitate, in the order in which they came. Masked and unscorable ones are left out, and so are
+ * repetitions of the same tokens. Two tasks are the same if environment, text and seed are equal. The rows of a rollout
+ * stay together. `trainSft` imitates the agent's tokens only: actions that were given to the agent (by exploration or
+ * by an expert) have the role `prompt`.
  */
 export function filterRollouts(trajectories: readonly Trajectory[], given?: FilterOptions): Trajectory[] {
   const { keep = succeeded, perTask } = ROLLOUT_CHOICE.read(given);
@@ -81,7 +81,7 @@ export type RolloutFilterOptions = OptionsOf<typeof ROLLOUT_FILTER>;
 const TOLERANCE = 0.01;
 
 /**
- * The places of the groups that are kept, largest deviation first; of equal deviations the first comes first.
+ * Indices of the groups that are kept, largest deviation first; ties stay in order.
  * @param deviations one for each group
  */
 export function groupsKept(deviations: readonly number[], filter: RolloutFilterOptions): number[] {

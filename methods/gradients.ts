@@ -4,9 +4,9 @@
  *
  *     c = ⟨∇world, ∇policy⟩ / (‖∇world‖·‖∇policy‖),   r = ‖∇world‖ / ‖∇policy‖
  *
- * ∇world is the gradient of Σ wWorld·ℓ_world on what the environment wrote and ∇policy that of Σ wPolicy·ℓ_policy, both
- * over all parameters that are trained, with the weights of the step (λ included) and before clipping. The KL
- * penalty, the entropy bonus, the value loss and the imitation of successes belong to neither of the two.
+ * ∇world is the gradient of Σ wWorld·ℓ_world on the environment's tokens and ∇policy that of Σ wPolicy·ℓ_policy, both
+ * over all parameters that are trained, with the weights of the step (λ included) and before clipping. The KL penalty,
+ * the entropy bonus, the value loss and the imitation of successes belong to neither of the two.
  *
  * With `shares` each term of the loss also has its share of the lengths, s_i = ‖∇term_i‖ / Σ_j ‖∇term_j‖.
  *
@@ -56,9 +56,9 @@ export type GradientProbeOptions = OptionsOf<typeof GRADIENT_PROBE>;
 /**
  * Compares the gradients of world model and policy (ActObs, arXiv 2609.20715): `probes: [gradientProbe()]`.
  *
- * `grad_cosine/world_policy` (c, in [−1, 1]) and `grad_ratio/world_policy` (r) of a step, if it is one to measure. Both
- * are left out if either norm is 0 (nothing to predict, only groups without spread: there is no direction, and nothing
- * to divide by) or anything is not finite (`grad_norm` says so, too). With `shares` also `grad_share/TERM` of each term
+ * A measured step reports `grad_cosine/world_policy` (c, in [−1, 1]) and `grad_ratio/world_policy` (r). Both are left
+ * out if either norm is 0 (nothing to predict, or only groups without spread: there is no direction, and nothing to
+ * divide by) or anything is not finite (`grad_norm` shows that, too). With `shares` also `grad_share/TERM` of each term
  * that has a weight; they sum to 1, and are left out if all norms are 0 or one is not finite.
  */
 export function gradientProbe(given?: GradientProbeOptions): StepProbe {
@@ -111,7 +111,7 @@ async function gradientMetrics(before: WeightedStep, given: GradientProbeOptions
   };
 }
 
-/** One read after the other. */
+/** Reads one value after the other. */
 async function inTurn<T>(list: readonly T[], read: (x: T) => Promise<number>): Promise<number[]> {
   const values: number[] = [];
   for (const x of list) values.push(await read(x));
@@ -133,7 +133,7 @@ function shares(terms: readonly string[], lengths: readonly number[]): Metrics {
   return Object.fromEntries(terms.map((term, i) => [`grad_share/${term}`, lengths[i]! / total]));
 }
 
-/** What each term of the objective alone makes of the rows, in the order of the shares. */
+/** Rows and losses of each term of the objective alone, in the order of the shares. */
 function partsOf(rows: readonly TokenRow[], objective: Objective): Record<string, [TokenRow[], LossParts]> {
   const { policyLoss, world, terms = [], kl, critic } = objective;
   const only = (columns: (row: TokenRow) => Partial<Columns & TermColumnsByName>): TokenRow[] =>
@@ -166,13 +166,15 @@ function partsOf(rows: readonly TokenRow[], objective: Objective): Record<string
   };
 }
 
-/** What the policy loss alone makes of a row. */
+/** A row with the weights of the policy loss only. */
 function policyPart(row: TokenRow): TokenRow {
   const none = new Float64Array(row.mask.length);
   return { ...row, wWorld: none, wKl: none, wEntropy: none, wValue: none, weights: {} };
 }
 
-/** What a further term alone makes of it. The term may read any column; a row without its weight is left out. */
+/**
+ * A row with the weights of one further term only. The term may read any column; a row without its weight is left out.
+ */
 function termPart(row: TokenRow, name: string): TokenRow {
   const none = new Float64Array(row.mask.length);
   const weight = row.weights[name] ?? none;
@@ -180,11 +182,11 @@ function termPart(row: TokenRow, name: string): TokenRow {
   return { ...policyPart(row), mask, wPolicy: none, weights: { [name]: weight } };
 }
 
-/** The objective's weights of −lp, less those of the agent's own tokens, which are imitated. */
+/** Weights of −lp without those of the agent's own tokens, which are imitated. */
 const withoutImitation = ({ trajectory, wWorld }: TokenRow): Float64Array =>
   wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) ? 0 : w));
 
-/** The weights of −lp of the agent's own tokens. */
+/** Weights of −lp of the agent's own tokens, which are imitated. */
 const imitationOf = ({ trajectory, wWorld }: TokenRow): Float64Array =>
   wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) ? w : 0));
 

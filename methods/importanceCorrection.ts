@@ -29,7 +29,7 @@ export const REJECTION = options("importanceCorrection.reject", {
   min: number(0, "smallest value that is kept"),
 });
 /**
- * What the option `reject` of `importanceCorrection` drops: tokens or rollouts whose divergence of sampler and learner
+ * Options of `reject` in `importanceCorrection`, which drops tokens or rollouts whose divergence of sampler and learner
  * is out of bounds. `level`, `estimator` and `max` have to be given; `min` is 0 by default (docs/methods.md,
  * `rejection.…`).
  */
@@ -72,7 +72,7 @@ const logRatios = ({ tokens }: Rollout, logProbs: PerToken, trajectories: readon
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
 const mean = (values: readonly number[]): number => sum(values) / values.length;
 
-/** Which tokens of a rollout are kept. */
+/** Mask of the tokens of a rollout that are kept. */
 function kept(ratios: readonly number[], { level, estimator, min = 0, max }: RejectionOptions): boolean[] {
   const per = ratios.map((x) => (estimator === "k1" ? x : estimator === "k2" ? 0.5 * x * x : Math.expm1(x) - x));
   const within = (x: number): boolean => {
@@ -115,7 +115,7 @@ export function importanceCorrection(given?: ImportanceCorrectionOptions): Impor
         const isFar = offPolicyMask !== undefined && isBad && -mean(ratios) > offPolicyMask;
         return { weights, factor: weights.map((w, k) => (keep[k] && !isFar ? w : 0)) };
       });
-      // The mean is taken over tokens or over rollouts: over whatever has a weight of its own.
+      // The mean is over tokens or over rollouts, whichever have weights of their own.
       const all = perRollout.flatMap(({ weights }) => (level === "token" ? weights : weights.slice(0, 1)));
       const average = normalize && all.length > 0 ? mean(all) : 1;
       const divisor = average === 0 ? 1 : average; // where nothing has a weight, all stay 0
@@ -129,7 +129,7 @@ export function importanceCorrection(given?: ImportanceCorrectionOptions): Impor
   };
 }
 
-/** How far the learner is from the sampler, under verl's names. There are no metrics if no token is trained. */
+/** Metrics of the distance between learner and sampler, under verl's names; none if no token is trained. */
 export function offPolicyMetrics(trajectories: readonly Trajectory[], logProbs: PerToken): Record<string, number> {
   // A step may leave out groups without spread; their tokens were not scored and are NaN.
   const isScored = ({ tokens }: Rollout): boolean => tokens.every(({ row, t }) => !Number.isNaN(logProbs[row]![t]!));

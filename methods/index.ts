@@ -1,6 +1,6 @@
 /**
- * `worldgrad/methods`: the field's methods: advantages, policy losses, world models, token weights, terms of the loss,
- * each with its options, its formula and its source, and `objectiveOf`, which makes an objective of their names.
+ * `worldgrad/methods`: advantages, policy losses, world models, token weights and loss terms, each with its options,
+ * formula and source, and `objectiveOf`, which makes an objective from their names.
  */
 export { listMethods, objectiveOf } from "./presets.ts";
 export { METHODS, type MethodChoice } from "./choice.ts";

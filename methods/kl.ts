@@ -1,4 +1,7 @@
-/** The KL penalty as plain data: estimators by verl's names, too, and coefficients that change from step to step. */
+/**
+ * The KL penalty as plain data: estimators by name, verl's names included, and coefficients that change from step to
+ * step.
+ */
 import { fail } from "../engine/errors.ts";
 import { flag, number, oneOf, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
 import { KL_ESTIMATORS, type KlClamp, type KlController, type KlEstimator } from "../rl/objective/kl.ts";
@@ -47,8 +50,8 @@ export const DECAYING_KL = options("DecayingKl", {
 export type DecayingKlOptions = OptionsOf<typeof DECAYING_KL>;
 
 /**
- * A coefficient that decays: β ← decay·β after each step. VPT (Baker et al. 2022, arXiv 2206.11795) keeps RL near the
- * policy that imitated, with β = .2 and decay .9995, so that it lets go of it slowly.
+ * A KL coefficient that decays: β ← decay·β after each step. VPT (Baker et al. 2022, arXiv 2206.11795) keeps RL near
+ * the imitation policy and lets go of it slowly, with β = .2 and decay .9995.
  */
 export class DecayingKl implements KlController {
   #beta: number;
@@ -99,7 +102,7 @@ export const KL_PENALTY = options("kl", {
 export type KlChoice = OptionsOf<typeof KL_PENALTY>;
 
 /**
- * A coefficient that adapts to the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019,
+ * A KL coefficient that adapts to the measured KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019,
  * arXiv 1909.08593, §2.2). Save its `beta` with a checkpoint and give it to `resume`: a resumed run needs it.
  *
  * n/horizon counts as 1 at most, so a step changes β by a fifth at most. Otherwise n > 5·horizon would make β negative

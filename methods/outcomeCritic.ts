@@ -1,11 +1,12 @@
 /**
- * CodeRL's critic (Le et al. 2022, arXiv 2207.01780): it reads a program token by token and says at each how it will
- * end: it does not compile, fails in a run, fails a test, or passes. The logits of all tokens are max-pooled into those
- * of the program, on which the critic is trained; the share that a token gives to what really happened is the weight of
- * that token in the policy's loss. So the place that decides gets the credit.
+ * CodeRL's critic (Le et al. 2022, arXiv 2207.01780). It reads a program token by token and predicts at each token how
+ * the program will end: compile error, runtime error, failed test, or passed. The logits of all tokens are max-pooled
+ * into those of the program, on which the critic is trained. The probability of the true outcome at a token weighs that
+ * token in the policy loss, so the place that decides gets the credit.
  *
- * CodeRL's is a transformer of its own that reads the problem and the finished program. Here it is a copy of the warm
- * start with a head (reader.ts), which reads the whole episode; what it says of a token it says before reading it.
+ * CodeRL's critic is a transformer of its own that reads the problem and the finished program. Here the critic is a
+ * copy of the warm start with a head (reader.ts), which reads the whole episode and predicts at each token before
+ * reading it.
  */
 import { check } from "../engine/errors.ts";
 import {
@@ -26,10 +27,10 @@ import { type MicroBatch, pack, type PackOptions } from "../rl/train/pack.ts";
 import { type Reader, readerLogits, readerSteps, type ReaderTraining } from "./reader.ts";
 import { hiddenOf } from "../rl/train/score.ts";
 
-/** How a program ends, in the order of the critic's logits. */
+/** Outcomes of a program, in the order of the critic's logits. */
 export const OUTCOMES = ["compile error", "runtime error", "failed test", "passed"] as const;
 
-/** The number of an episode's outcome; an episode that submitted nothing has no program that compiles. */
+/** Index of an episode's outcome in `OUTCOMES`; an episode that submitted nothing counts as a compile error. */
 export function outcomeClass({ info }: Trajectory): number {
   const named = (info["outcome"] as (typeof OUTCOMES)[number] | undefined) ?? OUTCOMES[0];
   const found = OUTCOMES.indexOf(named);
@@ -39,7 +40,7 @@ export function outcomeClass({ info }: Trajectory): number {
 
 const isRead = ({ trajectory }: TokenRow, t: number): boolean => isAgentToken(trajectory.stream.roles[t]!);
 
-/** Which rows of [N, K] belong to each episode, [E, T]: shorter ones repeat theirs, which changes no maximum. */
+/** Indices [E, T] of each episode's rows in [N, K]; shorter episodes repeat theirs, which changes no maximum. */
 function placesOf({ episode }: MicroBatch): { readonly episodes: number[]; readonly at: number[][] } {
   const own = new Map<number, number[]>();
   episode.forEach((e, n) => own.set(e, [...(own.get(e) ?? []), n]));
@@ -80,7 +81,7 @@ export function trainOutcomeCritic(
   });
 }
 
-/** What the critic says of an episode: its outcome, and each token's share for the outcome that it really had. */
+/** The critic's verdict on an episode: the predicted outcome, and the probability of the true one at each token. */
 export interface Criticism {
   readonly said: number;
   /** One number per token, 1 where the agent wrote nothing. */

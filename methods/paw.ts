@@ -51,7 +51,7 @@ export const PAW = options("paw", {
  */
 export type PawOptions = OptionsOf<typeof PAW>;
 
-/** An action and what the environment answered to it. */
+/** An action and the observation that answered it. */
 export interface Transition {
   readonly rollout: Rollout;
   readonly turn: number;
@@ -153,7 +153,7 @@ export function paw(given?: PawOptions): WorldObjective {
   };
 }
 
-/** By name. */
+/** PaW in the table of world models. */
 export const PAW_WORLD: Table<WorldObjective> = {
   paw: {
     options: PAW,

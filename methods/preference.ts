@@ -1,4 +1,4 @@
-/** Learning from pairs of answers, of which one was preferred: rows, their metrics, and the loop. */
+/** Preference learning from pairs of answers: rows, metrics and the training loop. */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 import { checkKeys } from "../engine/options.ts";
@@ -32,7 +32,7 @@ export const PREFERENCE_ROWS = options("preferenceRows", {
    */
   imitation: number(0, "weight of −lp of the chosen answer beside the preference loss", { min: 0 }),
 });
-/** What `preferenceRows` and `trainPreference` learn beside the preference loss. */
+/** Options of `preferenceRows` and `trainPreference` for what is learnt beside the preference loss. */
 export type PreferenceRowOptions = OptionsOf<typeof PREFERENCE_ROWS>;
 
 /**
@@ -61,8 +61,8 @@ export function preferenceRows(pairs: readonly PreferencePair[], given?: Prefere
 }
 
 /**
- * What an update on preference pairs did, chosen and rejected rows alternating as `preferenceRows` lays them out. The
- * reward of an answer is β(lp − ref) summed over its tokens, whatever the loss makes of it.
+ * Metrics of an update on preference pairs. Chosen and rejected rows alternate, as `preferenceRows` lays them out. The
+ * reward of an answer is β(lp − ref) summed over its tokens, whichever loss is used.
  */
 export function preferenceMetrics(rows: readonly TokenRow[], logProbs: PerToken, beta: number): Metrics {
   const sums = rows.map(({ mask, refLogProbs }, i) => {
@@ -97,9 +97,9 @@ export interface PreferenceOptions extends TrainerOptions, PreferenceRowOptions 
   readonly reference?: Model;
   /** Pairs in a step. */
   readonly batchSize: number;
-  /** Up to which step it trains. */
+  /** The step at which training ends; the last one is `steps` − 1. */
   readonly steps: number;
-  /** The first step, of a run that goes on. Default 0. */
+  /** The first step, above 0 in a resumed run. Default 0. */
   readonly startStep?: number;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;

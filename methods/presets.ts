@@ -1,4 +1,4 @@
-/** Methods by name, with all parts that there are. choice.ts says what a name means. */
+/** All methods by name, with all parts; choice.ts makes an objective from a name. */
 import { ADVANTAGES } from "./advantages/index.ts";
 import { AGGREGATION_FORMULAS, AGGREGATIONS } from "../rl/objective/aggregation.ts";
 import { type MethodChoice, type MethodParts, METHODS, objectiveFrom } from "./choice.ts";
@@ -12,10 +12,10 @@ import type { TokenWeighting } from "../rl/objective/weighting.ts";
 import { ECHO_WORLD, type WorldObjective } from "../rl/objective/echo.ts";
 import { PAW_WORLD } from "./paw.ts";
 
-/** Losses on what the environment wrote. */
+/** World models: losses on the environment's tokens, by name. */
 export const WORLD: Table<WorldObjective> = mergeTables(ECHO_WORLD, PAW_WORLD);
 
-/** Weights of the agent's tokens. */
+/** Weights of the agent's tokens in the policy term, by name. */
 export const TOKEN_WEIGHTS: Table<TokenWeighting> = {
   actfocus: {
     options: ACT_FOCUS,
@@ -49,10 +49,10 @@ export const ALL_PARTS: MethodParts = {
   terms: TERMS,
 };
 
-/** The objective that these names and numbers describe. @throws if the parts do not fit together */
+/** The objective that the names and numbers describe. @throws if the parts do not fit together */
 export const objectiveOf = (given: MethodChoice): Objective => objectiveFrom(ALL_PARTS, given);
 
-/** For `--list`: one line per method, loss, advantage and aggregation, with its name, its formula and its source. */
+/** The text of `--list`: a line per method, add-on, loss, advantage and aggregation, with name, formula and source. */
 export function listMethods(): string {
   const width = 24;
   const line = (name: string, text: string, source: string): string => `  ${name.padEnd(width)}${text} (${source})`;

@@ -1,7 +1,7 @@
 /**
- * A reader: a copy of a policy with a new head, which judges episodes. It reads them up to some of their tokens and
- * gives a few logits at each. An outcome reward model has one logit at the end of an episode (WebRL, Qi et al. 2024,
- * arXiv 2411.02337, where it is the probability of YES), a process reward model one at the end of each step.
+ * A reader: a copy of a policy with a new head, which judges episodes. It gives a few logits at some of their tokens.
+ * An outcome reward model has one logit at the end of an episode (WebRL, Qi et al. 2024, arXiv 2411.02337, where it is
+ * the probability of YES), a process reward model one at the end of each step.
  *
  * The logits of a token are read where the token is predicted, as a critic's value is: from the hidden state that has
  * seen all tokens before it.

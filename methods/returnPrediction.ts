@@ -28,7 +28,7 @@ const squaredError: Pointwise<Tensor> = fuse("returnPrediction", (predicted, tar
     .mul(0.5),
 );
 
-/** The term. The mean is over the tokens of the policy term in episodes that have a score. */
+/** The return-prediction term. Its mean is over the tokens of the policy term in episodes that have a score. */
 export function returnPrediction(given?: ReturnPredictionOptions): LossTerm {
   const { coefficient, trunk, rate } = RETURN_PREDICTION.read(given);
   return {
@@ -48,7 +48,7 @@ export function returnPrediction(given?: ReturnPredictionOptions): LossTerm {
   };
 }
 
-/** By name. */
+/** Return prediction in the table of loss terms. */
 export const RETURN_PREDICTION_TERM: Table<LossTerm> = {
   return_prediction: {
     options: RETURN_PREDICTION,

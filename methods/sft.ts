@@ -1,6 +1,6 @@
 /**
- * Supervised fine-tuning on demonstrations, by cross-entropy or by DFT. A part of general texts beside them, the
- * demonstrations at η and the texts at 1 − η, is AgentTuning's loss (Zeng et al. 2023, arXiv 2310.12823, eq. 1).
+ * Supervised fine-tuning on demonstrations, by cross-entropy or by DFT. With general texts beside them, demonstrations
+ * weighted η and texts 1 − η, it is AgentTuning's loss (Zeng et al. 2023, arXiv 2310.12823, eq. 1).
  */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
@@ -22,10 +22,10 @@ import { observationTokens } from "../rl/objective/echo.ts";
 export const SFT_ROWS = options("sftRows", {
   /**
    * A model that has read no text before does not know what a terminal prints; with a weight above 0 the warm start
-   * also learns the answers in the demonstrations.
+   * also learns the observations in the demonstrations.
    */
   observationWeight: number(0, "weight of predicting the environment's answers", { min: 0 }),
-  /** `dft`: the agent's tokens go to the policy loss, with which `dft()` weighs them by their probability. */
+  /** `dft`: the agent's tokens go to the policy loss `dft()`, which weighs them by their probability. */
   loss: oneOf(["sft", "dft"], "sft", "the loss of a token: −log p (`sft`) or −p·log p (`dft`)"),
   /** A demonstration with a mistake and its correction leaves the mistake out and keeps the rest. */
   imitate: inCode<(trajectory: Trajectory, token: number) => boolean>(
@@ -35,8 +35,8 @@ export const SFT_ROWS = options("sftRows", {
   ),
 });
 /**
- * What `sftRows` and `trainSft` imitate in a demonstration: which of the agent's tokens, with which loss, and whether
- * the environment's answers, too.
+ * Options of `sftRows` and `trainSft`: which of a demonstration's agent tokens are imitated, with which loss, and
+ * whether the environment's observations are predicted, too.
  */
 export type SftRowOptions = OptionsOf<typeof SFT_ROWS>;
 
@@ -50,7 +50,7 @@ export function sftRows(trajectories: readonly Trajectory[], given?: SftRowOptio
   return loss === "sft" ? rows : rows.map(withPolicyWeights);
 }
 
-/** A row in which the weights of the agent's tokens are those of the policy term. */
+/** A row whose weights of the agent's tokens are moved to the policy term. */
 function withPolicyWeights(row: TokenRow): TokenRow {
   const { targets } = observationTokens(row.trajectory);
   const [wWorld, wPolicy] = [true, false].map((answers) => row.wWorld.map((w, t) => (targets[t] === answers ? w : 0)));
@@ -72,15 +72,15 @@ export interface SftOptions extends TrainerOptions, SftRowOptions {
   /** Episodes to imitate, as `demonstrate` makes them. */
   readonly demonstrations: readonly Trajectory[];
   /**
-   * Other texts, of which as many are drawn, and their weight in the loss, 1 − η of AgentTuning; the demonstrations
-   * have η. Default: there are none.
+   * Other texts, of which `batchSize` are drawn, too, and their weight in the loss, AgentTuning's 1 − η (the
+   * demonstrations have η). Default: none.
    */
   readonly general?: MixturePart;
   /** Demonstrations in a step. */
   readonly batchSize: number;
-  /** Up to which step it trains. */
+  /** The step at which training ends; the last one is `steps` − 1. */
   readonly steps: number;
-  /** The first step, of a run that goes on. Default 0. */
+  /** The first step, above 0 in a resumed run. Default 0. */
   readonly startStep?: number;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;

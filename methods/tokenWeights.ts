@@ -1,7 +1,7 @@
 /**
- * How much each of the agent's tokens counts in the policy term. ActFocus (arXiv 2605.14558) finds that the tokens of
- * the action carry the decision and that the thoughts before it mostly do not. It gives thoughts a small weight, and
- * weighs action tokens by how uncertain a frozen reference model is:
+ * Weights of the agent's tokens in the policy term. ActFocus (arXiv 2605.14558) finds that the tokens of the action
+ * carry the decision and that the thoughts before it mostly do not. It gives thoughts a small weight, and weighs action
+ * tokens by how uncertain a frozen reference model is:
  *
  *     w = α on thoughts,   w = 1 + β·sigmoid((E − μ)/σ) on actions,   E = −log Σ_v e^logit
  *     L = −(1/Σw) Σ w·min(ρA, clip(ρ)A)
@@ -31,7 +31,7 @@ const STATISTICS_OF = {
   kl: ["logProbs", "refLogProbs"],
 } as const satisfies Record<string, readonly TokenStatistic[]>;
 /**
- * How `actFocus` measures the uncertainty of the frozen reference at a token: `energy` −log Σ_v e^logit, the `entropy`
+ * Measures of the frozen reference's uncertainty at a token, for `actFocus`: `energy` −log Σ_v e^logit, the `entropy`
  * of its distribution, `nll` −log-probability of the token, or `kl`, the k3 estimate of the KL between policy and
  * reference.
  */
@@ -68,7 +68,7 @@ export function spread(values: readonly number[]): [mean: number, deviation: num
   return [mean, Math.sqrt(variance + 1e-8)];
 }
 
-/** `actionWeight` of each, mean and deviation over all given values. */
+/** `actionWeight` of each value, with mean and deviation over all of them. */
 export function uncertaintyWeights(values: readonly number[], beta: number): number[] {
   const [mean, deviation] = spread(values);
   const out: number[] = [];
@@ -130,7 +130,7 @@ export const TOP_ENTROPY = options("topEntropy", {
 export type TopEntropyOptions = OptionsOf<typeof TOP_ENTROPY>;
 
 /**
- * Trains only the tokens of highest entropy: weight 1 at or above the (1 − share) quantile of the step, 0 below it
+ * Weights that train only the tokens of highest entropy: 1 at or above the (1 − share) quantile of the step, 0 below it
  * ("Beyond the 80/20 rule", Wang et al. 2025, arXiv 2506.01939; TRL's `top_entropy_quantile`). The denominators still
  * count all tokens.
  */
@@ -153,9 +153,9 @@ export function topEntropy(given?: TopEntropyOptions): TokenWeighting {
 export const OUTCOME_CRITIC = options("outcomeCritic", {});
 
 /**
- * The share that a critic of outcomes gives to what really happened, `Trajectory.tokenShares`, times the advantage
- * (CodeRL, Le et al. 2022, arXiv 2207.01780, eq. 9): −lp·share·(R − R_base). Tokens of which no critic has said
- * anything weigh 1. The denominators still count all tokens.
+ * Weights from an outcome critic: its probability of the true outcome at each token, `Trajectory.tokenShares`,
+ * multiplies the advantage (CodeRL, Le et al. 2022, arXiv 2207.01780, eq. 9): −lp·share·(R − R_base). Tokens that no
+ * critic has read weigh 1. The denominators still count all tokens.
  */
 export function outcomeCritic(given?: object): TokenWeighting {
   OUTCOME_CRITIC.read(given);

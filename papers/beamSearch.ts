@@ -4,8 +4,8 @@
  * token, and a token costs a group λ for each beam of an earlier group that chose it at this step (Hamming diversity).
  *
  * As in the paper, the penalty decides what is chosen and is not part of a beam's score; in transformers it adds up in
- * the scores. Beams that have ended stay among the candidates with the score that they have. A score is the
- * logarithm of the probability that the model writes the text; there is no length penalty.
+ * the scores. Beams that have ended stay among the candidates with their scores. A score is the log-probability of the
+ * text; there is no length penalty.
  */
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
@@ -30,14 +30,14 @@ export const BEAM_SEARCH = options("beamSearch", {
   stopIds,
   signal,
 });
-/** How texts are searched. */
+/** Options of `beamSearch`. */
 export type BeamSearchOptions = OptionsOf<typeof BEAM_SEARCH>;
 
 /** A text that the search found. */
 export interface Beam extends Generated {
-  /** Which group found it, from 0. */
+  /** Index of the group that found it, from 0. */
   readonly group: number;
-  /** The logarithm of its probability, the sum over its tokens. */
+  /** Its log-probability, summed over its tokens. */
   readonly logProb: number;
 }
 
@@ -45,11 +45,11 @@ export interface Beam extends Generated {
 export interface Hypothesis {
   readonly tokens: Generated["tokens"];
   readonly logProb: number;
-  /** Unless it may go on. */
+  /** Undefined while it may go on. */
   readonly stopReason?: Generated["stopReason"];
 }
 
-/** The tokens of the largest values, best first; of equal ones the lower id. */
+/** The tokens of the largest values, best first; on a tie the lower id. */
 function leaders(values: ArrayLike<number>, count: number): { id: number; value: number }[] {
   const best: { id: number; value: number }[] = [];
   for (let id = 0; id < values.length; id++) {
@@ -63,11 +63,10 @@ function leaders(values: ArrayLike<number>, count: number): { id: number; value:
 }
 
 /**
- * One step of the groups of a prompt, in turn. Of equally good candidates that of the earlier beam is chosen, then the
- * lower token.
+ * One step of the groups of a prompt, in turn. A tie goes to the earlier beam, then to the lower token.
  * @param groups what each group holds, best first
  * @param width texts that a group may hold
- * @param logProbsOf ln of the probabilities of all tokens after a text that may go on, [V]
+ * @param logProbsOf log-probabilities of all tokens after a text that may go on, [V]
  * @param next a text with one more token
  */
 export function advance<H extends Hypothesis>(

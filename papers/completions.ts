@@ -1,11 +1,11 @@
 /**
- * How often an episode succeeds if it is played on from each of its steps, as Math-Shepherd labels steps (Wang et al.
- * 2023, arXiv 2312.08935). A step is a turn. The state after it is restored by playing the episode's own actions,
- * token by token, in a fresh environment with its seed, and the policy plays on from there.
+ * Success rates of completions from each step of an episode, as Math-Shepherd labels steps (Wang et al. 2023,
+ * arXiv 2312.08935). A step is a turn. The state after it is restored by replaying the episode's own actions, token by
+ * token, in a fresh environment with its seed, and the policy plays on from there.
  *
- * An environment needs no `clone` for that. It has to follow from its seed and the actions, which is checked: a remote
- * one that draws its tasks anew, say, is refused. What it will draw by chance after the step follows from the seed,
- * too, so that all completions meet the same chance as the episode did.
+ * An environment needs no `clone` for that, but its answers must follow from its seed and the actions. This is checked:
+ * a remote environment that draws its tasks anew, for example, is refused. Its chance after the step follows from the
+ * seed, too, so all completions meet the same chance as the episode did.
  */
 import { check, fail } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
@@ -16,16 +16,16 @@ import { isAgentToken, type Trajectory, turnEnds } from "../rl/episode/stream.ts
 import type { Template } from "../rl/episode/template.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 
-/** How many times an episode was played on from a step, and how many of these succeeded. */
+/** Counts of the completions of an episode from a step, and of those that succeeded. */
 export interface StepTries {
   readonly successes: number;
   readonly tries: number;
 }
 
-/** How steps are completed: where, how often, and with which random numbers and limits (`completeSteps`). */
+/** Options of `completeSteps`: the environment, the completions of each step, random numbers and limits. */
 export interface CompletionOptions {
   readonly spec: EnvironmentSpec;
-  /** Those that the episodes were played with. */
+  /** The options that the episodes were played with. */
   readonly options: EnvironmentOptions;
   /** N, the completions of each step. */
   readonly samples: number;
@@ -73,10 +73,10 @@ export async function completeSteps(
   });
 }
 
-/** Whether an episode says anything about success. */
+/** Whether an episode is unmasked and has a score. */
 const isScored = ({ masked, reward }: Trajectory): boolean => !masked && !Number.isNaN(reward);
 
-/** Where the tokens of a turn begin, and where those of the next do. */
+/** The places where the tokens of a turn begin and where those of the next begin. */
 function spanOf(episode: Trajectory, turn: number): readonly [from: number, to: number] {
   const ends = turnEnds(episode);
   return [turn === 0 ? 0 : ends[turn - 1]! + 1, ends[turn]! + 1];

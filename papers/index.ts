@@ -1,6 +1,4 @@
-/**
- * `worldgrad/papers`: what is more than a loss: rewards and judges, self-play, search, preferences.
- */
+/** `worldgrad/papers`: methods that are more than a loss: rewards and judges, self-play, search, preferences. */
 export { completeSteps, type CompletionOptions, type StepTries } from "./completions.ts";
 export * from "./rewards/index.ts";
 export {

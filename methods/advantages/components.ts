@@ -1,5 +1,5 @@
 /**
- * Rewards of several components (outcome, format, use of tools, …) whose components are normalised one by one. If they
+ * Advantages from a reward of several components (outcome, format, use of tools, …), normalised one by one. If they
  * were added first, (1, 0) and (0, 1) would give the same return, and a component of large spread would drown one of
  * small spread.
  */
@@ -35,13 +35,13 @@ export const GDPO = options("gdpo", {
 export type GdpoOptions = OptionsOf<typeof GDPO>;
 
 /**
- * Each component is normalised within its group, (r_k − mean)/(std + eps); then their weighted sum is normalised over
- * the batch, (x − mean)/(std + eps) (GDPO, Liu et al. 2026, arXiv 2601.05242, eq. 4–6; TRL's `normalize_then_sum`). A
+ * GDPO (Liu et al. 2026, arXiv 2601.05242, eq. 4–6; TRL's `normalize_then_sum`): each component is normalised within
+ * its group, (r_k − mean)/(std + eps); then the weighted sum is normalised over the batch, (x − mean)/(std + eps). A
  * component adds 0 where its group has no spread in it, and where it is NaN. A group without spread in any component
  * gets exactly 0.
  *
- * A KL penalty must be in the loss, as in TRL, and not in the reward: subtracted from the return it would reach no
- * component (verl drops it silently), and as a component of its own it would be divided by its own deviation, which
+ * A KL penalty must be in the loss, as in TRL, and not in the reward. Subtracted from the return, it would reach no
+ * component (verl drops it silently). As a component of its own, it would be divided by its own deviation, which
  * cancels β.
  */
 export function gdpo(given?: GdpoOptions): AdvantageEstimator {

@@ -10,7 +10,7 @@ import { statistic } from "../../rl/objective/tokenStatistics.ts";
 import { rewardsOfTokens, type Rollout, type Trajectory } from "../../rl/episode/stream.ts";
 import { type AdvantageEstimator, tokenEstimator } from "../../rl/objective/estimator.ts";
 
-/** A_t = δ_t + γλA_{t+1}, δ_t = r_t + γV_{t+1} − V_t, with V = A = 0 after the end. */
+/** Generalised advantages A_t = δ_t + γλA_{t+1}, δ_t = r_t + γV_{t+1} − V_t, with V = A = 0 after the end. */
 export function generalizedAdvantages(
   rewards: readonly number[],
   values: readonly number[],
@@ -76,7 +76,7 @@ export function gae(given?: GaeOptions): AdvantageEstimator {
   );
 }
 
-/** For each turn, in order, the positions of its tokens among the rollout's tokens. */
+/** Positions of each turn's tokens among the rollout's tokens, turn by turn. */
 function turnsOf({ tokens }: Rollout): number[][] {
   const turns: number[][] = [];
   tokens.forEach(({ turn }, k) => {
@@ -86,7 +86,7 @@ function turnsOf({ tokens }: Rollout): number[][] {
   return turns;
 }
 
-/** A turn has one value, that of its first token, and all its tokens share one advantage. */
+/** GAE over turns: a turn has one value, that of its first token, and all its tokens share one advantage. */
 function ofTurns(
   rollout: Rollout,
   rewards: readonly number[],
@@ -134,9 +134,9 @@ export type BiLevelOptions = OptionsOf<typeof BI_LEVEL_GAE>;
 
 /**
  * GAE in two passes (RAGEN, Wang et al. 2025, arXiv 2504.20073). The first runs over turns, with the value of each
- * turn's last token. Its result is the reward at the end of the turn in the second pass, which runs over the tokens of
- * the turn. Turns are found by their number and not by where rewards are, so a rollout without any reward needs no
- * special case.
+ * turn's last token. Its advantage plus that value is the reward at the end of the turn in the second pass, which runs
+ * over the tokens of the turn. Turns are found by their number, not by their rewards, so a rollout without rewards
+ * needs no special case.
  */
 export function biLevelGae(given?: BiLevelOptions): AdvantageEstimator {
   const { gammaTurn, gamma, lambda, whiten } = BI_LEVEL_GAE.read(given);

@@ -1,4 +1,4 @@
-/** Further estimators that compare the returns of one group and give one advantage per rollout. */
+/** Estimators of one advantage per rollout, from the returns of its group. GRPO's own are in `rl/objective/grpo.ts`. */
 import { flag, noOptions, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { mergeTables, type Table } from "../../rl/objective/names.ts";
 import { type Rollout, rolloutsOf } from "../../rl/episode/stream.ts";
@@ -59,7 +59,7 @@ export type PassAtKOptions = OptionsOf<typeof PASS_AT_K>;
 
 /**
  * (r_max − r_second)/(std + eps) for the best rollout of the group, 0 for the rest: only the best is trained (pass@k
- * training, arXiv 2503.19595). Of several that are equally good the first counts as the best.
+ * training, arXiv 2503.19595). On a tie the first is the best.
  */
 export function passAtK(given?: PassAtKOptions): AdvantageEstimator {
   const { ddof, eps, std: divides } = PASS_AT_K.read(given);
@@ -82,9 +82,9 @@ export function gpg(given?: object): AdvantageEstimator {
 
 /**
  * (R − μ)/σ among the rollouts of the same family of tasks: a baseline for each kind of task and each role (TRR++ of
- * Absolute Zero, Zhao et al. 2025, arXiv 2505.03335). The family is what the environment says of it (`familiesOf`).
- * A rollout whose family nobody knows, as its whole group was cut off at once, is compared with all of its environment:
- * among its like only, nothing would be lost by being cut off.
+ * Absolute Zero, Zhao et al. 2025, arXiv 2505.03335). The environment reports the family (`familiesOf`). A rollout of
+ * unknown family, whose whole group was cut off at once, is compared with all rollouts of its environment: compared
+ * with its like only, it would lose nothing by being cut off.
  */
 export function trrPlusPlus(given?: object): AdvantageEstimator {
   TRR.read(given);
@@ -111,7 +111,7 @@ export function trrPlusPlus(given?: object): AdvantageEstimator {
   };
 }
 
-/** All that compare a group. */
+/** Estimators that compare a group, by name. */
 export const GROUP: Table<AdvantageEstimator> = mergeTables(GRPO_ADVANTAGES, {
   rloo: { options: RLOO, make: rloo, formula: "n/(n−1)·(R − mean)", source: "RLOO, arXiv 2402.14740" },
   opo: { options: OPO, make: opo, formula: "R − Σ(len·R)/Σlen", source: "OPO, arXiv 2505.23585" },

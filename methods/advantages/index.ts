@@ -8,10 +8,10 @@
  * - `advantages/critic.ts`: advantages from a critic's values
  * - `advantages/steps.ts`: steps compared across rollouts
  *
- * What they share is in `rl/objective/estimator.ts`.
+ * Shared code is in `rl/objective/estimator.ts`.
  *
- * The number of observation tokens between two actions must not change the advantages of the agent's tokens (the gap
- * property, which is tested for every estimator).
+ * The gap property, tested for every estimator: the number of observation tokens between two actions must not change
+ * the advantages of the agent's tokens.
  */
 import { COMPONENTS } from "./components.ts";
 import { CRITIC } from "./critic.ts";

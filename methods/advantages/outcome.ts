@@ -15,7 +15,7 @@ export const RAE = options("rae", {
 });
 export type RaeOptions = OptionsOf<typeof RAE>;
 
-/** What is remembered of an environment: b, and the lowest return of an episode that came to an end, at most 0. */
+/** Memory of an environment: b (`mean`), and the lowest return of an episode that came to an end, at most 0. */
 interface Returns {
   readonly mean: number;
   readonly lowest: number;
@@ -26,8 +26,8 @@ interface Returns {
  * needs no group; one rollout of a task is enough (role-conditioned advantage estimation: SPIRAL, Liu et al. 2025,
  * arXiv 2506.24119, where each player of a game has a baseline of its own). A step uses the baseline from before the
  * step. b is part of a run's state. It estimates what the policy now reaches by itself, so replayed rollouts and
- * rollouts with help do not change it. Where all episodes of a step were cut short, the lowest return of earlier ends
- * says what that is worth, if it is negative, and b stays.
+ * rollouts with help do not change it. Where all episodes of a step were cut short, twice the lowest return of earlier
+ * ends, if negative, bounds theirs (`boundBeside`), and b does not change.
  */
 export function rae(given?: RaeOptions): AdvantageEstimator {
   const { decay } = RAE.read(given);
@@ -79,7 +79,7 @@ export function rft(given?: FilterOptions): AdvantageEstimator {
   ROLLOUT_CHOICE.read(given); // so that a bad option is an error now and not in the first step
   return {
     name: "rft",
-    readsReturn: false, // it reads whether the environment reports success
+    readsReturn: false, // it reads whether the episode succeeded
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const chosen = new Set(filterRollouts(trajectories, given));

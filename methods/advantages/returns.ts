@@ -16,7 +16,7 @@ import {
   whitening,
 } from "../../rl/objective/estimator.ts";
 
-/** G_t = r_t + γG_{t+1} */
+/** Returns-to-go G_t = r_t + γG_{t+1}. */
 export function returnsToGo(rewards: readonly number[], gamma: number): number[] {
   const returns = [...rewards];
   for (let k = returns.length - 2; k >= 0; k--) returns[k]! += gamma * returns[k + 1]!;

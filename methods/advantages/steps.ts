@@ -101,9 +101,9 @@ export const GIGPO = options("gigpo", {
 export type GigpoOptions = OptionsOf<typeof GIGPO>;
 
 /**
- * The token ids of what the agent saw last before it acted in a turn: the environment's answer in the turn before, even
- * if the action there was not the agent's; or the prompt up to this turn, if the row begins with it. Actions that were
- * given to the agent in later turns have the role `prompt` too, but the agent had not seen them.
+ * Token ids of the text that the agent saw last before it acted in a turn: the observation of the turn before, even if
+ * the action there was not the agent's; or the prompt up to this turn, if the row begins with it. Actions given to the
+ * agent in later turns have the role `prompt`, too, but the agent had not seen them yet.
  */
 export function anchorOf({ stream }: Trajectory, turn: number): string {
   const { ids, roles, turns } = stream;
@@ -151,13 +151,13 @@ const rewardedTurns = ({ stepRewards }: Trajectory): number[] =>
 
 /**
  * A_traj + λ·A_segment. A segment ends at the turn t_k of a milestone. A step t in it has the value R·γ^(t_k − t),
- * where R is the reward of the milestone's step if that is positive, else 1. It is compared with the steps of the group
- * that are in the segment of the same number, those of its own episode included. Steps after the last milestone have
- * the value 0 and belong to the segment that they did not finish (BEACON, Wang et al. 2026, arXiv 2605.06078; the steps
- * are compared as in its code, `segment_norm_reward` of ZJU-REAL/BEACON).
+ * where R is the reward of the milestone's step if that is positive, else 1. It is compared with the group's steps in
+ * the segment of the same number, including those of its own episode. Steps after the last milestone have the value 0
+ * and belong to the segment that they did not finish (BEACON, Wang et al. 2026, arXiv 2605.06078; the steps are
+ * compared as in its code, `segment_norm_reward` of ZJU-REAL/BEACON).
  *
- * So A_segment is not 0 where all returns are equal, or in a group of one: a step nearer to its milestone has the
- * higher value. It is 0 where all values of a segment are equal. `frac_reward_zero_std` is about returns.
+ * A_segment is therefore not 0 where all returns are equal, or in a group of one: a step nearer to its milestone has
+ * the higher value. It is 0 where all values of a segment are equal. `frac_reward_zero_std` is about returns.
  */
 export function milestone(given?: MilestoneOptions): AdvantageEstimator {
   const { lambda, gamma, std, eps, milestones = rewardedTurns } = MILESTONE.read(given);

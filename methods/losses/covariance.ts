@@ -1,7 +1,7 @@
 /**
- * Losses that treat the tokens of highest covariance between log-probability and advantage differently, because these
- * few tokens lower the entropy most ("The Entropy Mechanism", Cui et al. 2025, arXiv 2505.22617). Which tokens these
- * are is a statistic over the whole step.
+ * Losses that single out the tokens of highest covariance between log-probability and advantage, because these few
+ * tokens lower the entropy most ("The Entropy Mechanism", Cui et al. 2025, arXiv 2505.22617). The covariance is a
+ * statistic of the whole step.
  */
 import { named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
@@ -94,8 +94,8 @@ export const CLIP_COV = options("clipCov", {
 export type ClipCovOptions = OptionsOf<typeof CLIP_COV>;
 
 /**
- * PPO's clip, times 0 on a random share of the tokens that are not clipped and whose covariance is between `low` and
- * `high`.
+ * PPO's clip, times 0 on the share `ratio` of the step's tokens, drawn at random from those that are not clipped and
+ * whose covariance is between `low` and `high`.
  */
 export function clipCov(given?: ClipCovOptions): PolicyLoss {
   const { ratio, low, high, epsilon, epsilonHigh = epsilon, seed } = CLIP_COV.read(given);

@@ -8,7 +8,7 @@
  * - `losses/supervised.ts`: losses that ignore the advantage
  * - `losses/preference.ts`: losses over pairs of answers
  *
- * What they share is in `rl/objective/policyLoss.ts`; KL penalties are in `rl/objective/kl.ts`.
+ * Shared code is in `rl/objective/policyLoss.ts`; KL penalties are in `rl/objective/kl.ts`.
  */
 import { mergeTables, type Table } from "../../rl/objective/names.ts";
 import { CLIPPED } from "../../rl/objective/clipped.ts";

@@ -1,7 +1,7 @@
 /**
- * Losses over pairs of answers, of which one was preferred to the other. A pair is a segment. The advantage column says
- * which answer a token belongs to (+1 chosen, −1 rejected). The losses depend on h = Σ ±(lp − ref) over the pair's
- * trained tokens only.
+ * Losses over preference pairs: two answers, one preferred to the other. A pair is a segment. The advantage column
+ * holds the side of a token (+1 chosen, −1 rejected). The losses depend only on h = Σ ±(lp − ref) over the pair's
+ * trained tokens.
  */
 import { expr, named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
@@ -31,7 +31,7 @@ export const PREFERENCE_LOSSES = ["sigmoid", "ipo", "hinge"] as const;
 /** The loss of a preference pair, for the option `loss` of `dpo`: one of `PREFERENCE_LOSSES`. */
 export type PreferenceLoss = (typeof PREFERENCE_LOSSES)[number];
 
-/** Each loss in terms of h. */
+/** The losses of a pair as functions of h. */
 const PAIR_LOSSES: Readonly<Record<PreferenceLoss, Pointwise<Tensor>>> = {
   /** −log σ(βh) (DPO, Rafailov et al. 2023, arXiv 2305.18290, eq. 7) */
   sigmoid: fuse("dpoSigmoid", (h, mask, beta) => where(mask, named("h", h).mul(named("β", beta)).neg().softplus(), 0)),
@@ -70,14 +70,15 @@ export const DPO = options("dpo", {
  */
 export type DpoOptions = OptionsOf<typeof DPO>;
 
-/** Options of `dpo` without `loss`, for the losses whose name already says which one is used. */
+/** Options of `dpo` without `loss`, which the names `dpo_ipo` and `dpo_hinge` already give. */
 const { loss: _, ...NAMED } = DPO.fields;
 const DPO_IPO = options("dpo_ipo", NAMED);
 const DPO_HINGE = options("dpo_hinge", NAMED);
 
 /**
- * Each token of a pair gets the loss of the whole pair; `preferenceRows` gives the tokens of a pair weights that sum to
- * 1/pairs. The gradient flows through the sums, so each token gets its part of the pair's gradient.
+ * A loss over preference pairs. Each token of a pair gets the loss of the whole pair; `preferenceRows` gives the tokens
+ * of a pair weights that sum to 1/pairs. The gradient flows through the sums, so each token gets its part of the pair's
+ * gradient.
  */
 export function dpo(given?: DpoOptions): PolicyLoss {
   const { beta, loss, average } = DPO.read(given);

@@ -19,8 +19,8 @@ const m2poLoss: Pointwise<Tensor> = fuse("m2po", (lp, old, advantage, mask, chos
 });
 
 /**
- * Which tokens are kept. Tokens are dropped in order of decreasing second moment until the mean of the rest is below
- * the threshold; at least one is kept (as in AReaL). Of tokens with equal moments the last is dropped first.
+ * Mask of the tokens that are kept. Tokens are dropped in order of decreasing second moment until the mean of the rest
+ * is below the threshold; at least one is kept (as in AReaL). Among equal moments the last is dropped first.
  * @param moments (ln ρ)² of each token
  */
 export function secondMomentMask(moments: readonly number[], threshold: number): boolean[] {
@@ -40,8 +40,7 @@ export const M2PO = options("m2po", {
   threshold: number(0.04, "τ: the mean of (ln ρ)² stays below it; the paper has 0.04 in all runs", { above: 0 }),
 });
 /**
- * Options of `m2po`: τ, below which the mean of (ln ρ)² over the kept tokens of a step stays; default 0.04, the
- * paper's.
+ * Options of `m2po`: τ, the upper bound of the mean of (ln ρ)² over a step's kept tokens; default 0.04, the paper's.
  */
 export type M2poOptions = OptionsOf<typeof M2PO>;
 

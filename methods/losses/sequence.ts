@@ -1,10 +1,10 @@
 /**
- * Policy losses of whole sequences. A sequence is what the agent wrote in one episode, in all its turns; packing never
- * splits it. ln s is the mean of ln ρ = lp − old over its tokens (`vespo`: the sum), and s is 1 in the only pass over a
- * step's own samples, where these losses are the policy gradient. `gspo` gives each token the form
- * lp − sg(lp) + sg(ln s): the value ln s and the derivative of lp (sg: without a gradient), so that each token keeps a
- * gradient of its own; `gmpo` does so with the clipped ln ρ. `webrl` is a regression. `--method gspo` comes here by
- * methods/choice.ts, and `Objective.policyLoss` holds what it makes.
+ * Policy losses of whole sequences. A sequence is all that the agent wrote in one episode, over all turns; packing
+ * never splits it. ln s is the mean of ln ρ = lp − old over its tokens (`vespo`: the sum). In a single pass over a
+ * step's own samples s is 1, and these losses are the policy gradient. `gspo` gives each token the form lp − sg(lp) +
+ * sg(ln s) (sg: stop-gradient), with the value ln s and the derivative of lp, so that each token keeps a gradient of
+ * its own; `gmpo` does so with the clipped ln ρ. `webrl` is a regression. methods/choice.ts makes the loss that
+ * `--method gspo` names and puts it into `Objective.policyLoss`.
  */
 import { type Expr, named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
@@ -163,10 +163,10 @@ export const WEBRL = options("webrl", {
 export type WebrlOptions = OptionsOf<typeof WEBRL>;
 
 /**
- * (β·Σ(lp − ref) − A)², the sum over the sequence (WebRL, Qi et al. 2024, arXiv 2411.02337): the policy is drawn to the
- * optimum of the reward under a KL penalty, ref·e^(A/β) but for a factor. Each token has the loss of its sequence, so
- * `seq-mean-token-mean` is the paper's mean. No ratio is needed for old samples: the optimum does not depend on who
- * wrote them.
+ * (β·Σ(lp − ref) − A)², the sum over the sequence (WebRL, Qi et al. 2024, arXiv 2411.02337): it draws the policy to
+ * ref·e^(A/β) (up to a factor), the optimum of the reward under a KL penalty. Each token has the loss of its sequence,
+ * so `seq-mean-token-mean` is the paper's mean. Old samples need no ratio: the optimum does not depend on the policy
+ * that wrote them.
  */
 export function webrl(given?: WebrlOptions): PolicyLoss {
   const { beta } = WEBRL.read(given);

@@ -99,7 +99,7 @@ export function dro(given?: DroOptions): PolicyLoss {
   };
 }
 
-/** π − μ, the probabilities under the new and the behaviour policy. */
+/** π − μ, the probability under the new policy minus that under the behaviour policy. */
 const shift = (lp: Expr, old: Expr): Expr => lp.exp().sub(old.exp());
 
 /**
@@ -115,8 +115,8 @@ function binaryKl(lp: Expr, old: Expr): Expr {
 }
 
 /**
- * 1 unless the policy has moved too far in the direction of the advantage, else 0. Masked log-probabilities are −1
- * here.
+ * Mask of a trust region: 0 where the policy has moved too far in the direction of the advantage, else 1. Masked
+ * log-probabilities are −1 here.
  */
 function kept(
   distance: (lp: Expr, old: Expr) => Expr,

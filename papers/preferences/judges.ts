@@ -1,6 +1,6 @@
 /**
- * Judges of whole episodes, and ensembles that turn their opinions into scores, which can be compared within a group. A
- * judge gets all episodes of a call at once, so that a model can read them in a few passes.
+ * Judges of whole episodes, and ensembles that turn their opinions into scores comparable within a group. A judge gets
+ * all episodes of a call at once, so that a model can read them in a few passes.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -14,7 +14,7 @@ import { type Judge, tally } from "../rewards/judge.ts";
 import { append, type TokenStream, type Trajectory } from "../../rl/episode/stream.ts";
 import type { Template } from "../../rl/episode/template.ts";
 
-/** What a judge may use: the policy that played the episodes, and its template. */
+/** The context of a judge: the policy that played the episodes, and its template. */
 export interface JudgeContext {
   readonly model: Model;
   readonly template: Template;
@@ -138,12 +138,12 @@ async function sumsOf(
 }
 
 /**
- * How the scores of judges are combined. `mean` is for judges with a common scale. With `majority` each judge says for
- * every two episodes of a group which is better, and the majority decides; the score of an episode is the share of the
- * other episodes that it beats minus the share of those that beat it (Copeland).
+ * Combinations of judges' scores. `mean` is for judges with a common scale. With `majority` each judge says for every
+ * two episodes of a group which is better, and the majority decides; the score of an episode is the share of the other
+ * episodes that it beats minus the share of those that beat it (Copeland).
  */
 export const ENSEMBLES = ["majority", "mean"] as const;
-/** How the scores of several judges become one: `majority` (Copeland, needs no common scale) or `mean`. */
+/** A combination of judges' scores: `majority` (Copeland, needs no common scale) or `mean`. */
 export type Ensemble = (typeof ENSEMBLES)[number];
 
 /** The judges' opinions of some episodes. */
@@ -210,7 +210,7 @@ function copelandScores(
 export const preferred = (first: number, second: number): boolean | undefined =>
   first > second ? true : first < second ? false : undefined;
 
-/** The indices of every two episodes of a group. */
+/** Index pairs of the episodes of a group. */
 function* comparisons(episodes: readonly Trajectory[]): Generator<readonly [number, number], void, void> {
   for (let a = 0; a < episodes.length; a++) {
     for (let b = a + 1; b < episodes.length; b++) if (episodes[a]!.group === episodes[b]!.group) yield [a, b];
@@ -237,8 +237,8 @@ export function agreement(
 }
 
 /**
- * How often the judges agree with each other, and with the truth where it is known (NaN means unknown). Metrics without
- * any comparison are left out.
+ * Metrics of the judges' agreement with each other, and with the truth where it is known (NaN means unknown). Metrics
+ * without any comparison are left out.
  */
 export function judgeMetrics(
   judges: readonly EpisodeJudge[],

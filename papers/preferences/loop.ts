@@ -26,8 +26,8 @@ import { type PreferencePair, trainPreference } from "../../methods/preference.t
 import { checkTrainer } from "../../rl/train/trainerChecks.ts";
 
 /**
- * What `trainAgentQ` and `trainSelfRewarding` share: `iterations` rounds of making pairs, and `steps` training steps on
- * the pairs of each round, with the policy from its start as the reference.
+ * Options that `trainAgentQ` and `trainSelfRewarding` share: `iterations` rounds of making pairs, and `steps` training
+ * steps on the pairs of each round, with the policy from its start as the reference.
  */
 export interface PreferenceLoopOptions extends TrainerOptions {
   readonly iterations: number;
@@ -67,7 +67,7 @@ export const LOOP_KEYS = [
   "rng",
 ] as const;
 
-/** What an iteration of preference optimisation made and learnt: its number (from 0), its pairs and its metrics. */
+/** Report of an iteration of preference optimisation: its number (from 0), its pairs and its metrics. */
 export interface IterationReport {
   readonly iteration: number;
   readonly metrics: Metrics;
@@ -75,7 +75,7 @@ export interface IterationReport {
   readonly pairs: readonly PreferencePair[];
 }
 
-/** What an iteration learns from. */
+/** The pairs that an iteration learns from. */
 export interface GatheredPairs {
   readonly pairs: readonly PreferencePair[];
   readonly metrics: Metrics;
@@ -83,14 +83,14 @@ export interface GatheredPairs {
   readonly aborted?: boolean;
 }
 
-/** Where the pairs of an iteration come from, and how the policy is measured after it. */
+/** The source of an iteration's pairs, and the measurement of the policy after it. */
 export interface PairSource {
   gather(iteration: number, rng: Rng): Promise<GatheredPairs>;
   /** Metrics of the policy after an iteration. @param previous the policy before the iteration */
   compare?(previous: Model, rng: Rng): Promise<Metrics>;
 }
 
-/** The loop. `who` is the name of the caller, for errors. */
+/** The preference loop. `who` is the name of the caller, for errors. */
 export async function* iteratePreferences(
   who: string,
   options: PreferenceLoopOptions,
@@ -133,7 +133,7 @@ export async function* iteratePreferences(
   }
 }
 
-/** Which pairs are made of a sorted list of answers: `all` pairs, or only the best with the worst. */
+/** Pairings of a sorted list of answers: `all` pairs, or only the best with the worst. */
 export const PAIRINGS = ["all", "best-worst"] as const;
 export type Pairing = (typeof PAIRINGS)[number];
 

@@ -4,10 +4,10 @@
  * unless their scores are equal, and a preference loss learns from the pairs with the policy that played as the
  * reference. One of the judges may be the policy itself.
  *
- * If the environment has an outcome, judges can be wrong. Every report therefore says how often the judges agree with
- * the truth, if it is known. After learning, the new policy is compared with the old one on some tasks, by the judges
- * and by the truth. The first win rate minus the second, `hacking/gap`, measures how much the policy learnt to please
- * the judges instead of solving the task.
+ * Judges can be wrong about an environment's outcome. Every report therefore says how often they agree with the truth,
+ * if it is known. After learning, the new policy is compared with the old one on some tasks, by the judges and by the
+ * truth. The first win rate minus the second, `hacking/gap`, measures how much the policy learnt to please the judges
+ * instead of solving the task.
  *
  * Differs from the paper: the default is IPO with imitation instead of plain DPO, which lowers both answers of a pair
  * until a weak policy has forgotten both (loop.ts explains why; for the paper's loss set `policyLoss: dpo(), imitation:
@@ -81,7 +81,7 @@ const SELF_REWARD_KEYS = [
 ] as const;
 
 /**
- * What `trainSelfRewarding` yields after an iteration: its pairs, its metrics and all episodes that were judged for
+ * Report of `trainSelfRewarding` after an iteration: its pairs, its metrics and all episodes that were judged for
  * pairs.
  */
 export interface SelfRewardReport extends IterationReport {
@@ -187,8 +187,8 @@ function ownTokens(episode: Trajectory): string {
 }
 
 /**
- * The win rates of the first half of the episodes against the second half, with ties as one half: by the judges, by the
- * truth, and the difference.
+ * The win rates of the first half of the episodes against the second half, by the judges and by the truth, and their
+ * difference; a tie counts one half.
  */
 function gapMetrics(scores: readonly number[], truth: readonly number[]): Metrics {
   const byJudges = winRate(scores);

@@ -11,8 +11,7 @@ import type { Turn } from "../../rl/episode/turns.ts";
  * never acted, or whose last action never reached the environment because it was cut off or could not be parsed.
  * Otherwise the score would reward an action that never ends; the outcome of a truncated episode is 0 for the same
  * reason.
- * @param malformed how many of the actions are malformed; default: those that the environment rejected
- *   (`info.toolErrors`)
+ * @param malformed the number of malformed actions; default: those that the environment rejected (`info.toolErrors`)
  */
 export function formatScore(
   { stream, stepRewards, info }: Pick<Trajectory, "stream" | "stepRewards" | "info">,
@@ -23,8 +22,8 @@ export function formatScore(
 }
 
 /**
- * How many actions are malformed: those that the environment rejected, and one that never reached it because it was cut
- * off or could not be parsed. RAGEN (arXiv 2504.20073) takes 0.1 off for each.
+ * The number of malformed actions: those that the environment rejected, and one that never reached it because it was
+ * cut off or could not be parsed. RAGEN (arXiv 2504.20073) takes 0.1 off for each.
  */
 export function malformedActions({
   stream,

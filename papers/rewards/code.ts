@@ -24,7 +24,7 @@ export interface CodeTest {
   readonly weight?: number;
 }
 
-/** Why a call returned no value. */
+/** The reason that a call returned no value. */
 export type CodeFailure =
   | "syntax" // the program does not compile
   | "missing" // it has no function of that name
@@ -36,7 +36,7 @@ export type CodeFailure =
   | "crashed" // the process ended, mostly for lack of memory
   | "skipped"; // too many earlier calls ended the process
 
-/** What a call of a program came to: the value that it returned, or why there is none. */
+/** The outcome of a call of a program: the value that it returned, or the reason that there is none. */
 export type CodeOutcome =
   { readonly kind: "value"; readonly value: CodeValue } | { readonly kind: CodeFailure; readonly message: string };
 
@@ -57,7 +57,7 @@ export const CODE_GRADE = options("gradeCode", {
 /** Options of `gradeCode`: the tests, the function that they call, and what passing some of them is worth. */
 export type CodeGradeOptions = OptionsOf<typeof CODE_GRADE>;
 
-/** What `gradeCode` returns: the credit of a program, and what each of its tests came to. */
+/** Result of `gradeCode`: the credit of a program, and the outcome of each test. */
 export interface CodeGrade {
   /** In [0, 1]. */
   readonly reward: number;
@@ -97,8 +97,8 @@ interface Fence {
 }
 
 /**
- * Undefined if the line is no fence. Not one regular expression: with a backtick at the end of a long line it would try
- * all ways to share the line out among its parts.
+ * The fence in a line; undefined if there is none. A single regular expression would try all ways to split a long line
+ * with a backtick at its end among its parts.
  */
 function fenceOf(line: string): Fence | undefined {
   const [, ticks] = /^\s{0,3}(`{3,})/.exec(line) ?? [];

@@ -10,7 +10,7 @@ export type Judge<Question> = (question: Question, signal?: AbortSignal) => Prom
 
 /** The result of a vote among judges, with the counts of votes; `verdictReward` makes a reward of it. */
 export interface Verdict {
-  /** What more than half of the votes say; undefined on a tie or without a quorum. */
+  /** The majority of the votes; undefined on a tie or without a quorum. */
   readonly verdict: boolean | undefined;
   readonly yes: number;
   readonly no: number;
@@ -19,7 +19,7 @@ export interface Verdict {
 
 /** Options of `majorityVote`: how many judges have to vote, and a signal that aborts the vote. */
 export interface EnsembleOptions {
-  /** How many judges have to vote for a verdict. Default: more than half of them. */
+  /** The number of judges that have to vote for a verdict. Default: more than half of them. */
   readonly quorum?: number;
   readonly signal?: AbortSignal;
 }
@@ -41,7 +41,7 @@ export async function majorityVote<Question>(
 }
 
 /**
- * What each judge says; one that throws, or says neither yes nor no, abstains.
+ * The vote of each judge; one that throws, or says neither yes nor no, abstains.
  * @throws the signal's reason if it is aborted
  */
 async function votesOf<Question>(

@@ -1,5 +1,5 @@
 /**
- * The outcome of maths problems: exact match after normalisation. The rules for LaTeX that differs in looks only are
+ * The outcome of maths problems: exact match after normalisation. The rules for LaTeX that differs only in looks are
  * those in use since the MATH benchmark (Hendrycks et al. 2021); numbers are compared as exact fractions. There is no
  * computer algebra: `x+1` and `1+x` differ, and so do `\sqrt{8}` and `2\sqrt{2}`.
  */
@@ -31,7 +31,7 @@ const firstLine = (text: string): string =>
     .trim();
 
 /**
- * The text between the braces of the last `\boxed{` or `\fbox{`; braces may nest, and `\{` and `\}` are signs and no
+ * The text between the braces of the last `\boxed{` or `\fbox{`; braces may nest, and `\{` and `\}` do not count as
  * braces. Undefined if there is none or it is not closed.
  */
 function lastBoxed(text: string): string | undefined {

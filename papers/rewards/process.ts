@@ -1,11 +1,10 @@
 /**
- * Process rewards: what steps are worth, by how often completions from them succeed (Math-Shepherd, Wang et al. 2023,
- * arXiv 2312.08935): labels of steps, the reward of each step in RL, the score of a solution and the weighted vote of
- * several.
+ * Process rewards, from the success of completions of a step (Math-Shepherd, Wang et al. 2023, arXiv 2312.08935):
+ * labels of steps, the reward of each step in RL, the score of a solution and the weighted vote of several.
  */
 import { check } from "../../engine/errors.ts";
 
-/** How tries become a label: 1 if any of them succeeded, else 0; or the share that succeeded. */
+/** Labels of a step from its tries: 1 if any succeeded, else 0 (`hard`); or the share that succeeded (`soft`). */
 export const STEP_LABELS = ["hard", "soft"] as const;
 
 /**
@@ -20,7 +19,7 @@ export const stepLabels = (
     tries === 0 ? NaN : kind === "hard" ? Number(successes > 0) : successes / tries,
   );
 
-/** How the values of an episode's steps become their rewards (`processRewards`). */
+/** Forms of the rewards that `processRewards` makes from the values of an episode's steps. */
 export const PROCESS_FORMS = ["difference", "min", "sum"] as const;
 
 /**
@@ -43,8 +42,8 @@ export function processRewards(values: readonly number[], form: (typeof PROCESS_
 export const solutionScore = (values: readonly number[]): number => (values.length === 0 ? 0 : Math.min(...values));
 
 /**
- * The answer with the highest sum of scores, argmax_a Σ 1[a_i = a]·score_i; of equal sums the first to occur.
- * With equal scores it is the vote of the majority (self-consistency).
+ * The answer with the highest sum of scores, argmax_a Σ 1[a_i = a]·score_i; on a tie the first to occur. With equal
+ * scores it is the vote of the majority (self-consistency).
  */
 export function weightedVote(answers: readonly string[], scores: readonly number[]): string {
   check(

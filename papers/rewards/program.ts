@@ -1,7 +1,7 @@
 /**
- * Rewards of programs, from what an environment with programs (`code`, `patch`) tells of a submitted one in the info of
- * its last step: the `outcome`, how much of a reference it has (`syntaxMatch`, `dataFlowMatch`), and for repositories
- * the `patch` and the `solution` as unified diffs. An episode that submitted nothing is one that does not compile.
+ * Rewards of programs, from the info of the last step in an environment with programs (`code`, `patch`): the `outcome`
+ * of the submitted program, its match with a reference (`syntaxMatch`, `dataFlowMatch`), and for repositories the
+ * `patch` and the `solution` as unified diffs. An episode that submitted nothing counts as a compile error.
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
@@ -42,13 +42,16 @@ export function sweRlReward(info: Info): number {
   return patch === undefined || solution === undefined ? -1 : patchSimilarity(patch, solution);
 }
 
-/** What a reward of programs pays, by the name of `--reward`. */
+/** Rewards of programs, by their names in `--reward`. */
 export const PROGRAM_REWARDS = { coderl: codeRlReward, ppocoder: ppoCoderReward, swerl: sweRlReward } as const;
 export type ProgramRewardName = keyof typeof PROGRAM_REWARDS;
 
 const { passed: _, ...FAILURES } = CODERL;
 
-/** How each reward grades what does not solve its task, drawn: which failure, both matches, the similarity. */
+/**
+ * Random grades of a failed episode, for the control: `coderl` draws the failure, `ppocoder` both matches, `swerl` the
+ * similarity.
+ */
 const DRAWN: Readonly<Record<ProgramRewardName, (info: Info, rng: Rng) => number>> = {
   coderl: (_, rng) => rng.choice(Object.values(FAILURES)),
   ppocoder: (info, rng) => ppoCoderReward({ ...info, syntaxMatch: rng.uniform(), dataFlowMatch: rng.uniform() }),
@@ -56,8 +59,8 @@ const DRAWN: Readonly<Record<ProgramRewardName, (info: Info, rng: Rng) => number
 };
 
 /**
- * The control of a graded reward: what solves the task, and what cannot be graded (no program, no patch), is paid as
- * ever, and the grade of all else is chance.
+ * The control of a graded reward: a success, and for `swerl` an episode without a patch, is paid as usual, and any
+ * other episode gets a random grade.
  */
 export const chanceReward = (name: ProgramRewardName, info: Info, rng: Rng): number =>
   info["success"] === true ? PROGRAM_REWARDS[name](info) : DRAWN[name](info, rng);

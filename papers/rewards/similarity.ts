@@ -102,7 +102,7 @@ export function splitPatch(patch: string): Record<string, string> {
   return Object.fromEntries([...files].map(([path, body]) => [path, withoutEndOfLines(body.join("\n"))]));
 }
 
-/** By hand: /\n+$/ looks at a run of line ends again from each of them. */
+/** A text without the line ends at its end. /\n+$/ would look at a run of line ends again from each of them. */
 function withoutEndOfLines(text: string): string {
   let end = text.length;
   while (text[end - 1] === "\n") end--;

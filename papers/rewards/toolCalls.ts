@@ -1,7 +1,8 @@
 /**
- * ToolRL's reward (Qian et al. 2025, arXiv 2504.13958): 1 if the answer has the form of the right one, plus how much of
- * the right calls it has, from −3 to 3: names of tools, names of parameters, and their values. So a call with one wrong
- * value earns more than none, and a group has something to compare before it has a success. No term is about length.
+ * ToolRL's reward (Qian et al. 2025, arXiv 2504.13958): 1 if the answer has the form of the right one, plus the
+ * correctness of its calls, from −3 to 3: names of tools, names of parameters, and their values. So a call with one
+ * wrong value earns more than none, and a group has something to compare before it has a success. No term is about
+ * length.
  *
  * Calls are matched with the wanted ones before they are compared. The paper's text has the best matching, the authors'
  * code (qiancheng0/ToolRL) takes for each wanted call in turn the best one that is left; the default is the code's.
@@ -35,7 +36,7 @@ function jaccard(a: readonly string[], b: readonly string[]): number {
   return all === 0 ? 1 : both / all;
 }
 
-/** How much a call has of a wanted one: the Jaccard index of parameter names, and one for each equal value. */
+/** Likeness of a call to a wanted one: the Jaccard index of parameter names, and one for each equal value. */
 function likeness(wanted: ToolCall, said: ToolCall): number {
   if (said.name !== wanted.name) return 0;
   const [names, saidNames] = [Object.keys(wanted.parameters), Object.keys(said.parameters)];
@@ -45,7 +46,7 @@ function likeness(wanted: ToolCall, said: ToolCall): number {
 
 const sameValue = (a: ToolCall, b: ToolCall, name: string): boolean => a.parameters[name] === b.parameters[name];
 
-/** Σ of the likeness of each wanted call to the best one that is left. */
+/** The sum of each wanted call's likeness to the best call that is left. */
 function greedy(said: readonly ToolCall[], wanted: readonly ToolCall[]): number {
   const left = [...said];
   let sum = 0;
@@ -58,7 +59,7 @@ function greedy(said: readonly ToolCall[], wanted: readonly ToolCall[]): number 
   return sum;
 }
 
-/** The largest Σ over all matchings. */
+/** The largest sum of likeness over all matchings. */
 function best(said: readonly ToolCall[], wanted: readonly ToolCall[]): number {
   const [call, ...others] = wanted;
   if (call === undefined) return 0;
@@ -71,8 +72,8 @@ function best(said: readonly ToolCall[], wanted: readonly ToolCall[]): number {
 
 /**
  * The correctness of calls, from −3 to 3; 0 where no call was wanted. 6·s/S − 3, where s is the Jaccard index of the
- * tools' names plus the likeness of the matched calls, and S what s is at most.
- * @param said undefined: what was said cannot be read, −3
+ * tools' names plus the likeness of the matched calls, and S its maximum.
+ * @param said the calls; undefined if they cannot be read, which gives −3
  */
 export function toolCallReward(
   said: readonly ToolCall[] | undefined,
@@ -92,9 +93,9 @@ export function toolCallReward(
 type Info = Readonly<Record<string, number | string | boolean>>;
 
 /**
- * Form plus correctness, from −3 to 4, of what an environment with tools (`tools`) tells of an episode: `kinds`, what
- * its actions are in order, and `calls`, each beside what was wanted. An action that cannot be read has the kind `?`,
- * and so has an episode that said nothing.
+ * Form plus correctness, from −3 to 4, of an episode in an environment with tools (`tools`). Its info has the `kinds`
+ * of its actions, in order, and its `calls`, and what was wanted of both (`wantedKinds`, `wantedCalls`). An action that
+ * cannot be read has the kind `?`, and so has an episode that said nothing.
  */
 export function toolRlReward(info: Info, given?: ToolCallOptions): number {
   const { kinds = "?", wantedKinds, calls = "[]", wantedCalls = "[]" } = info;

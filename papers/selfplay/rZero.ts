@@ -37,7 +37,7 @@ export function rZero(options: SelfPlayed, settled: SettledSelfPlay, buffer: Sel
   };
 }
 
-/** The most frequent of the answers, the first of those that are equally frequent, and its share of the attempts. */
+/** The most frequent answer (on a tie the first), and its share of the attempts. */
 export function majority(answers: readonly (string | undefined)[]): {
   readonly label?: string;
   readonly share: number;
@@ -96,7 +96,7 @@ async function challenge(
       : {
           "self_play/majority": mean(votes.map(({ share }) => share)),
           "self_play/repetition": mean(repeated),
-          // Only for a metric that measures the labels; training does not use it.
+          // This metric measures the labels; training does not use it.
           "self_play/label_accuracy": mean(right),
         }),
     "self_play/learnable": kept.length / kinds.length,
@@ -118,7 +118,7 @@ async function answer(options: SelfPlayed, buffer: SelfPlayBuffer, step: number)
   const trajectories = attempts.flatMap((members, i) =>
     members.map((t) => {
       const said = answerOf(t);
-      const { label = show(riddles[i]!.outputs[0]!) } = draws[i]!; // the identity has no label but its own
+      const { label = show(riddles[i]!.outputs[0]!) } = draws[i]!; // the identity's label is its own output
       return paid(t, 0.9 * Number(said === label) + 0.1 * Number(said !== undefined));
     }),
   );

@@ -6,14 +6,14 @@
  *   for a malformed proposal. (In the paper's formula 7 a trivial task is worth 0.)
  * - R-Zero (Huang et al. 2025, arXiv 2508.05004): max(0, 1 − 2|p − ½| − rep), p the share of the most frequent answer
  *   and rep the share of the batch that is in the question's cluster. (The authors' code has min(p, 1 − p) − rep,
- *   without a floor.) Questions are clustered by average linkage with the distance 1 − BLEU, up to 0.5.
+ *   without a floor.) Questions are clustered by average linkage with the distance 1 − BLEU, below 0.5.
  */
 import { mean } from "../../rl/episode/groups.ts";
 
 /** 1 − success rate; 0 where nothing can be learnt because all or none succeed. */
 export const learnability = (success: number): number => (success > 0 ? 1 - success : 0);
 
-/** With the format: the reward if it is positive, −0.5 if it is not, −1 for what cannot be read. */
+/** A reward combined with the format: itself if it is positive, −0.5 if it is not, −1 for what cannot be read. */
 export const composite = (isWellFormed: boolean, reward: number): number =>
   !isWellFormed ? -1 : reward > 0 ? reward : -0.5;
 
@@ -23,7 +23,7 @@ export const uncertainty = (p: number): number => 1 - 2 * Math.abs(p - 0.5);
 /** R-Zero's reward of a question that can be read. */
 export const challengerReward = (p: number, repetition: number): number => Math.max(0, uncertainty(p) - repetition);
 
-/** `epsilon` counts for n-grams that do not occur: smoothing method 1 of Chen & Cherry 2014. */
+/** `epsilon` is the count for orders without a match: smoothing method 1 of Chen & Cherry 2014. */
 const BLEU = { orders: [1, 2, 3, 4], epsilon: 0.1 };
 
 /** BLEU of one sentence against one reference, words split at blanks: the numbers of NLTK with smoothing method 1. */
@@ -57,7 +57,7 @@ const LINKAGE = { distance: 0.5 };
 
 /** The share of the texts that is in each text's own cluster, in (0, 1]. */
 export function repetition(texts: readonly string[]): number[] {
-  // As the authors' code: the later text is the reference, and the matrix is symmetric by copying.
+  // As in the authors' code, the later text is the reference, and the matrix is symmetric by copying.
   const distance = (a: number, b: number): number => {
     const [i, j] = [Math.min(a, b), Math.max(a, b)];
     return 1 - bleu(texts[j]!, texts[i]!);

@@ -1,7 +1,7 @@
 /**
- * What both kinds of self-play have in common: asking for proposals, having tasks solved, and reading the results. Like
- * a solution, a proposal is an episode of the world `riddle`, played by the same model; the task that it makes is in
- * the info of its last step.
+ * The parts that both kinds of self-play share: asking for proposals, having tasks solved, and reading the results. A
+ * proposal, like a solution, is an episode of the environment `riddle`, played by the same model; the task that it
+ * makes is in the info of its last step.
  */
 import type { Rng } from "../../engine/index.ts";
 import {
@@ -18,7 +18,7 @@ import type { PlayEpisodes } from "../../rl/tasks/play.ts";
 import type { RlOptions } from "../../rl/train/loop.ts";
 import { type KeptRiddle, PROPOSAL_REWARDS, type SelfPlayBuffer } from "./options.ts";
 
-/** How many earlier tasks a proposer sees. */
+/** The number of earlier tasks that a proposer sees. */
 const SHOWN = { references: 2 };
 
 /** The task of the buffer before the first proposal: the identity, as in Absolute Zero. */
@@ -112,7 +112,7 @@ export const isAnswered = ({ stopReason, info }: Trajectory): boolean =>
 /** The episode with this return in place of the environment's. */
 export const paid = (t: Trajectory, reward: number): Trajectory => ({ ...t, reward });
 
-/** The controls' reward of a valid proposal, which does not depend on the solver. */
+/** The reward of a valid proposal: `learnt`, or in a control 0.5 or chance, which do not depend on the solver. */
 export function controlReward(reward: (typeof PROPOSAL_REWARDS)[number], learnt: number, rng: Rng): number {
   if (reward === "learnability") return learnt;
   return reward === "constant" ? 0.5 : rng.uniform();

@@ -17,8 +17,8 @@ export interface ActionRequest {
 }
 
 /**
- * Draws actions: one for each random stream of a request, equal ones included. An action must depend on the history and
- * its stream only.
+ * A source of actions: one for each random stream of a request, equal ones included. An action must depend only on the
+ * history and its stream.
  */
 export interface Actor {
   /** The temperature that actions are drawn at, which is recorded with their tokens. */

@@ -29,13 +29,13 @@ export interface AgentQOptions extends PreferenceLoopOptions {
   readonly tasks: number;
   readonly search?: Omit<SearchOptions, "actor" | "template" | "rng">;
   readonly pairs?: SearchPairOptions;
-  /** How the policy draws the actions of candidates and simulations. */
+  /** Sampling of the policy's actions, for candidates and simulations. */
   readonly actor?: ModelActorOptions;
 }
 const MAX_SEED = 2 ** 31;
 const AGENT_Q_KEYS = [...LOOP_KEYS, "env", "envOptions", "tasks", "search", "pairs", "actor"] as const;
 
-/** What `trainAgentQ` yields after an iteration: its pairs, its metrics and the episodes of its searches. */
+/** Report of `trainAgentQ` after an iteration: its pairs, its metrics and the episodes of its searches. */
 export interface AgentQReport extends IterationReport {
   /** The episodes that simulations played to the end. Filtered by `filterRollouts` they are demonstrations. */
   readonly episodes: readonly Trajectory[];

@@ -65,8 +65,8 @@ export function judgeCritic(judges: readonly Judge<ActionQuestion>[]): ActionCri
 
 /**
  * Values from the value head of a critic. The head was trained at the positions that predict an action's tokens
- * (methods/advantages/critic.ts), so each history gets one token of an action, which was not drawn, and the value is
- * read where that token is predicted.
+ * (methods/advantages/critic.ts), so each history is extended by one action token that was never drawn, and the value
+ * is read where that token is predicted.
  */
 export function headLeafValue(model: Model, head: ValueHead, { padId, endId }: Template): LeafValue {
   return async (positions, starts) => {

@@ -35,9 +35,9 @@ export class SearchTree {
   readonly #rng: Rng;
   #proposed = 1;
   #simulations = 0;
-  /** All returns that were counted, as they were played, and where. */
+  /** All counted returns, as they were played, and their nodes. */
   readonly #results: { readonly node: SearchNode; readonly value: number; readonly isCut: boolean }[] = [];
-  /** What a simulation that was cut short is worth now. */
+  /** The current return of simulations that were cut short. */
   #worst = 0;
 
   constructor(start: SearchStart, settings: SearchSettings, rng: Rng) {
@@ -61,7 +61,7 @@ export class SearchTree {
     this.root = makeNode({ id: 0, parent: undefined, action: undefined, draws: 1, status: "open", position });
   }
 
-  /** Why the search has to stop; undefined while it goes on. */
+  /** The reason that the search has to stop; undefined while it goes on. */
   get stop(): SearchStop | undefined {
     const { signal, iterations, maxDrawnTokens } = this.#settings;
     if (signal?.aborted) return "aborted";
@@ -170,9 +170,9 @@ export class SearchTree {
   }
 
   /**
-   * Counts the result of a simulation from `node`. One that was cut short is worth what training makes of such episodes
-   * by default (`withTruncatedReward`), with the tree as its group: otherwise an action that runs out of tokens would
-   * be the best where turns cost. Earlier ones are counted anew when the lowest return falls.
+   * Counts the result of a simulation from `node`. A simulation that was cut short has the return that training gives
+   * such episodes by default (`withTruncatedReward`), with the tree as its group: otherwise an action that runs out of
+   * tokens would be the best where turns cost. When the lowest return falls, earlier simulations are counted anew.
    * @param value the return of a simulation that was not played to the end
    */
   count(node: SearchNode, end: Position, value: number = returnOf(end)): void {

@@ -25,7 +25,7 @@ import { type SearchNode, searchValue } from "./tree.ts";
 
 export type { SearchOptions, SearchStop } from "./options.ts";
 
-/** What `treeSearch` returns: the tree with the values of its actions, and the episodes that simulations played. */
+/** Result of `treeSearch`: the tree with the values of its actions, and the episodes that simulations played. */
 export interface SearchResult {
   readonly start: SearchStart;
   /** The root of the tree. Its positions no longer have environments. */
@@ -35,7 +35,7 @@ export interface SearchResult {
    * are none if a `leafValue` replaces simulations.
    */
   readonly episodes: readonly Trajectory[];
-  /** The episode with the highest return; of several the shortest. */
+  /** The episode with the highest return; on a tie the shortest. */
   readonly best: Trajectory | undefined;
   readonly alpha: number;
   readonly stats: SearchStats;

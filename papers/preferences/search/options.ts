@@ -38,14 +38,14 @@ export const SEARCH = options("treeSearch", {
 export interface SearchOptions extends OptionsOf<typeof SEARCH> {
   readonly actor: Actor;
   readonly template: Template;
-  /** Has the rest of Q. */
+  /** Scores actions; its weight in Q is 1 − α. */
   readonly critic?: ActionCritic;
   /** Estimates values in place of simulations. */
   readonly leafValue?: LeafValue;
   readonly rng: Rng;
 }
 
-/** Why a search ended: it had its iterations, drew its tokens, was aborted, or every action failed. */
+/** The reason that a search ended: it had its iterations, drew its tokens, was aborted, or every action failed. */
 export type SearchStop = "iterations" | "tokens" | "aborted" | "failed";
 
 /** The options with their defaults filled in. */

@@ -40,7 +40,7 @@ export function searchPairs(result: SearchResult, given?: SearchPairOptions): Se
   const pairs: SearchPair[] = [];
   for (const node of nodesOf(result.root)) {
     const children = (node.children ?? []).filter(({ status, visits }) => status !== "failed" && visits >= minVisits);
-    // The best comes first; of equal ones the one that was drawn first.
+    // The best comes first; on a tie the one that was drawn first.
     const ranked = children.toSorted((a, b) => mixedValue(b, alpha) - mixedValue(a, alpha));
     for (const [better, worse] of pairUp(ranked, pairing)) {
       const difference = mixedValue(better, alpha) - mixedValue(worse, alpha);

@@ -42,7 +42,7 @@ export interface Position {
   /** The rewards of the actions that the search has played. */
   readonly stepRewards: readonly number[];
   readonly info: Trajectory["info"];
-  /** Why the episode is over; undefined while it goes on. */
+  /** The reason that the episode is over; undefined while it goes on. */
   readonly stop: StopReason | undefined;
 }
 
@@ -62,7 +62,7 @@ export interface SearchStart {
 export interface StartOptions {
   /** The number of the task, as in a rollout; default 0. */
   readonly group?: number;
-  /** How many milliseconds the environment may take to begin; default 10,000. */
+  /** Milliseconds that the environment may take to begin; default 10,000. */
   readonly timeout?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -152,7 +152,7 @@ export async function playAction(
 /** Whether the environment failed, so that neither its answer nor the return means anything. */
 export const isFailure = ({ stop }: Position): boolean => stop !== undefined && hasFailed({ stopReason: stop });
 
-/** The return of an episode from the root of the search on: once it is over, as a rollout has it. */
+/** The return of an episode from the root of the search on; once the episode is over, as in a rollout. */
 export const returnOf = ({ stop, stepRewards }: Position): number =>
   stop === undefined ? paid({ stepRewards }) : returnAtEnd({ stepRewards, stopReason: stop });
 

@@ -28,7 +28,7 @@ export interface SearchNode {
   readonly depth: number;
   /** The action that led here; undefined at the root. */
   readonly action: DrawnAction | undefined;
-  /** How many of the drawn candidates were this action; equal ones are one node. */
+  /** The number of drawn candidates that were this action; equal ones are one node. */
   readonly draws: number;
   status: NodeStatus;
   /** The position after the action and its answer; undefined before it is played. */
@@ -82,8 +82,8 @@ export function uctScore(parent: SearchNode, child: SearchNode, exploration: num
 }
 
 /**
- * The child with the highest score; of equal ones the one that was drawn most often, then the first. Undefined if all
- * children have failed.
+ * The child with the highest score; a tie goes to the one that was drawn most often, then to the first. Undefined if
+ * all children have failed.
  */
 export function selectChild(node: SearchNode, exploration: number, alpha: number): SearchNode | undefined {
   let [best, bestScore] = [undefined as SearchNode | undefined, -Infinity];
@@ -125,10 +125,7 @@ export function* nodesOf(root: SearchNode): Generator<SearchNode, void, void> {
   for (const child of root.children ?? []) yield* nodesOf(child);
 }
 
-/**
- * The most visited line: from the root, always the child with most visits; of equal ones the one with the higher mean
- * return.
- */
+/** The most visited line: from the root, always the child with most visits; a tie goes to the higher mean return. */
 export function principalLine(root: SearchNode): SearchNode[] {
   const line: SearchNode[] = [];
   for (let node: SearchNode | undefined = root; node !== undefined;) {
