@@ -1,4 +1,4 @@
-/** The worker of one agent: a session that does what the page says, one thing after the other. */
+/** The worker of one agent: a session that carries out the page's orders, one after the other. */
 import { device as makeDevice } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
 import type { Observer } from "../run/observer.ts";
@@ -14,7 +14,7 @@ interface Scope {
 const scope = globalThis as unknown as Scope;
 const send = (message: FromAgent): void => scope.postMessage(message);
 
-/** Everything that the page asked for, in order. */
+/** The page's orders so far: each begins when the one before it is done. */
 let work: Promise<void> = Promise.resolve();
 let session: Session | null = null;
 let preset: Preset | null = null;
@@ -22,7 +22,7 @@ let preset: Preset | null = null;
 let answered: Promise<void> = Promise.resolve();
 
 scope.addEventListener("message", ({ data }) => {
-  // A pause concerns what is under way, so it does not wait for it; nor does a question about what has been done.
+  // A pause must reach the order under way, so it does not queue behind it; nor does a request for the log.
   if (data.kind === "pause") session?.pause();
   else if (data.kind === "tell") tell();
   else if (data.kind === "ask") ask(data);
@@ -37,7 +37,7 @@ function tell(): void {
 
 type Ask = Extract<ToAgent, { readonly kind: "ask" }>;
 
-/** A question is answered at once while the agent plays, between two steps; else when what came before it is done. */
+/** Answers a question between two steps while the agent plays, else after the orders before it. */
 function ask(order: Ask): void {
   const inTurn = (): Promise<void> => (answered = answered.then(() => reply(order)));
   if (session?.isPlaying) void inTurn();
@@ -72,7 +72,7 @@ async function begin(order: Extract<ToAgent, { readonly kind: "begin" }>): Promi
   send({ kind: "ready", executor: executor.description, warm: start });
 }
 
-/** Each agent has its share of the processors where memory can be shared, which is where the page is isolated. */
+/** The agent's share of the processors if the page is isolated, so that threads can share memory; else 1. */
 function threadsPerAgent(): number {
   const { crossOriginIsolated, navigator } = globalThis;
   return crossOriginIsolated ? Math.max(1, Math.floor(navigator.hardwareConcurrency / AGENTS)) : 1;

@@ -8,14 +8,14 @@ import type { WarmStart } from "./session.ts";
 export class AgentProxy {
   readonly label: string;
   readonly #own: PageAgent;
-  /** Ends what is heard of the worker. */
+  /** Removes the listeners of the worker when aborted. */
   readonly #life = new AbortController();
   readonly #worker = new Worker(new URL("agent.js", import.meta.url), { type: "module" });
   readonly #hear: (message: FromAgent) => void;
   readonly questions = new Questions((order) => this.#post(order));
   /** All metric lines until now, those of the warm start first. */
   metrics: MetricsRecord[] = [];
-  /** How it went about held-out tasks, in the order in which it played them. */
+  /** Its episodes of held-out tasks, in the order in which it played them. */
   ways: Transcript[] = [];
   /** RL steps done. */
   step = 0;
@@ -23,14 +23,14 @@ export class AgentProxy {
   isReady = false;
   isOver = false;
   failure: string | null = null;
-  /** What computes, in the executor's words; "" before it is ready. */
+  /** The executor's description; "" before the agent is ready. */
   executor = "";
-  /** Orders to play or to go somewhere that are not done. Each ends with one message that the agent rests. */
+  /** Number of `play` and `goTo` orders that are not done. Each ends with one `rests` message. */
   #orders = 0;
-  /** Those who wait for the answer to `tell`. */
+  /** Callbacks that wait for the answer to `tell`. */
   readonly #asking: ((log: AgentLog) => void)[] = [];
 
-  /** @param hear is called after each message, when the fields are as it says */
+  /** @param hear is called after each message, once the fields reflect it */
   constructor(own: PageAgent, hear: (message: FromAgent) => void) {
     this.label = own.arm.label;
     this.#own = own;
@@ -57,7 +57,7 @@ export class AgentProxy {
     return this.#own.preset.sft.steps;
   }
 
-  /** @param warm undefined: it makes its own, and tells */
+  /** @param warm undefined: the agent makes its own and sends it */
   begin(device: "wasm" | "webgpu", warm: WarmStart | undefined): void {
     this.hasBegun = true;
     this.#post({ kind: "begin", preset: this.#own.preset, device, ...(warm ? { warm } : {}) });
@@ -79,7 +79,7 @@ export class AgentProxy {
     this.#post({ kind: "goTo", step });
   }
 
-  /** All that it has written down until now. */
+  /** The agent's log so far. */
   log(): Promise<AgentLog> {
     return new Promise((done) => {
       this.#asking.push(done);
@@ -88,8 +88,8 @@ export class AgentProxy {
   }
 
   /**
-   * Ends its worker. Nothing further is heard of it, neither what it said before nor by the browser, which may keep a
-   * worker that has been ended, and would keep the whole experiment with it.
+   * Ends the worker and removes its listeners. Messages under way are dropped, and a browser that keeps an ended worker
+   * does not keep the whole experiment with it.
    */
   dispose(): void {
     this.#life.abort();
@@ -123,7 +123,7 @@ export class AgentProxy {
     } else if (message.kind === "transcript") {
       if (message.record.phase === "eval") this.ways.push(message.record);
     } else if (message.kind === "rests") {
-      // What it says now counts: it may have gone back.
+      // This replaces what was collected: the agent may have gone back.
       this.step = message.step;
       this.metrics = [...message.metrics];
       this.ways = this.ways.filter((way) => way.step - this.warmSteps <= message.step);

@@ -1,4 +1,4 @@
-/** What an agent answers to questions about its last step (questions.ts). Runs in its worker, loaded when asked. */
+/** An agent's answers to questions about its last step (questions.ts). Runs in its worker, loaded when asked. */
 import { scope } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
 import { objectiveFrom } from "../run/objective.ts";
@@ -32,7 +32,7 @@ import type {
 } from "./questions.ts";
 import type { Session } from "./session.ts";
 
-/** How many of the likeliest tokens are shown. */
+/** Number of likeliest tokens shown. */
 const LIKELIEST = 8;
 
 /** @throws if no step is held */
@@ -50,7 +50,7 @@ export async function answer(question: Question, session: Session, preset: Prese
     : placeView(held, preset, question.episode, question.token);
 }
 
-/** What a step's loss is made of. A baseline imitates; it has no objective. */
+/** The parts of a step's loss. A baseline imitates and has no objective. */
 const partsOf = ({ rl, sft }: Preset, objective: Objective): LossParts =>
   !isBaseline(rl.method) ? objective : { policyLoss: sft.loss === "dft" ? dft() : NO_POLICY };
 
@@ -77,7 +77,7 @@ async function stepView(held: LastStep, preset: Preset): Promise<StepView> {
   return { step, terms: Object.fromEntries(terms), metrics: report.metrics, episodes };
 }
 
-/** The terms of all tokens of a step, which are computed once. */
+/** The terms of all tokens of a step, computed once. */
 const known = new WeakMap<LastStep, Promise<StepTerms>>();
 function termsOf(held: LastStep, preset: Preset): Promise<StepTerms> {
   let terms = known.get(held);
@@ -103,7 +103,7 @@ async function episodeView(held: LastStep, preset: Preset, episode: number): Pro
     const hoped = expected.get(t);
     return {
       ...token,
-      // What the loss was computed with, where it was.
+      // The values that the loss was computed with, where they exist.
       ...(Number.isNaN(lp) ? {} : { logProb: lp, surprise: -lp, entropy: H }),
       ...(token.oldLogProb === undefined || Number.isNaN(lp) ? {} : { oldLogProb: old }),
       ...(hoped === undefined ? {} : { expected: hoped }),
@@ -112,7 +112,7 @@ async function episodeView(held: LastStep, preset: Preset, episode: number): Pro
   return { tokens, terms: await weighed(held, preset, episode, ids.length) };
 }
 
-/** The terms of each token of an episode, with how their weights came about. */
+/** The terms of each token of an episode, with the formulas of their weights. */
 async function weighed(held: LastStep, preset: Preset, episode: number, length: number): Promise<EpisodeTerm[][]> {
   const { formulas, tokens } = await termsOf(held, preset);
   const { rows, statistics = {} } = held.report;
@@ -128,7 +128,7 @@ async function weighed(held: LastStep, preset: Preset, episode: number, length: 
   );
 }
 
-/** What the model had when it had read all tokens before this one. */
+/** The model's logits, entropy and attention after all tokens before this one. */
 async function placeView(held: LastStep, preset: Preset, episode: number, token: number): Promise<PlaceView> {
   const { model, template, report } = held;
   const { ids, temperatures } = report.rows[episode]!.trajectory.stream;

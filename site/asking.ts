@@ -1,10 +1,10 @@
-/** The page's end of questions about an agent's last step (questions.ts). */
+/** The page's side of questions about an agent's last step (questions.ts). */
 import type { FromAgent, ToAgent } from "./messages.ts";
 import type { Answer, Answers, Question } from "./questions.ts";
 
 type Asked<A extends keyof Answers> = Extract<Question, { readonly about: A }>;
 
-/** Sends questions to one agent, and gives each the answer that comes for it. */
+/** Sends questions to one agent and matches its answers to them. */
 export class Questions {
   readonly #post: (order: ToAgent) => void;
   readonly #waiting = new Map<number, { done: (answer: Answer) => void; failed: (error: Error) => void }>();
@@ -22,7 +22,7 @@ export class Questions {
     });
   }
 
-  /** Takes the answers out of what an agent says. */
+  /** Settles the question that a message answers; ignores other messages. */
   hear(message: FromAgent): void {
     if (message.kind !== "answer" && message.kind !== "refused") return;
     const waiting = this.#waiting.get(message.id);

@@ -1,6 +1,6 @@
 /**
- * The form of an experiment: fields for what matters, and a line for every other setting. Apply reads it as words; a
- * word that cannot stand is said in one line under its field, and nothing starts.
+ * The form of an experiment: fields for the main settings, and one line for all others. Apply reads it as words; an
+ * invalid word is reported in one line under its field, and nothing starts.
  */
 import { UsageError } from "../run/usage.ts";
 import { element } from "../run/page/dom.ts";
@@ -8,7 +8,7 @@ import type { PageExperiment } from "./experiment.ts";
 import { AGENT_FIELDS, type Field, METHOD_WORDS, SHARED_FIELDS, type Wrong, wrongIn } from "./fields.ts";
 import { type AgentWords, type ExperimentWords, readWords, showWords, type Words } from "./words.ts";
 
-/** An input with its label and the line for what is wrong with it. */
+/** An input with its label and a line for its error. */
 class Entry {
   readonly view: HTMLElement;
   readonly input: HTMLInputElement | HTMLSelectElement;
@@ -47,7 +47,7 @@ class Entry {
     return this.input.value.trim();
   }
 
-  /** @param inForce what holds if nothing is said */
+  /** @param inForce the value that holds while the field is empty */
   show(text: string, inForce: string): void {
     this.input.value = text;
     if (this.input instanceof HTMLInputElement) this.input.placeholder = inForce;
@@ -157,7 +157,7 @@ export class Controls {
   readonly #agents: readonly AgentGroup[];
   readonly #wrong = element("p", { class: "wrong", role: "alert" });
 
-  /** @param apply is called with words of which an experiment can be made */
+  /** @param apply is called with valid words */
   constructor(agents: number, apply: (words: ExperimentWords) => void) {
     this.#agents = Array.from({ length: agents }, (_, i) => new AgentGroup(i));
     this.view = element(
@@ -181,7 +181,7 @@ export class Controls {
     words.agents.forEach((own, i) => this.#agents[i]!.show(own, agents[i]!.preset));
   }
 
-  /** The words of the form; null if they cannot stand, which is then said under the field. */
+  /** The words of the form; null if one is invalid, which is then reported under its field. */
   #read(): ExperimentWords | null {
     this.#clear();
     const shared = this.#tried(this.#shared, () => this.#shared.read());

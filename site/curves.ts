@@ -5,7 +5,7 @@
 import { type Line, LineChart, type LineChartInfo } from "../run/page/lineChart.ts";
 import type { MetricsRecord } from "../run/records.ts";
 
-/** What the curves of an agent are drawn from. */
+/** The data of an agent's curves. */
 export interface Measured {
   readonly label: string;
   readonly metrics: readonly MetricsRecord[];
@@ -13,7 +13,7 @@ export interface Measured {
   readonly warmSteps: number;
 }
 
-/** Which lines of metrics are drawn, and what of them. */
+/** The metric of a line, and the phase of the metric lines that it is read from. */
 interface Choice {
   readonly phase: "rl" | "eval";
   readonly metric: string;
@@ -74,7 +74,7 @@ const ABOUT_SHARES = "How long the gradient of each term of the loss is, as a sh
 const TERMS: readonly string[] = ["policy", "world", "kl", "entropy", "value", "imitation"];
 const SHARE = "grad_share/";
 
-/** The terms whose shares some of these lines have. */
+/** The terms that have a gradient share in any of these metric lines. */
 export function sharedTerms(metrics: readonly MetricsRecord[]): readonly string[] {
   const present = new Set(metrics.flatMap(Object.keys).filter((name) => name.startsWith(SHARE)));
   const names = [...present].map((name) => name.slice(SHARE.length));
@@ -91,7 +91,7 @@ export class Curves {
   readonly #charts: readonly LineChart[];
   readonly #shares: readonly LineChart[];
 
-  /** @param agents in the order of their colours; what they have measured may change */
+  /** @param agents in the order of their colours; their metrics may change */
   constructor(agents: readonly Measured[]) {
     const names = agents.map(({ label }) => label);
     this.#agents = agents;
@@ -104,7 +104,7 @@ export class Curves {
   /** Draws what has been measured until now. */
   show(): void {
     CHARTS.forEach((choice, i) => this.#charts[i]!.show(this.#agents.map((agent) => lineOf(agent, choice))));
-    // A term that one of them has is in the charts of all, so that it has one colour.
+    // A term of one agent is in the charts of all, so that it has the same colour in each.
     const names = sharedTerms(this.#agents.flatMap(({ metrics }) => metrics));
     this.#agents.forEach((agent, i) => {
       const lines = names.map((term) => lineOf(agent, { phase: "rl", metric: `${SHARE}${term}` }));

@@ -1,6 +1,6 @@
 /**
- * What the doctor (tools/doctor) says of the agents, beside each other and while they learn. It is loaded when the
- * first steps are done. A doctor looks at symptoms: nothing found does not prove that all is well.
+ * The doctor's findings (studies/doctor) on the agents, beside each other and while they learn. Loaded when the first
+ * steps are done. The doctor looks at symptoms: nothing found does not prove that all is well.
  */
 import { diagnose, type Diagnosis, type FailureMode } from "../studies/doctor/diagnose.ts";
 import type { RunLog } from "../studies/doctor/run.ts";
@@ -18,16 +18,16 @@ export class Diagnoses {
   }
 
   /**
-   * Looks at an agent's run anew.
+   * Diagnoses an agent's run anew and shows the findings.
    * @param warmSteps steps before RL, which the page does not count
-   * @returns the failure modes that it has, those first that should be repaired first
+   * @returns its failure modes, in the order in which they should be repaired
    */
   show(agent: number, run: RunLog, warmSteps: number): readonly FailureMode[] {
     const diagnosis = diagnose(countedAsOnPage(run, warmSteps));
     const column = this.#columns[agent]!;
     const closed = [...column.querySelectorAll("details:not([open])")].map((own) => own.getAttribute("data-mode"));
     column.replaceChildren(element("h3", {}, this.#labels[agent]!), ...partsOf(diagnosis));
-    // What the reader has closed stays closed.
+    // Findings that the reader has closed stay closed.
     for (const own of column.querySelectorAll("details")) if (closed.includes(own.dataset["mode"]!)) own.open = false;
     return diagnosis.findings.flatMap(({ kind, mode }) => (kind === "problem" ? [mode] : []));
   }

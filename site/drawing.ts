@@ -1,5 +1,5 @@
 /**
- * Whatever draws: the live page's curves, ways and token strips, and a saved report. It is one file of its own,
+ * All code that draws: the live page's curves, ways and token strips, and a saved report. It is bundled into one file,
  * `drawing.js` (scripts/sitePage.ts), for two uses: the page imports it when an agent has begun to work, and
  * saveReport.ts puts its text into the report as the report's script. So the chart library is loaded once.
  */

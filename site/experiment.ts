@@ -22,12 +22,12 @@ export interface PageExperiment {
   readonly agents: readonly PageAgent[];
 }
 
-/** Steps between two checkpoints: going back in time plays at most so many steps again. */
+/** Steps between two checkpoints: going back plays at most this many steps again. */
 const CHECKPOINT_EVERY = 10;
 
 /**
- * Steps between two measurements of the gradients for the curves of the inspector, unless the address says
- * `set=rl.gradEvery=N`. One costs about a step.
+ * Steps between two measurements of the gradients for the live curves, unless the address says `set=rl.gradEvery=N`.
+ * One measurement costs about a step.
  */
 const GRAD_EVERY = 16;
 
@@ -54,7 +54,7 @@ export function experimentOfWords(words: ExperimentWords): PageExperiment {
   };
 }
 
-/** With the gradients measured. Training does not read what is measured. */
+/** The preset with the gradients measured, which does not change training. */
 const measured = (preset: Preset): Preset => ({
   ...preset,
   rl: { gradEvery: GRAD_EVERY, gradShares: true, ...preset.rl },

@@ -1,6 +1,6 @@
 /**
- * The experiment as a program in TypeScript, which runs in Node on the npm package and prints the metrics that the page
- * has, bit for bit. It is loaded when a program is asked for.
+ * The experiment as a TypeScript program, which runs in Node on the npm package and prints the page's metrics, bit for
+ * bit. Loaded when a program is asked for.
  */
 import type { PageExperiment } from "./experiment.ts";
 import { addressOf, armText, showWords } from "./words.ts";

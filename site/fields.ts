@@ -16,12 +16,12 @@ export interface Field {
   /** The flag, or PART.OPTION. */
   readonly key: string;
   readonly label: string;
-  /** What it is and what it may be, in one line. */
+  /** Its meaning and its allowed values, in one line. */
   readonly about: string;
-  /** The words to choose from; `open`: others are possible, too. */
+  /** The words to choose from; `open`: others are allowed, too. */
   readonly words?: readonly string[];
   readonly open?: true;
-  /** What holds where nothing is said. */
+  /** The value that holds while the field is empty. */
   readonly inForce: (preset: Preset) => string;
 }
 
@@ -42,7 +42,7 @@ function optionField(key: string, label: string, option = key, inForce?: Field["
   return { key, label, about: `${row.about}; ${row.allowed}`, inForce: inForce ?? at(part, row.name) };
 }
 
-/** What all agents share. */
+/** Fields of the settings that all agents share. */
 export const SHARED_FIELDS: readonly Field[] = [
   {
     key: "env",
@@ -88,22 +88,22 @@ const lambdaInForce = ({ rl }: Preset): string => {
   return rl.method.split("+").includes("echo") ? (optionRow("echo.lambda")?.default ?? "") : "no world model";
 };
 
-/** What each agent has of its own, beside its method. */
+/** Fields of an agent's own settings, beside its method. */
 export const AGENT_FIELDS: readonly Field[] = [
   optionField("lambda", "λ", "echo.lambda", lambdaInForce),
   optionField("rl.lr", "learning rate"),
   optionField("temperature", "temperature", "rollout.temperature"),
 ];
 
-/** Methods to choose from: those that are trained, each with the first world model, and what they are measured by. */
+/** Methods to choose from: each alone and with each world-model loss, GRPO with token weights, and the baselines. */
 export const METHOD_WORDS: readonly string[] = [
   ...Object.keys(METHODS).flatMap((name) => [name, ...Object.keys(WORLD).map((world) => `${name}+${world}`)]),
-  // What a critic of programs says is no question in the page's worlds.
+  // The outcome critic judges programs, which the page's environments do not ask for.
   ...Object.keys(TOKEN_WEIGHTS).flatMap((name) => (name === "outcome_critic" ? [] : [`grpo_token+${name}`])),
   ...Object.keys(BASELINES),
 ];
 
-/** A word that cannot stand, and why. */
+/** An invalid word, and why. */
 export interface Wrong {
   /** Its agent; undefined: all share it. */
   readonly agent?: number;
@@ -112,7 +112,7 @@ export interface Wrong {
   readonly message: string;
 }
 
-/** The word without which the experiment would be possible, or would be wrong otherwise; null: nothing is wrong. */
+/** The word to blame for an error: without it the error goes away or changes. null: nothing is wrong. */
 export function wrongIn(words: ExperimentWords): Wrong | null {
   const message = problemOf(words);
   if (message === null) return null;
@@ -134,7 +134,7 @@ export function wrongIn(words: ExperimentWords): Wrong | null {
   return { message };
 }
 
-/** What is wrong with the words, in one line; null: nothing. */
+/** The error in the words, in one line; null if there is none. */
 function problemOf(words: ExperimentWords): string | null {
   try {
     experimentOfWords(words);

@@ -1,6 +1,6 @@
 /**
  * The last step of each agent, token by token: choose an agent and an episode, look along its tokens, and open one to
- * see its loss. Loaded when its section is opened (tokenSection.ts). What is shown is asked of the agents' workers.
+ * see its loss. Loaded when its section is opened (tokenSection.ts). The agents' workers supply the data.
  */
 import { formatNumber, formatSigned } from "../run/figures/format.ts";
 import { visible } from "../run/visible.ts";
@@ -11,7 +11,7 @@ import { TokenStrip } from "./drawing.js";
 import type { EpisodeHead, EpisodeToken, EpisodeView, StepView } from "./questions.ts";
 import { attentionView, logitsView, quoted, termsView } from "./tokenPanel.ts";
 
-/** An agent as it is looked at. */
+/** An agent to inspect. */
 export interface Inspected {
   readonly label: string;
   readonly questions: Questions;
@@ -27,7 +27,7 @@ const MODES: readonly (readonly [ColourMode, string])[] = [
   ["entropy", "entropy"],
 ];
 
-/** How long the arrow keys have to rest before the model is asked about a token, in milliseconds. */
+/** Milliseconds on a token before the model is asked about it: arrow keys pass over many. */
 const REST = 150;
 
 export class Inspector {
@@ -44,7 +44,7 @@ export class Inspector {
   #mode: ColourMode = "advantage";
   #step: StepView | null = null;
   #episode: EpisodeView | null = null;
-  /** Counts what was asked for: an answer to something earlier is not shown any more. */
+  /** Number of requests so far: the answer to an older one is dropped. */
   #wanted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -83,7 +83,7 @@ export class Inspector {
     return this.#agents[Number(this.#agent.input.value)]!.questions;
   }
 
-  /** Says what went wrong, if something does. */
+  /** Does the work and shows its error. */
   async #run(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -109,7 +109,7 @@ export class Inspector {
       this.#task.input,
       groups.map(({ group, task }, i) => [String(group), `${i + 1}: ${visible(task).slice(0, 60)}`]),
     );
-    // A group whose advantages are all 0 teaches the policy nothing: another is better to look at first.
+    // A group whose advantages are all 0 teaches the policy nothing, so another is shown first.
     const telling = step.episodes.find(({ advantage }) => Math.abs(advantage) > 1e-6);
     if (telling) this.#task.input.value = String(telling.group);
     this.#showTries();
@@ -180,7 +180,7 @@ function tryText({ reward, success, advantage }: EpisodeHead, k: number): string
   return `${k + 1} ${success ? "✔" : "✘"} reward ${formatNumber(reward)}${of}`;
 }
 
-/** Each answer of the world, token by token, above what the agent expected in its place. */
+/** Each observation, token by token, above the tokens that the agent expected in its place. */
 function answersView(tokens: readonly EpisodeToken[]): HTMLElement[] {
   const answers: EpisodeToken[][] = [];
   tokens.forEach((token, t) => {

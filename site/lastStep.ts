@@ -1,6 +1,6 @@
 /**
- * The last step of an agent, kept to be looked at: its episodes, with what the loss was told of every token, and a copy
- * of the weights that it began with, which are those that played and those that the loss was computed with.
+ * The last step of an agent, kept for inspection: its episodes, with the loss's inputs for every token, and a copy of
+ * the weights that it began with, which played the episodes and gave the loss.
  */
 import { mapTree, mul, outsideScopes, type Tensor, treeLeaves } from "../engine/index.ts";
 import { fail } from "../engine/errors.ts";
@@ -9,7 +9,7 @@ import type { Model } from "../nn/index.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { StepReport } from "../rl/train/report.ts";
 
-/** A step as it was. */
+/** A finished step. */
 export interface LastStep {
   /** RL steps done when it had ended. */
   readonly step: number;
@@ -25,7 +25,7 @@ const copyOf = ({ config, params }: Model): Model => ({
 });
 const dispose = ({ params }: Model): void => treeLeaves(params).forEach((x) => x.dispose());
 
-/** Keeps the last step of a run, and the step that is being looked at, which stays while the run goes on. */
+/** Keeps the last step of a run, and the step under inspection, which stays while the run goes on. */
 export class StepKeeper implements StepWitness {
   #begun: { readonly model: Model; readonly template: Template } | null = null;
   #last: LastStep | null = null;
@@ -57,7 +57,7 @@ export class StepKeeper implements StepWitness {
     return (this.#held = this.#last);
   }
 
-  /** The run is elsewhere now: it has no last step until one has ended. */
+  /** Drops the last step after a jump: there is none until another step has ended. */
   forget(): void {
     if (this.#begun) dispose(this.#begun.model);
     this.#begun = null;

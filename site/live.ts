@@ -1,4 +1,4 @@
-/** One experiment on the page: agents in workers of their own, their curves, and how they go about the same task. */
+/** One experiment on the page: agents in workers of their own, their curves, and their episodes of the same task. */
 import type { MetricsRecord } from "../run/records.ts";
 import { formatAs } from "../run/figures/format.ts";
 import { element } from "../run/page/dom.ts";
@@ -13,9 +13,9 @@ import { Playback, type Player } from "./playback.ts";
 import { TokenSection } from "./tokenSection.ts";
 import { loadWarmStart } from "./warmStart.ts";
 
-/** RL steps between two looks of the doctor. */
+/** RL steps between two diagnoses. */
 const DIAGNOSE_EVERY = 4;
-/** Milliseconds after a look in which the doctor does not look again: it reads all that an agent has written down. */
+/** Least milliseconds between two diagnoses: each reads the whole log of every agent. */
 const DOCTOR_RESTS = 1000;
 
 /** The places of the page that an experiment fills. */
@@ -26,13 +26,13 @@ export interface Places {
   readonly doctor: HTMLElement;
   /** The last step, token by token. */
   readonly tokens: HTMLElement;
-  /** What computes, and how fast. */
+  /** The executor and its speed. */
   readonly machine: HTMLElement;
-  /** Says one line about the run. */
+  /** Shows one line about the run. */
   readonly say: (text: string) => void;
 }
 
-/** What draws: the curves, and each agent's way through a task. */
+/** The drawn parts: the curves, and each agent's episode of one task. */
 interface Drawn {
   readonly curves: Curves;
   readonly columns: readonly WayColumn[];
@@ -44,7 +44,7 @@ export class LiveRun implements Player {
   readonly #agents: readonly AgentProxy[];
   readonly #chartsAt: HTMLElement;
   readonly #waysAt: HTMLElement;
-  /** Made when an agent has begun to work: no agent waits for the code that draws. */
+  /** Made at the first message of an agent, so that no agent waits for the drawing code. */
   #drawn: Promise<Drawn> | undefined;
   readonly #tokens: TokenSection;
   readonly #playback = new Playback(this);
@@ -53,22 +53,22 @@ export class LiveRun implements Player {
   #diagnoses: Diagnoses | undefined;
   #isWithDoctor = false;
   #doctorIsWanted = false;
-  /** The step that was reached furthest: so far the slider goes. */
+  /** The highest step reached: the end of the slider. */
   #furthest = 0;
   #warming = "";
   #curvesAreDue = false;
-  /** What of the page could not be loaded; "": nothing. */
+  /** The message about a part of the page that could not be shown; "" if there is none. */
   #lost = "";
-  /** What this browser lacks. */
+  /** The message about what this browser lacks; "" if there is none. */
   #missing = "";
   #pause = 0;
-  /** Whether it has left the page. */
+  /** Whether `dispose` has been called. */
   #isOff = false;
-  /** Whether a run with pauses goes on when the agents rest, and the pause that is under way. */
+  /** Whether the next step follows after a pause once all agents rest, and the timer of that pause. */
   #isStepping = false;
   #timer = 0;
 
-  /** Takes the place of what was there. */
+  /** Replaces what the places showed. */
   constructor(experiment: PageExperiment, { controls, charts, ways, doctor, tokens, machine, say }: Places) {
     this.experiment = experiment;
     this.#doctor = doctor;
@@ -102,7 +102,7 @@ export class LiveRun implements Player {
     clearTimeout(this.#timer);
     for (const agent of this.#agents) agent.dispose();
     this.#tokens.dispose();
-    // What could not be loaded has been said, and has nothing to take away.
+    // A part that failed to load was reported already and has nothing to dispose of.
     void this.#drawn?.then(
       ({ curves, columns }) => [curves, ...columns].forEach((own) => own.dispose()),
       () => {},
@@ -130,7 +130,7 @@ export class LiveRun implements Player {
     const isPlaying = this.#isPlaying();
     this.#pause = milliseconds;
     if (!isPlaying) return;
-    // Agents at full speed are stopped, and go on one by one when they rest; agents with pauses go on at once.
+    // Agents at full speed are stopped and go on step by step once they rest; resting agents go on after the new pause.
     this.#stop();
     this.#isStepping = true;
     this.#goOn();
@@ -157,7 +157,7 @@ export class LiveRun implements Player {
     for (const agent of this.#agents) if (agent.isPlaying) agent.pause();
   }
 
-  /** With pauses: the next step, when all agents rest. */
+  /** Starts the next step after the pause, if all agents rest. */
   #goOn(): void {
     if (!this.#isStepping || this.#agents.some(({ isPlaying }) => isPlaying)) return;
     if (this.#agents.every(({ isOver }) => isOver)) this.#isStepping = false;
@@ -184,7 +184,7 @@ export class LiveRun implements Player {
     if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays().catch(this.#withoutPart("ways"));
   }
 
-  /** Draws the curves before the browser's next frame, once for all messages until then: steps may be faster. */
+  /** Draws the curves at most once per frame of the browser: steps may come faster than frames. */
   async #showCurves(): Promise<void> {
     if (this.#curvesAreDue) return;
     this.#curvesAreDue = true;
@@ -211,7 +211,7 @@ export class LiveRun implements Player {
     return { curves, columns };
   }
 
-  /** The newest task that all agents have tried after as many steps. */
+  /** Shows each agent's episode of the newest task that all agents tried after the same number of steps. */
   async #showWays(): Promise<void> {
     const { columns } = await this.#draw();
     const [first, ...others] = this.#agents;
@@ -225,7 +225,7 @@ export class LiveRun implements Player {
     });
   }
 
-  /** Has the doctor look at all agents. If it is asked while it looks, it looks once more when it is done. */
+  /** Diagnoses all agents. A request that comes meanwhile leads to one more diagnosis afterwards. */
   #diagnose(): void {
     if (this.#isWithDoctor || this.#step() === 0) {
       this.#doctorIsWanted = this.#isWithDoctor;
@@ -266,7 +266,7 @@ export class LiveRun implements Player {
     }
   }
 
-  /** What has been trained until now, for reports. */
+  /** The agents' logs so far, for reports. */
   async logs(): Promise<readonly AgentLog[]> {
     return Promise.all(this.#agents.map((agent) => agent.log()));
   }

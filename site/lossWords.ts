@@ -1,4 +1,4 @@
-/** What is said of each term of the loss. A term that is missing here goes by its own name. */
+/** Titles and explanations of the loss's terms. A term without an entry goes by its own name. */
 import type { LossParts } from "../rl/train/loss.ts";
 
 export interface TermWords {
@@ -8,7 +8,7 @@ export interface TermWords {
   readonly weight: string;
 }
 
-/** What each policy loss does. The sources are in POLICY_LOSSES (methods/losses). */
+/** Explanations of the policy losses. The sources are in POLICY_LOSSES (methods/losses). */
 export const POLICY_ABOUT: Readonly<Record<string, string>> = {
   ppo: "PPO's clip: a token is no longer pushed once its ratio has left the bounds on the side that A pushes to.",
   dual_clip: "PPO's clip; where A < 0 the loss is at most −cA, so that a huge ratio cannot dominate.",
@@ -34,7 +34,7 @@ export const POLICY_ABOUT: Readonly<Record<string, string>> = {
   dpo_hinge: "Of two answers the better one is made likelier until h is 1/β.",
 };
 
-/** What each estimator of the KL is. */
+/** Explanations of the KL estimators. */
 export const KL_ABOUT: Readonly<Record<string, string>> = {
   k1: "Right on average, of either sign at a single token.",
   k2: "Never negative; its value is biased, its gradient is right.",
@@ -43,7 +43,7 @@ export const KL_ABOUT: Readonly<Record<string, string>> = {
   "k3+": "The value of k3 with the gradient of k2: both are right.",
 };
 
-/** Title, symbol of the weight, and what the term does. */
+/** Title, symbol of the weight, and explanation of each term. */
 const TERMS: Readonly<Record<string, readonly [string, string, string]>> = {
   world: ["world model", "w_world", "What the environment wrote is made likelier: the agent learns to predict it."],
   imitation: ["imitation", "w_imitation", "The token is made likelier: it is part of a success or a demonstration."],
@@ -65,7 +65,7 @@ export function termWords(name: string, policy: string, kl: LossParts["kl"]): Te
   return { title, weight, about: name === "kl" && kl ? `${about} ${KL_ABOUT[kl.estimator]}` : about };
 }
 
-/** What the symbols of the weights mean. */
+/** Meanings of the symbols in the formulas of weights. */
 export const WEIGHT_SYMBOLS: Readonly<Record<string, string>> = {
   N: "trained tokens of the step",
   S: "episodes with a trained token",

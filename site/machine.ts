@@ -1,4 +1,4 @@
-/** What this browser lacks for training, in sentences, and what it can train on. */
+/** Sentences about the browser: what it lacks for training, and the threads that each agent gets. */
 
 /** The part of a browser that matters here; tests hand in their own. */
 export interface Surroundings {
@@ -14,7 +14,7 @@ export interface Surroundings {
 /** A module with one function that returns a v128: (i32.const 0) (i8x16.splat) (drop). */
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 15, 26, 11];
 
-/** @returns null if nothing is missing for an experiment on this executor */
+/** @returns a sentence about what an experiment on this executor lacks; null if nothing is missing */
 export async function missingFor(device: "wasm" | "webgpu", here: Surroundings): Promise<string | null> {
   if (here.Worker === undefined) return "This browser has no workers, in which agents are trained.";
   if (device === "wasm") {
@@ -32,7 +32,7 @@ export async function missingFor(device: "wasm" | "webgpu", here: Surroundings):
   return adapter === null ? "This browser has WebGPU, but no GPU for it: choose the executor wasm." : null;
 }
 
-/** How many threads each of so many agents has, in words. */
+/** A sentence about the threads of each of so many agents. */
 export function threadsInWords(agents: number, { navigator, crossOriginIsolated }: Surroundings): string {
   const share = Math.max(1, Math.floor(navigator.hardwareConcurrency / agents));
   if (crossOriginIsolated) return `Each agent has ${share} of ${navigator.hardwareConcurrency} processors.`;

@@ -1,4 +1,4 @@
-/** MathML in the page: elements of what site/mathml.ts makes. Text becomes text nodes only. */
+/** MathML elements from the trees of site/mathml.ts. Text becomes text nodes only. */
 import type { MathNode } from "./mathml.ts";
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";

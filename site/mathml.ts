@@ -1,6 +1,6 @@
 /**
- * A formula as MathML: with its symbols, or filled in with the numbers of a token. MathML is read aloud by screen
- * readers and needs no library. What is made here is a plain tree, which the page turns into elements.
+ * A formula as MathML: with its symbols, or filled in with the numbers of a token. Screen readers read MathML aloud,
+ * and it needs no library. This module makes a plain tree, which the page turns into elements.
  */
 import { formatNumber } from "../run/figures/format.ts";
 import type { Filled, Written } from "./formulas/formula.ts";
@@ -27,7 +27,7 @@ export function symbolMath(symbol: string): MathNode {
   return row(...names.flatMap((name, i) => (i > 0 ? [text(THIN_SPACE), name] : [name])));
 }
 
-/** A number, with four significant digits; beside 1 with as many as leave four of the difference, at most nine. */
+/** A number with four significant digits; near 1 with as many, at most nine, as show four of its difference from 1. */
 export function numberMath(value: number): MathNode {
   const [size, difference] = [Math.abs(value), Math.abs(1 - value)];
   if (!Number.isFinite(value)) return node("mn", formatNumber(value));
@@ -40,7 +40,7 @@ export function numberMath(value: number): MathNode {
   return row(node("mn", short), operator("·"), node("msup", node("mn", "10"), node("mn", exponent)));
 }
 
-/** How tightly a printed expression holds together; a looser one gets parentheses where a tighter one is needed. */
+/** Precedence of a printed expression; a lower one gets parentheses where a higher one is needed. */
 const Holds = { Sum: 1, Sign: 2, Product: 3, Function: 4, Atom: 5 } as const;
 type Holding = (typeof Holds)[keyof typeof Holds];
 interface Printed {
@@ -84,10 +84,10 @@ const symbolPrinted = (symbol: string): Printed => ({
 const COMPARISONS: Readonly<Record<string, string>> = { lt: "<", le: "≤", gt: ">", ge: "≥", eq: "=", ne: "≠" };
 const FUNCTIONS: Readonly<Record<string, string>> = { detach: "sg", log: "ln", sigmoid: "σ", sign: "sgn" };
 
-/** How an expression stands in the place of what it is: by a name, as a symbol, as a number. */
+/** Prints an expression as a name, a symbol or a number; undefined where it is to be written out. */
 type Leaf = (expression: Written, print: (e: Written) => Printed) => Printed | undefined;
 
-/** @param isDefinition of a named part: it is written out */
+/** @param isDefinition whether `e` is the definition of a named part, which is written out */
 function printed(e: Written, leaf: Leaf, isDefinition = false): Printed {
   const print = (part: Written): Printed => printed(part, leaf);
   const known = isDefinition && e.op !== "input" ? undefined : leaf(e, print);
@@ -126,7 +126,7 @@ function printed(e: Written, leaf: Leaf, isDefinition = false): Printed {
   }
 }
 
-/** What is 1 or 0, as a condition: a comparison, or several that all hold. */
+/** An expression of value 1 or 0 as a condition: a comparison, or several that all hold; undefined if it is neither. */
 function conditionMath(e: Written, print: (e: Written) => Printed): MathNode | undefined {
   const [x, y, z] = e.args as [Written, Written, Written];
   const sign = COMPARISONS[e.op];
@@ -159,7 +159,7 @@ function clipOf({ op, args: [first, one, rest] }: Written): readonly Written[] |
 const softplusOf = ({ op, args: [above, rest] }: Written): Written | undefined =>
   op === "add" && above!.op === "where" && rest!.op === "log1p" ? above!.args[1] : undefined;
 
-/** A definition: what is defined; with symbols, then filled in if that is something else; the last is the value. */
+/** A definition: the symbol; then its formula with symbols, the formula filled in if that differs, and the value. */
 export interface FormulaLine {
   readonly left: MathNode;
   readonly steps: readonly MathNode[];
@@ -209,7 +209,7 @@ export function formulaLines(symbol: string, { formula, value, parts, inputs }: 
   return [line(symbol, formula.result, value), ...definitions.flat()];
 }
 
-/** What a token's term adds to the loss, and how it moves with log p: w·ℓ and ∂L/∂log p = w·∂ℓ/∂log p. */
+/** A token's term as two lines: its part of the loss, w·ℓ, and its gradient, ∂L/∂x = w·∂ℓ/∂x, x being `moves`. */
 export function weighedLines(
   { weight: symbol, moves }: Pick<TermFormula, "moves"> & { readonly weight: string },
   { weight, value, slope, gradient }: TokenTerm,
@@ -218,7 +218,7 @@ export function weighedLines(
     atom(node("mfrac", symbolMath(`∂${of}`), row(operator("∂"), symbolMath(moves))));
   const weighed = (of: Printed): MathNode => product(symbolPrinted(symbol), of).math;
   const numbers = (b: number): MathNode => product(numberPrinted(weight), numberPrinted(b)).math;
-  // Through a sum over the sequence the other tokens of the sequence move, too; then the product is not all.
+  // With a sum over the sequence the other tokens' losses depend on this one, too; then the product is not all.
   const isOwn = Math.abs(weight * slope - gradient) <= 1e-9 * Math.abs(gradient);
   const steps = isOwn ? [weighed(partial("ℓ")), numbers(slope)] : [];
   return [

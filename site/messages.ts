@@ -1,27 +1,27 @@
-/** What a page and the worker of an agent send each other. Messages travel by structured clone, so NaN stays NaN. */
+/** Messages between a page and an agent's worker. They travel by structured clone, so NaN stays NaN. */
 import type { Preset } from "../run/preset.ts";
 import type { Evaluation, MetricsRecord, Score, Summary, Transcript } from "../run/records.ts";
 import type { Answer, Question } from "./questions.ts";
 import type { WarmStart } from "./session.ts";
 
-/** How many agents a page trains: one in a worker for each, side by side. */
+/** Number of agents that a page trains side by side, each in a worker of its own. */
 export const AGENTS = 2;
 
 export type ToAgent =
   /** Comes first, once. Without a warm start the agent makes its own. */
   | { readonly kind: "begin"; readonly preset: Preset; readonly device: "wasm" | "webgpu"; readonly warm?: WarmStart }
-  /** Tells all that it has written down until now; it does not wait for what is under way. */
+  /** Asks for the log so far; it does not wait for the order under way. */
   | { readonly kind: "tell" }
   /** Goes on until `to` RL steps are done; without it, to the end. */
   | { readonly kind: "play"; readonly to?: number }
-  /** Lets the step that is under way end. */
+  /** Stops after the current step. */
   | { readonly kind: "pause" }
-  /** Goes back, or forward, to where `step` RL steps were done. */
+  /** Goes back or forward to the point after `step` RL steps. */
   | { readonly kind: "goTo"; readonly step: number }
-  /** Looks at the last step. It is answered even while the agent plays: between two steps. */
+  /** Asks about the last step. While the agent plays, it answers between two steps. */
   | { readonly kind: "ask"; readonly id: number; readonly question: Question };
 
-/** All that an agent has written down, its warm start included. */
+/** The log of an agent, its warm start included. */
 export interface AgentLog {
   /** RL steps done. */
   readonly step: number;
@@ -31,15 +31,15 @@ export interface AgentLog {
 }
 
 export type FromAgent =
-  /** It can play. */
+  /** The agent can play. */
   | { readonly kind: "ready"; readonly executor: string; readonly warm: WarmStart }
-  /** How far the warm start is, if it makes its own. */
+  /** Progress of the warm start, if the agent makes its own. */
   | { readonly kind: "warming"; readonly step: number; readonly total: number }
   /** A step of RL has ended. */
   | { readonly kind: "step"; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
   | { readonly kind: "evaluation"; readonly step: number; readonly score: Score }
   | { readonly kind: "transcript"; readonly record: Transcript }
-  /** After each play and goTo: it rests, with all that it has written down. `after` is there at the end of the run. */
+  /** The end of each `play` and `goTo`, with all metrics so far. `after` is there at the end of the run. */
   | {
       readonly kind: "rests";
       readonly step: number;
@@ -48,8 +48,8 @@ export type FromAgent =
     }
   /** The answer to `tell`; the summary is there at the end of the run. */
   | ({ readonly kind: "log" } & AgentLog)
-  /** To the question of this number. */
+  /** The answer to the question with this number. */
   | { readonly kind: "answer"; readonly id: number; readonly answer: Answer }
   | { readonly kind: "refused"; readonly id: number; readonly message: string }
-  /** It has ended; nothing further comes. */
+  /** An order has failed, or the worker did not start. */
   | { readonly kind: "failed"; readonly message: string };

@@ -1,8 +1,8 @@
 /**
  * The live page: the experiment that the address names, the form that changes it, and links to experiments that are
- * worth a look. A change writes the address, so that it can be sent to somebody and the back button works. An address
- * without words means the experiment that was made with the page (scripts/sitePage.ts); what reads words is loaded with
- * the first that has some.
+ * worth a look. A change writes the address, so that it can be sent to somebody and the back button works. The
+ * experiment of an address without words is built into the page (scripts/sitePage.ts); the code that reads words is
+ * loaded with the first address that has some.
  */
 import { UsageError } from "../run/usage.ts";
 import { element } from "../run/page/dom.ts";
@@ -57,7 +57,7 @@ function visit(address: string): void {
   begin();
 }
 
-/** What leaves the page: a program of the experiment, and a report of what has been trained. */
+/** Downloads the experiment as a TypeScript program. */
 async function exportProgram({ experiment }: LiveRun): Promise<void> {
   const { programOf } = await import("./exportProgram.ts");
   download("experiment.ts", "text/typescript", programOf(experiment));
@@ -74,14 +74,14 @@ function download(name: string, type: string, text: string): void {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Does this with the run that is on the page; what goes wrong is said. */
+/** A listener that calls `act` with the page's run and shows its error. */
 function withRun(act: (own: LiveRun) => Promise<void>): () => void {
   return () => {
     if (run) act(run).catch((error: unknown) => say(textOf(error)));
   };
 }
 
-/** Begins the experiment of the address; what goes wrong is said. */
+/** Begins the experiment of the address and shows its error. */
 function begin(): void {
   start().catch((error: unknown) => say(textOf(error)));
 }

@@ -1,28 +1,28 @@
 /** The buttons of a run: play and pause, one step, reset, how fast, and a slider to any step that was reached. */
 import { element, select } from "../run/page/dom.ts";
 
-/** What the buttons do; the live page does it. */
+/** The actions of the buttons, which the live page implements. */
 export interface Player {
   /** Plays if nothing plays, and pauses otherwise. */
   toggle(): void;
   oneStep(): void;
-  /** Goes back, or forward, to where `step` RL steps were done. */
+  /** Goes back or forward to the point after `step` RL steps. */
   goTo(step: number): void;
-  /** From now on. */
+  /** Sets the pause between steps from now on; 0 is full speed. */
   pauseBetweenSteps(milliseconds: number): void;
 }
 
-/** How the run stands. */
+/** The state of the run. */
 export interface PlayState {
   readonly isReady: boolean;
   readonly isPlaying: boolean;
   readonly isOver: boolean;
-  /** RL steps done by all agents, and the step that was reached furthest. */
+  /** RL steps done by all agents, and the highest step reached. */
   readonly step: number;
   readonly furthest: number;
 }
 
-/** Milliseconds between two steps, as words. Without a pause agents do not wait for each other. */
+/** Milliseconds between two steps, and their labels. Without a pause agents do not wait for each other. */
 const SPEEDS = [
   ["0", "full speed"],
   ["500", "half a second between steps"],
@@ -62,7 +62,7 @@ export class Playback {
   }
 }
 
-/** Not by `disabled`, which takes the focus away from somebody who has just pressed the button by a key. */
+/** Uses `aria-disabled`: `disabled` takes the focus from a user who has just pressed the button by a key. */
 function allow(button: HTMLElement, isAllowed: boolean): void {
   button.setAttribute("aria-disabled", String(!isAllowed));
 }

@@ -4,9 +4,9 @@ import { escapeHtml } from "../run/page/frame.ts";
 
 export interface PagePreset {
   readonly title: string;
-  /** What is to be seen. */
+  /** A sentence about what it shows. */
   readonly about: string;
-  /** The words of the experiment; "": what the page shows by itself. */
+  /** The words of the experiment; "": the page's own. */
   readonly address: string;
 }
 
@@ -84,7 +84,7 @@ function changed(label: string, settings: Readonly<Record<string, string>> = {})
   return `${label}=grpo_token+echo[${all.map(([name, value]) => `${name}=${value}`).join(",")}]`;
 }
 
-/** It beside its healthy twin, from the warm start that the page brings along. */
+/** The changed agent beside its healthy twin, from the page's own warm start. */
 const sick = (label: string, settings: Readonly<Record<string, string>>): string =>
   address({ steps: "80" }, `${changed(label, settings)},${changed("grpo+echo")}`);
 

@@ -1,6 +1,6 @@
 /**
- * What a page asks an agent about its last step, and what it is answered. Questions are answered in the agent's worker
- * (answers.ts), from the step that the session holds.
+ * A page's questions about an agent's last step, and their answers. The agent's worker answers them (answers.ts) from
+ * the step that the session holds.
  */
 import type { TranscriptToken } from "../run/records.ts";
 import type { Filled } from "./formulas/formula.ts";
@@ -13,12 +13,12 @@ export type Question =
   | { readonly about: "episode"; readonly episode: number }
   | { readonly about: "token"; readonly episode: number; readonly token: number };
 
-/** A term of the loss, and where the policy loss comes from. */
+/** A term of the loss, with the source of the policy loss. */
 export interface TermView extends TermFormula, TermWords {
   readonly source?: string;
 }
 
-/** A step: which episodes it has, and what its loss is made of. */
+/** A step: its episodes and the terms of its loss. */
 export interface StepView {
   readonly step: number;
   /** The terms of the loss that concern a token of the step. */
@@ -32,11 +32,11 @@ export interface EpisodeHead {
   readonly task: string;
   readonly reward: number;
   readonly success: boolean;
-  /** A of the agent's first token; NaN if it wrote none. */
+  /** The advantage at the agent's first token; NaN if it wrote none. */
   readonly advantage: number;
 }
 
-/** A token of the strip, with the token that the agent expected in its place, if the world wrote it. */
+/** A token of the strip; if the environment wrote it, with the token that the agent expected in its place. */
 export interface EpisodeToken extends TranscriptToken {
   readonly expected?: string;
 }
@@ -47,12 +47,12 @@ export interface EpisodeView {
   readonly terms: readonly (readonly EpisodeTerm[])[];
 }
 
-/** A term at a token, with how its weight came about, if that has a formula. */
+/** A term at a token, with the formula of its weight if there is one. */
 export interface EpisodeTerm extends TokenTerm {
   readonly ofWeight?: Filled;
 }
 
-/** A token of the vocabulary where a token was predicted. */
+/** A token of the vocabulary as a candidate at a place. */
 export interface LogitView {
   readonly text: string;
   /** Whether it is the token that came. */
@@ -63,7 +63,7 @@ export interface LogitView {
   readonly gradient: Filled;
 }
 
-/** What the model had where a token was predicted. */
+/** The model's prediction of one token. */
 export interface PlaceView {
   readonly temperature: number;
   /** Entropy of the distribution, in nats. */
@@ -76,7 +76,7 @@ export interface PlaceView {
   readonly attention: readonly (readonly Float32Array[])[];
 }
 
-/** What is answered to each question; null: no step has ended yet. */
+/** The answer to each question; null: no step has ended yet. */
 export interface Answers {
   readonly step: StepView | null;
   readonly episode: EpisodeView;

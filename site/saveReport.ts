@@ -1,7 +1,7 @@
 /**
- * The report.html of `npm start` (run/compare/render.ts) for what has been trained on the page, at the end of a run
- * or in the middle of it. It is loaded when a report is asked for. The report's script and style are two
- * files that the page has loaded already: drawing.js (drawing.ts) and frame.css.
+ * The report.html of `npm start` (run/compare/render.ts) for the agents of the page, at the end of a run or in the
+ * middle of it. Loaded when a report is asked for. The report's script and style are two files that the page has loaded
+ * already: drawing.js (drawing.ts) and frame.css.
  */
 import type { Evaluation, MetricsRecord } from "../run/records.ts";
 import { outcomeOf } from "../run/compare/outcome.ts";
@@ -11,7 +11,7 @@ import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog } from "./messages.ts";
 import { addressOf } from "./words.ts";
 
-/** What a report is made of; the hashes of the first two are in the third. All lie beside the page. */
+/** The files of a report, which lie beside the page. The third has the hashes of the first two. */
 export const REPORT_FILES = { script: "drawing.js", style: "frame.css", hashes: "report.json" } as const;
 
 /** @throws if the files of the page are not all there */
@@ -28,7 +28,7 @@ async function textBeside(name: string): Promise<string> {
   return answer.text();
 }
 
-/** The page as text. @param logs of the agents, in their order; each has at least the warm start's evaluation */
+/** The report as HTML. @param logs of the agents, in their order; each has at least the warm start's evaluation */
 export function renderReport(experiment: PageExperiment, logs: readonly AgentLog[], assets: PageAssets): string {
   const { warm, agents, words } = experiment;
   const first = newestIn(logs[0]!.metrics.slice(0, 1 + firstEvaluation(logs[0]!.metrics)), "warm start");

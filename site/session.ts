@@ -1,7 +1,7 @@
 /**
- * A run that can be played, paused, stepped and taken back to any step: what a page does with an agent. A run is a
- * function of its settings and its last checkpoint, so to go back is to drop what came later, and to go on again gives
- * the same numbers. Nothing here needs a page; agent.ts puts a session into a worker.
+ * A run that can be played, paused, stepped and taken back to any step. A run is a function of its settings and its
+ * last checkpoint, so going back drops what came later, and going on again gives the same numbers. Nothing here needs a
+ * page; agent.ts puts a session into a worker.
  */
 import type { Device } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
@@ -55,7 +55,7 @@ export class Session {
     this.#warm = warm;
     this.#device = device;
     this.#observer = observer;
-    // Going back costs the steps since the last checkpoint that is kept.
+    // Going back plays the steps since the last kept checkpoint again.
     const isKept = (step: number): boolean => (step - warm.step) % preset.checkpointEvery === 0;
     this.#store = new MemoryStore("this agent", { preset }, isKept);
     for (const record of warm.metrics) this.#store.appendMetrics(record);
@@ -77,7 +77,7 @@ export class Session {
     return this.#store.transcripts;
   }
 
-  /** What came out, once the run has come to its end. */
+  /** The summary of the run; null before its end. */
   get summary(): Summary | null {
     return this.#summary;
   }
@@ -113,7 +113,7 @@ export class Session {
     return this.#summary !== null;
   }
 
-  /** Lets the step that is under way end; the call of `playTo` then returns. */
+  /** Stops after the current step; the call of `playTo` then returns. */
   pause(): void {
     this.#stop?.abort();
   }
@@ -123,8 +123,9 @@ export class Session {
   }
 
   /**
-   * Holds the last step, to be looked at; it stays while the run goes on, until another is held. After a jump to a
-   * checkpoint nothing is left of its step: then it is played again from the checkpoint before, with the same numbers.
+   * Holds the last step for inspection; it stays while the run goes on, until another is held. After a jump to a
+   * checkpoint nothing is left of its step, which is then played again from the checkpoint before, with the same
+   * numbers.
    * @returns null where no step has ended yet
    */
   async holdLastStep(): Promise<LastStep | null> {
@@ -132,12 +133,12 @@ export class Session {
     return this.#keeper.hold();
   }
 
-  /** The step that is held. */
+  /** The held step; null if there is none. */
   get heldStep(): LastStep | null {
     return this.#keeper.held;
   }
 
-  /** Plays the steps before the present one again, in a store of their own. */
+  /** Plays the last step again, from the kept checkpoint before it, in a store of its own. */
   async #playLastAgain(): Promise<void> {
     const { step } = this;
     const from = this.#store.checkpointAt(this.#warm.step + step - 1)!;
@@ -159,7 +160,7 @@ export class Session {
     }
   }
 
-  /** Goes back to where `steps` RL steps were done, or forward to it. */
+  /** Goes back or forward to the point after `steps` RL steps. */
   async goTo(steps: number): Promise<void> {
     check(this.#stop === null, () => "goTo: the session is playing; pause it first");
     if (steps < this.step) {

@@ -1,6 +1,6 @@
 /**
- * A token of the strip: what each term of the loss makes of it, as formulas with its numbers filled in, and what the
- * model had where it was predicted: the likeliest tokens, and what its heads looked at.
+ * The panel of a token: the terms of its loss as formulas with the numbers filled in, and the model's prediction of it:
+ * the likeliest tokens, and the attention of each head.
  */
 import { formatNumber, formatPercent, formatSigned } from "../run/figures/format.ts";
 import { visible } from "../run/visible.ts";
@@ -10,7 +10,7 @@ import { WEIGHT_SYMBOLS } from "./lossWords.ts";
 import { mathElement } from "./mathElement.ts";
 import type { EpisodeTerm, EpisodeToken, EpisodeView, LogitView, PlaceView, StepView, TermView } from "./questions.ts";
 
-/** A token's text, as one sees it. */
+/** A token's text with its blanks and control characters made visible. */
 export const quoted = (text: string): string =>
   text === "" ? "∅" : JSON.stringify(visible(text)).slice(1, -1).replaceAll(" ", "␣");
 
@@ -59,7 +59,7 @@ function termView(of: TermView, term: EpisodeTerm): HTMLElement {
   );
 }
 
-/** The likeliest tokens at a place as bars, with the gradient of the loss by each logit. */
+/** The likeliest tokens at a place as bars, with the gradient of the loss with respect to each logit. */
 export function logitsView({ logits, temperature, vocabulary, entropy }: PlaceView): HTMLElement {
   const likeliest = Math.max(...logits.map(({ p }) => p));
   const largest = Math.max(...logits.map(({ gradient }) => Math.abs(gradient.value)));
@@ -105,7 +105,7 @@ export function logitsView({ logits, temperature, vocabulary, entropy }: PlaceVi
   );
 }
 
-/** How many tokens of each head are named. */
+/** Number of tokens named for each head. */
 const NAMED = 4;
 
 /** @param shade colours the strip by the weights of a head */

@@ -1,4 +1,4 @@
-/** The section that looks at tokens: what it needs is loaded when it is opened, and not at the page's start. */
+/** The section of the token inspector, whose code is loaded when the section is opened. */
 import { element } from "../run/page/dom.ts";
 import type { Inspected, Inspector } from "./inspector.ts";
 
@@ -6,7 +6,7 @@ export class TokenSection {
   #inspector: Inspector | null = null;
   #isOff = false;
 
-  /** @param place what was there is replaced by a box that shows the inspector when it is opened */
+  /** @param place its content is replaced by a box that shows the inspector when it is opened */
   constructor(place: HTMLElement, agents: readonly Inspected[]) {
     const details = element("details", {}, element("summary", {}, "Look at the last step"));
     place.replaceChildren(details);

@@ -6,7 +6,7 @@ import type { Preset } from "../run/preset.ts";
 import { decodeMetrics, type PackedTranscript, unpackTranscript } from "../run/records.ts";
 import type { WarmStart } from "./session.ts";
 
-/** What `warm/warm.json` says. */
+/** The contents of `warm/warm.json`. */
 export interface WarmStartList {
   /** The settings that it was made with. */
   readonly preset: Preset;
@@ -36,7 +36,7 @@ export async function loadWarmStart(preset: Preset): Promise<WarmStart | undefin
   };
 }
 
-/** Whether two runs have the same warm start: all that is not about RL is the same. */
+/** Whether two runs have the same warm start: only settings of RL and of checkpoints may differ. */
 function isSameWarmStart(a: Preset, b: Preset): boolean {
   const of = ({ rl: _rl, data: _data, trainTasks: _train, checkpointEvery: _every, ...rest }: Preset): string =>
     JSON.stringify(rest);

@@ -1,7 +1,7 @@
 /**
  * An experiment as words, as its address has them: `?seed=1&arms=grpo,grpo%2Becho[lambda=0.2]&set=rl.groups=4` is the
  * seed and the option `rl.groups`, which all agents share, and two agents with settings of their own. The controls of
- * the page change these words; experiment.ts makes the settings of the agents of them.
+ * the page change these words; experiment.ts turns them into the agents' settings.
  */
 import { nearest } from "../engine/options.ts";
 import { AGENT_FLAGS, type Arm, parseArms, settingsIn } from "../run/arms.ts";
@@ -14,7 +14,7 @@ import { AGENTS } from "./messages.ts";
 export type Words = Readonly<Record<string, string | undefined>>;
 
 export interface AgentWords {
-  /** What people read; undefined: its method and settings. */
+  /** The displayed name; undefined: its method and settings. */
   readonly name: string | undefined;
   readonly method: string;
   readonly settings: Words;
@@ -27,7 +27,7 @@ export interface ExperimentWords {
 
 /** Flags that are about files, threads and terminals, which a page does not have. */
 const NOT_HERE: readonly string[] = ["grpo-config", "name", "from", "checkpoint", "resume", "workers", "max-staleness"];
-/** Flags about one agent, which stand in its brackets. The number of steps may be said for all. */
+/** Flags about one agent, which stand in its brackets. The number of steps may also be shared. */
 const OF_ONE: readonly string[] = ["method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
 /** The flags that all agents share, `set` and `arms` included. */
 const SHARED = Object.keys(START_FLAGS).filter((flag) => !NOT_HERE.includes(flag) && !OF_ONE.includes(flag));
@@ -66,7 +66,7 @@ export function addressOf({ shared, agents }: ExperimentWords): URLSearchParams 
   return address;
 }
 
-/** What `startOptions` reads, without the agents. */
+/** The input of `startOptions`, without the agents. */
 export function saidBy(shared: Words): Said {
   const sets = Object.entries(shared).filter(([key]) => key.includes("."));
   const flags = Object.entries(shared).filter(([key]) => !key.includes("."));
@@ -82,7 +82,7 @@ export function armText({ name, method, settings }: AgentWords): string {
   return `${name === undefined ? "" : `${name}=`}${method}${inside === "" ? "" : `[${inside}]`}`;
 }
 
-/** Words as people write them into one line, and back. */
+/** Words on one line, as people write them; the inverse of `readWords`. */
 export const showWords = (words: Words): string =>
   Object.entries(words)
     .map(([key, value]) => (value === undefined ? key : `${key}=${value}`))
@@ -93,7 +93,7 @@ export function readWords(where: string, text: string): Words {
   return text.trim() === "" ? {} : settingsIn(where, text);
 }
 
-/** @throws UsageError unless all agents together can have this word */
+/** @throws UsageError unless agents can share this setting */
 export function checkShared(key: string): void {
   if (key.includes(".") || SHARED.includes(key)) return;
   if (OF_ONE.includes(key))
@@ -127,7 +127,7 @@ function defaultAgents(env = "home"): AgentWords[] {
   return wordsOfArms(parseArms(arms).slice(0, AGENTS));
 }
 
-/** The arms that an address need not say; undefined if there are none. */
+/** The default arms of an environment, which an address leaves out; undefined if there are none. */
 function defaultOf(env = "home"): string | undefined {
   return environmentSettings(env).arms === undefined ? undefined : defaultAgents(env).map(armText).join(",");
 }

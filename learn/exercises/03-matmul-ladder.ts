@@ -28,7 +28,7 @@ export function check1(answer: typeof exercise1): void {
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } });
   const run = exports["run"] as (...args: number[]) => void;
   for (const n of [4, 1, 0, 8, 7, 30, 30]) {
-    floats.fill(1000); // also behind x and y: who reads there is found out
+    floats.fill(1000); // also behind x and y, so that reading there changes the result
     const product = (i: number): number => (1 + i) * (2 - (i % 3)); // small integers: exact in any order
     for (let i = 0; i < n; i++) [floats[i], floats[64 + i]] = [1 + i, 2 - (i % 3)];
     run(0, 4 * 64, 4 * 200, n);

@@ -106,7 +106,7 @@ export function check2(answer: typeof exercise2): void {
       for (const { score, value } of keys) {
         const lent = { score, value: [...value] };
         yield lent;
-        lent.score = NaN; // forgotten: who kept the object has nothing
+        lent.score = NaN; // forgotten: an answer that kept the object has only NaN
         lent.value.fill(NaN);
       }
     },

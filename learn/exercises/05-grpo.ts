@@ -52,7 +52,7 @@ const ROLE_OF: Readonly<Record<string, Role>> = {
   s: "scaffold",
 };
 
-/** An episode of these roles; everything else about it is nothing. */
+/** An episode with these roles; all else is empty. */
 function episodeOf(roles: Role[]): Trajectory {
   const stream = { ...emptyStream(), ids: roles.map(() => 0), roles };
   const outcome = { group: 0, reward: 0, stepRewards: [], stopReason: "completed", masked: false } as const;

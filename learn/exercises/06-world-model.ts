@@ -31,7 +31,7 @@ export function check1(answer: typeof exercise1): void {
 
 const ROLE_OF: Readonly<Record<string, Role>> = { p: "prompt", a: "action", o: "observation", s: "scaffold" };
 
-/** An episode of these roles; everything else about it is nothing. */
+/** An episode with these roles; all else is empty. */
 function episodeOf(roles: Role[]): Trajectory {
   const targets = roles.map((role) => role === "observation");
   const stream = { ...emptyStream(), ids: roles.map(() => 0), roles, targets };
@@ -95,7 +95,7 @@ export function exercise2(p: readonly number[], rho: number): number[] {
 }
 
 export function check2(answer: typeof exercise2): void {
-  // The derivative by central differences: z moves by ±h, the other logits stay. Their e^z sum to (1 − p) / p of e^z.
+  // Central differences: z moves by ±h, the other logits stay. Their e^z sum to (1 − p) / p of the token's e^z.
   const h = 1e-4;
   const moved = (p: number, by: number): number => (p * Math.exp(by)) / (p * Math.exp(by) + 1 - p);
   for (const [p, rho] of [

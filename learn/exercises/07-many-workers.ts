@@ -82,7 +82,7 @@ export function check1(answer: Answer1): void {
       const advantages = [new Float64Array(learner.length + 1).fill(1)];
       const [weights] = importanceCorrection({ level, max: 2 }).weights([episode], statistics, advantages);
       const got = answer(learner, sampler, level, 2);
-      // Of a long episode a few weights say all.
+      // A few weights of a long episode are enough.
       const few = (x: ArrayLike<number>): number[] => Array.from(x).filter((_, t) => t < 2 || t === learner.length - 1);
       expectClose(got.length, learner.length, `${what}: the number of weights`);
       const some = learner.length > 3 ? "the first two weights and the last" : "the weights";

@@ -78,7 +78,7 @@ export const wrong1: readonly (typeof exercise1)[] = [
   },
 ];
 
-/** 32 steps; a little is added that goes up and down, so that a rise can be told from scatter. */
+/** 32 steps with a small oscillation, so that a rise can be told from scatter. */
 const curve = (of: (progress: number) => number): number[] =>
   Array.from({ length: 32 }, (_, step) => of(step / 31) + 1e-4 * Math.sin(7 * step));
 const HEALTHY: Curves = {

@@ -1,4 +1,4 @@
-/** What the checks of the exercises say when an answer is not right: what was expected, and what came. */
+/** Assertions of the exercises' checks. An error says what was expected and what came. */
 
 /** @throws Error unless all numbers of `got` are within `tolerance` of those of `wanted` */
 export function expectClose(

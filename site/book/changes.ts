@@ -1,4 +1,4 @@
-/** What "Break it" changes in what a program prints, as the lines of a diff. */
+/** The effect of "Break it" on a program's output, as the lines of a diff. */
 import { comparableLine } from "./compare.ts";
 
 /** "…" stands for lines that are as before. */
@@ -7,10 +7,10 @@ export interface Change {
   readonly text: string;
 }
 
-/** Of lines that did not change so many are shown around one that did. */
+/** Number of unchanged lines shown on each side of a changed one. */
 const AROUND = 2;
 
-/** The shortest way from one text to another by lines (longest common subsequence), without most of what stays. */
+/** The shortest diff of two texts by lines (longest common subsequence), without most of the unchanged lines. */
 export function changesOf(before: string, after: string): Change[] {
   const [a, b] = [before, after].map((text) => text.trimEnd().split("\n")) as [string[], string[]];
   const isSame = (i: number, j: number): boolean => comparableLine(a[i]!) === comparableLine(b[j]!);
@@ -33,7 +33,7 @@ export function changesOf(before: string, after: string): Change[] {
   );
   return all.flatMap((change, k): Change[] => {
     if (isNear[k]) return [change];
-    if (k > 0 && !isNear[k - 1]) return []; // of a run of lines that stay, its first says how many they are
+    if (k > 0 && !isNear[k - 1]) return []; // the first of a run of unchanged lines stands for all
     const end = isNear.indexOf(true, k);
     const count = (end < 0 ? all.length : end) - k;
     return [{ sign: "…", text: `${count} ${count === 1 ? "line" : "lines"} as before` }];

@@ -1,15 +1,15 @@
-/** Is what a page's program printed what CI's run printed? */
+/** Compares the output of a page's program with that of CI's run. */
 
 /** "close": the same text, whose numbers differ by rounding. */
 export type Likeness = "same" | "close" | "other";
 
-/** By how much numbers may differ, of the larger of both. */
+/** Largest difference that counts as rounding, relative to the larger of two numbers. */
 const ROUNDING = 1e-9;
 const NUMBER = /-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/g;
 
 /**
- * Engines compute `Math.sin` and `Math.exp` each in its own way, so that a last digit may differ between Node and a
- * browser. Of lines that depend on the clock only what stands before the word "measured" is compared.
+ * Compares two outputs. Engines compute `Math.sin` and `Math.exp` each in its own way, so a last digit may differ
+ * between Node and a browser. A line that depends on the clock is compared only up to the word "measured".
  */
 export function compare(printed: string, expected: string): Likeness {
   const [a, b] = [comparable(printed), comparable(expected)];
@@ -21,7 +21,7 @@ export function compare(printed: string, expected: string): Likeness {
   return areClose && a.replaceAll(NUMBER, "0") === b.replaceAll(NUMBER, "0") ? "close" : "other";
 }
 
-/** The less like of two. */
+/** The worse of two. */
 export function worse(a: Likeness, b: Likeness): Likeness {
   return a === "other" || b === "other" ? "other" : a === "close" || b === "close" ? "close" : "same";
 }
@@ -30,7 +30,7 @@ function comparable(output: string): string {
   return output.trimEnd().split("\n").map(comparableLine).join("\n");
 }
 
-/** What of a line does not depend on the clock. */
+/** The part of a line that does not depend on the clock. */
 export function comparableLine(line: string): string {
   return line.replace(/\bmeasured\b.*$/, "measured").trimEnd();
 }

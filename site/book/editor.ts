@@ -32,7 +32,7 @@ export class Editor {
     this.area!.focus();
   }
 
-  /** Shows this text instead; the original one in colours. */
+  /** Shows this text in the text area. */
   set(text: string): void {
     this.area ??= this.makeArea();
     this.area.value = text;
@@ -57,7 +57,7 @@ export class Editor {
     return area;
   }
 
-  /** As many lines as there are. */
+  /** Gives the area as many rows as its text has lines. */
   private fit(): void {
     if (this.area) this.area.rows = this.area.value.split("\n").length;
   }

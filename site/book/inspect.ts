@@ -1,6 +1,6 @@
 /**
- * How a value is printed: as Node prints it, so that a program of the book has the same output in a page. The rules are
- * those of Node's lib/internal/util/inspect.js for plain data with the default options; tests compare with Node's own.
+ * Prints a value as Node does, so that a program of the book has the same output in a page. The rules are those of
+ * Node's lib/internal/util/inspect.js for plain data with the default options; tests compare with Node's own.
  */
 
 /** Node's defaults: columns of a line, levels of nesting on one line, levels shown, elements shown. */
@@ -116,7 +116,7 @@ const isEmpty = (value: object): boolean =>
       : Object.keys(value).length === 0;
 const isTyped = (value: object): boolean => ArrayBuffer.isView(value) && !(value instanceof DataView);
 
-/** What stands around the entries, with the name of a class in front. */
+/** The brackets around the entries, with the name of a class in front. */
 function braces(value: object): { name: string; open: string; close: string; isList: boolean } {
   const name = (Object.getPrototypeOf(value) as object | null)?.constructor.name ?? "";
   if (Array.isArray(value))

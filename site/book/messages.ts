@@ -1,4 +1,4 @@
-/** What a page of the book says to the worker that runs a program, and what it is told. */
+/** Messages between a page of the book and the worker that runs its program. */
 
 export interface Order {
   /** A JavaScript module; its imports are whole addresses. */

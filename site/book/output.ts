@@ -1,4 +1,4 @@
-/** Where a page shows what a program prints, and what became of it. */
+/** The box in which a page shows a program's output and its error. */
 import { element } from "../../run/page/dom.ts";
 import { changesOf, COLOUR } from "./changes.ts";
 import type { Failure } from "./runner.ts";
@@ -17,7 +17,7 @@ export class Output {
     this.text = box.querySelector("pre")!;
   }
 
-  /** What was printed since `clear`. */
+  /** The output since `clear`. */
   get value(): string {
     return this.printed;
   }
@@ -34,7 +34,7 @@ export class Output {
     this.printed += `${line}\n`;
     this.box.hidden = false;
     if (this.isWaiting) return;
-    // What a fast loop prints is shown once a frame.
+    // A fast loop prints more often than the screen can show: once a frame is enough.
     this.isWaiting = true;
     requestAnimationFrame(() => {
       this.isWaiting = false;
@@ -49,7 +49,7 @@ export class Output {
     this.box.hidden = text === "";
   }
 
-  /** Shows what was printed as a diff: what of `before` it leaves out, and what is new. */
+  /** Shows the output as a diff against `before`. */
   compareWith(before: string, label: string): void {
     const lines = changesOf(before, this.printed).map(({ sign, text }) =>
       element("span", { class: COLOUR[sign] }, `${sign} ${text}\n`),
@@ -61,7 +61,7 @@ export class Output {
     });
   }
 
-  /** Puts back what the page showed when it came. */
+  /** Puts back the content that the page came with. */
   restore(label: string, content: readonly Node[]): void {
     this.clear(label);
     this.text.replaceChildren(...content.map((node) => node.cloneNode(true)));

@@ -95,7 +95,7 @@ const CHECKED: Readonly<Record<Exclude<Likeness, "other">, string>> = {
   close: "the output is the one that CI checked, but for last digits: engines round Math.sin and others differently.",
 };
 
-/** What a run that ended says: is its output the one that CI checked? */
+/** The verdict on a finished run: is its output the one that CI checked? */
 function verdict(own: readonly Cell[], seconds: number): [text: string, kind: "" | "good" | "bad"] {
   const ran = `Ran in ${seconds.toFixed(1)} s`;
   const likeness = own

@@ -4,16 +4,16 @@
  */
 import { ENTER } from "./messages.ts";
 
-/** Where a page has the library's modules. Keys are paths from the root of the repository. */
+/** The library's modules on a page. Keys are paths from the root of the repository. */
 export interface Modules {
   /** Addresses, relative to `base`. */
   readonly files: Readonly<Record<string, string>>;
-  /** What the module at `files["index.ts"]` exports; programs that import other names get `whole`. */
+  /** Exports of the module at `files["index.ts"]`; programs that import other names get `whole`. */
   readonly names: readonly string[];
   readonly whole: string;
 }
 
-/** A line of a cell, both counted from 0 and 1. */
+/** A line of a cell: cells count from 0, lines from 1. */
 export interface Place {
   readonly cell: number;
   readonly line: number;
@@ -25,7 +25,7 @@ export interface Program {
   readonly placeOf: (line: number) => Place | undefined;
 }
 
-/** Cells as one module. Before each stands a call that tells whose output begins. */
+/** Cells as one module. A call before each cell tells that its output begins. */
 export function assemble(cells: readonly string[]): Program {
   const starts: number[] = [];
   const lines: string[] = [];
@@ -121,7 +121,7 @@ export function applyChanges(cells: readonly string[], changes: readonly Change[
 }
 
 /**
- * The line of a syntax error that only the engine finds and of which it tells no place: a name that is declared twice.
+ * The line of a name that is declared twice: a syntax error that only the engine finds, and without telling its place.
  */
 export function lineOfSecondDeclaration(text: string, message: string): number | undefined {
   const name = /Identifier '([\w$]+)' has already been declared/.exec(message)?.[1];

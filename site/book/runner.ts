@@ -1,4 +1,4 @@
-/** Runs programs in a worker, one at a time. What never ends is ended with its worker. */
+/** Runs programs in a worker, one at a time. A program that never ends is stopped by ending its worker. */
 import type { Order, Report } from "./messages.ts";
 import { lineOfSecondDeclaration, type Modules, type Place, type Program, resolveImports } from "./program.ts";
 
@@ -16,7 +16,7 @@ export interface Listener {
   readonly onEnd: (result: Failure | "stopped" | undefined) => void;
 }
 
-/** How long a worker lives after its program, for what the program did not wait for. */
+/** Milliseconds that a worker outlives its program, for work that the program did not wait for. */
 const AFTERWARDS_MS = 2000;
 
 let stopCurrent: () => void = () => {};

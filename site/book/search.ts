@@ -5,7 +5,7 @@ const count = document.querySelector<HTMLElement>("#found")!;
 const items = [...document.querySelectorAll<HTMLElement>("[data-name]")];
 const groups = [...document.querySelectorAll<HTMLElement>("[data-group]")];
 
-/** 0: not found; the more, the better: the name in its own letters, in others, its beginning, a part, the text. */
+/** Rank of a match, 5 to 1: the name, the name in another case, its beginning, a part of it, the text; 0: no match. */
 function score(item: HTMLElement, typed: string): number {
   const wanted = typed.toLowerCase();
   const name = item.dataset["name"]!.toLowerCase();
@@ -30,7 +30,7 @@ function search(): void {
 }
 
 input.addEventListener("input", search);
-// Enter goes to the best that was found.
+// Enter goes to the best match.
 input.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || input.value.trim() === "") return;
   const wanted = input.value.trim();

@@ -33,7 +33,7 @@ scope.addEventListener("message", ({ data: { module } }) => {
   import(address).then(() => report({ kind: "ended" }), failed);
 });
 
-/** Name, message and line of what was thrown. The first place of the stack that lies in the program is the one. */
+/** Name, message and line of a thrown value. The line is that of the first frame of the stack in the program. */
 function describe(error: unknown, program: string): { name: string; message: string; line?: number } {
   if (!(error instanceof Error)) return { name: "thrown", message: inspect(error) };
   const place = (error.stack ?? "").split(program)[1];

@@ -1,7 +1,7 @@
 /**
  * The gradient that a step of the library follows, from episodes that were played: advantages, weights and losses are
- * the library's own (`advantagesOf`, `weigh`, `tokenLoss`). Only the last factor of the chain rule is not computed anew
- * for each step: d loss / d log π of a token times the token's score, which space.ts has.
+ * the library's own (`advantagesOf`, `weigh`, `tokenLoss`). Only the last factor of the chain rule, a token's score
+ * ∇ log π, is not computed anew for each step: space.ts has it.
  */
 import { add, type Device, grad, mul, neg, scope, sum, tensor, type Tensor, type Rng } from "../../engine/index.ts";
 import type { Columns, TokenRow } from "../../rl/objective/columns.ts";
@@ -16,10 +16,10 @@ import { EPISODES, PREDICTIONS } from "./policy.ts";
 import { probabilitiesOf, type Space } from "./space.ts";
 import { TASKS } from "./task.ts";
 
-/** Who plays the episodes: the policy itself, or an older one. */
+/** The play of the episodes, by the policy itself or by an older one. */
 export interface Play {
   readonly space: Space;
-  /** Of each episode: how likely it is played. They sum to 1. */
+  /** The probability of each episode; they sum to 1. */
   readonly probabilities: Float64Array;
   /** Each episode as the library keeps it, with the log-probabilities that were recorded when it was played. */
   readonly trajectories: readonly Trajectory[];
@@ -43,7 +43,7 @@ export function playOf(space: Space, older?: Float64Array): Play {
 const ratiosFor = (objective: Objective, { isOffPolicy: offPolicy }: Play): Ratios =>
   ratiosOf(objective, { offPolicy });
 
-/** What the objective may read of the policy that learns. */
+/** The statistics of the learning policy that the objective reads. */
 function statisticsFor(objective: Objective, episodes: readonly number[], { space }: Play): TokenStatistics {
   if (!statisticsOf(objective).includes("logProbs")) return {};
   return { logProbs: episodes.map((e) => Float64Array.from([0, ...PREDICTIONS[e]!.map((p) => space.logProbs[p]!)])) };
@@ -132,7 +132,7 @@ export function addScores(
   return total;
 }
 
-/** The episodes of a step: one group of each task, played by chance. */
+/** The episodes of a step: one group of each task, drawn at random. */
 export function playStep({ probabilities }: Play, groupSize: number, rng: Rng): number[] {
   return TASKS.flatMap((_, task) => {
     const own = [...EPISODES.keys()].filter((e) => EPISODES[e]!.task === task);
@@ -140,7 +140,7 @@ export function playStep({ probabilities }: Play, groupSize: number, rng: Rng): 
   });
 }
 
-/** One of the episodes of a task, which has 1 / tasks of the probability. */
+/** Draws one of a task's episodes, whose probabilities sum to 1 / tasks. */
 function draw(own: readonly number[], probabilities: Float64Array, rng: Rng): number {
   let rest = rng.uniform() / TASKS.length;
   return own.find((e) => (rest -= probabilities[e]!) < 0) ?? own.at(-1)!;

@@ -1,9 +1,9 @@
-/** What a method's mean and variance say, measured against the true gradient g. */
+/** Bias and noise of a method's gradient ĝ, measured against the true gradient g. */
 import type { Moments } from "./moments.ts";
 
 /**
- * A constant factor on a gradient is a matter of the learning rate. So a method is looked at as it is (`own`), or with
- * the factor s that makes its mean as long as g (`equal`): what is left of the bias then is its direction, which no
+ * The learning rate takes up a constant factor on a gradient. So a method is measured as it is (`own`), or with the
+ * factor s that makes its mean as long as g (`equal`): the bias that is left is one of direction, which no learning
  * rate mends.
  */
 export type Scale = "own" | "equal";
@@ -82,10 +82,10 @@ export function sharesOf(
   }));
 }
 
-/** Sums of hundreds of terms in 64 bits are this exact; a bias below is 0. */
+/** The accuracy of sums of hundreds of terms in 64 bits; a smaller bias is 0. */
 const ROUNDING = 1e-9;
 const withoutRounding = (x: number): number => (x < ROUNDING ? 0 : x);
 
-/** The angle between E ĝ and g in degrees; NaN if there is no direction. Near 0 its cosine has half of the digits. */
+/** The angle between E ĝ and g in degrees; NaN if E ĝ has no direction. Near 0 its cosine has half of the digits. */
 export const angleOf = ({ cosine: cos }: Pick<Figures, "cosine">): number =>
   withoutRounding(1 - cos) === 0 ? 0 : (Math.acos(cos) * 180) / Math.PI;

@@ -1,6 +1,6 @@
 /**
- * Answers the page's questions: what a method's gradient is on average and how it scatters, and where sampled gradients
- * lie in a plane. It keeps what it has computed. It runs in a worker of the page, and as well in Node.
+ * Answers the page's questions: the mean and variance of a method's gradient, and sampled gradients in a plane. It
+ * keeps its results. It runs in a worker of the page or in Node.
  */
 import { type Device, Rng } from "../../engine/index.ts";
 import { type Play, playOf, playStep, stepGradient } from "./estimate.ts";
@@ -21,10 +21,10 @@ import { EPISODES } from "./policy.ts";
 import { parametersOf } from "./space.ts";
 import { type State, stateAfter, type StateName, STATES } from "./states.ts";
 
-/** What a method is asked about. */
+/** The setting in which a method is examined. */
 export interface Question {
   readonly state: StateName;
-  /** Who plays the episodes: the policy itself, or the one that is older by a step. */
+  /** The policy that plays the episodes: the learning one, or the one a step older. */
   readonly player: "self" | "older";
   readonly method: string;
   /** G, the episodes of each task in a step. */
@@ -44,17 +44,17 @@ export interface Sample {
   readonly mean: Point;
   /** Covariance of the points' mean: along, across, and of the two. */
   readonly meanCovariance: readonly [number, number, number];
-  /** The mean of all steps that are possible, where it can be computed. */
+  /** The mean of all possible steps, where it can be computed. */
   readonly expected: Point | undefined;
   /** The world model's true gradient, drawn as long as the policy's. */
   readonly world: Point;
-  /** The second direction that was taken: where there is no bias across, it is that of the noise. */
+  /** The second direction that was taken: that of the noise if there is no bias across. */
   readonly plane: Plane;
   /** The cosine between one step's gradient and the true one, on average. */
   readonly meanCosine: number;
 }
 
-/** What a policy is like. */
+/** Figures of a policy. */
 export interface StateFacts {
   readonly expectedReward: number;
   /** The probability that the first action looks. */
@@ -64,7 +64,7 @@ export interface StateFacts {
   /** Cosine of the world model's gradient, as ECHO follows it, with the reward's. */
   readonly worldCosine: number;
   readonly worldNorm: number;
-  /** Cosine of that with the whole derivative of the expected world loss. */
+  /** Cosine of ECHO's gradient with the whole derivative of the expected world-model loss. */
   readonly worldWholeCosine: number;
 }
 
@@ -116,7 +116,7 @@ export class Laboratory {
     });
   }
 
-  /** Estimated from steps that an exact method makes of the same episodes as well. */
+  /** Moments from sampled steps; an exact method on the same episodes (`like`) serves as a control variate. */
   #sampledMoments(question: Question): Moments {
     const { like } = methodByName(question.method);
     const steps = (asked: Question): Float64Array[] => {
@@ -137,7 +137,7 @@ export class Laboratory {
     return sharesOf(parametersOf(space.model), truth.reward, this.moments(question));
   }
 
-  /** The first `count` steps of a fixed stream of chance, in a plane. */
+  /** The first `count` steps of a fixed random stream, in a plane. */
   sample(question: Question, count: number, plane: Plane, scale: Scale): Sample {
     const key = keyOf(question);
     if (this.#sampled.key !== key) this.#sampled = { key, gradients: [] };

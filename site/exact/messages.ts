@@ -1,4 +1,4 @@
-/** What the page and its worker send each other. */
+/** Messages between the page and its worker. */
 import type { Figures, ParameterShare } from "./figures.ts";
 import type { Sample, StateFacts } from "./laboratory.ts";
 import type { Settings } from "./settings.ts";
@@ -14,7 +14,7 @@ export type Answer =
   | { readonly kind: "facts"; readonly facts: StateFacts }
   | { readonly kind: "sample"; readonly sample: Sample; readonly shares: readonly ParameterShare[] }
   | { readonly kind: "figures"; readonly method: string; readonly group: number; readonly figures: Figures }
-  /** How far it is: pieces done, of all. */
+  /** Pieces done, of all. */
   | { readonly kind: "progress"; readonly done: number; readonly all: number }
   | { readonly kind: "failed"; readonly message: string };
 

@@ -22,7 +22,7 @@ export interface PageMethod {
   /** For a method that is not: an exact one that does nearly the same with the same episodes (a control variate). */
   readonly like?: string;
   readonly choice: MethodChoice;
-  /** The constant that is subtracted from every reward: the policy's expected reward. */
+  /** Whether the policy's expected reward is subtracted from every reward. */
   readonly hasConstantBaseline?: true;
 }
 

@@ -5,9 +5,9 @@
  *
  *     ĝ = 1/(K·G) · Σ_i ( |A_i|·v_±(e_i) + w(e_i) )
  *
- * v_+ and v_− are what the library's loss makes of an episode alone with advantage 1 and −1 (the mean over its tokens,
- * the ratio and the clip are in there), and w what ECHO makes of its answer. A_i depends on the rewards of the group,
- * and there are three rewards. So it is enough to go through all ways in which G episodes share three rewards,
+ * v_+ and v_− are the gradients that the library's loss gives an episode alone with advantage 1 and −1 (with the mean
+ * over its tokens, the ratio and the clip), and w is ECHO's gradient for its answer. A_i depends on the rewards of the
+ * group, and there are three rewards. So it is enough to go through all ways in which G episodes share three rewards,
  * (G+1)(G+2)/2 of them, each with its multinomial probability, and to ask the library's estimator for the advantages.
  * Given its reward, an episode is independent of all others: with m and C, the mean and the covariance of (v_+, v_−, w)
  * over the episodes of one reward r, and u_r = Σ over them of their factors a = (A⁺, A⁻, 1),
@@ -29,13 +29,13 @@ export interface Moments {
   readonly uncertainty: number;
 }
 
-/** The rewards that there are, ascending. */
+/** All possible rewards, ascending. */
 const REWARDS = [...new Set(EPISODES.map(({ reward }) => reward))].toSorted((a, b) => a - b);
 
 /** (v_+, v_−, w) of each episode, [P] each. */
 export type Parts = readonly [up: Float64Array, down: Float64Array, world: Float64Array];
 
-/** What the loss makes of each episode alone, with its advantage at 1, at −1, and of its answer. */
+/** The gradients of each episode alone: with advantage 1, with advantage −1, and of its answer. */
 export function partsOf(objective: Objective, play: Play): Parts[] {
   const withAdvantage = (a: number): Float64Array[] => {
     const all = [...EPISODES.keys()];
@@ -53,7 +53,7 @@ const constantLike = ({ stream }: Trajectory, value: number): Float64Array =>
   new Float64Array(stream.ids.length).fill(value);
 const minus = (a: Float64Array, b: Float64Array): Float64Array => a.map((x, k) => x - b[k]!);
 
-/** How many episodes of each reward a group has, in the order of `REWARDS`. */
+/** Number of episodes of each reward in a group, in the order of `REWARDS`. */
 type Counts = readonly number[];
 
 /** All ways in which `size` episodes share the rewards from number `from` on. */
@@ -64,7 +64,7 @@ function sharings(size: number, from: number = 0): Counts[] {
   );
 }
 
-/** What the estimator makes of a group in which the rewards are shared so. */
+/** The factors of a group with these counts of rewards, from the method's advantage estimator. */
 interface GroupFactors {
   readonly counts: Counts;
   /** u: Σ of the factors (A⁺, A⁻, 1) over the episodes of each reward. */
@@ -80,7 +80,7 @@ function factorsOf({ advantage }: Objective, play: Play, counts: Counts): GroupF
   const sums = REWARDS.map(() => [0, 0, 0]);
   const squares = REWARDS.map(() => [0, 1, 2].map(() => [0, 0, 0]));
   rewardOf.forEach((r, i) => {
-    const a = perToken[i]![1]!; // the first word after the prompt is the agent's; all of its words have the same
+    const a = perToken[i]![1]!; // at the agent's first word: all its words have the same advantage
     const factors = [Math.max(a, 0), Math.max(-a, 0), 1];
     factors.forEach((x, f) => {
       sums[r]![f]! += x;
@@ -117,7 +117,7 @@ function classMoments(parts: readonly Parts[], { probabilities }: Play, task: nu
 
 const logFactorial = (n: number): number => (n < 2 ? 0 : Math.log(n) + logFactorial(n - 1));
 
-/** The probability of such a group, if rewards have these probabilities. */
+/** The probability of a group with these counts, given the probability of each reward. */
 function multinomial(counts: Counts, probabilities: readonly number[]): number {
   const size = counts.reduce((a, b) => a + b, 0);
   return Math.exp(
@@ -128,7 +128,7 @@ function multinomial(counts: Counts, probabilities: readonly number[]): number {
   );
 }
 
-/** For each task, what episodes of each reward contribute. It does not depend on the size of a group. */
+/** For each task, the moments of its episodes by reward. They do not depend on the size of a group. */
 export type Prepared = readonly (readonly ClassMoments[])[];
 
 export function prepare(objective: Objective, play: Play): Prepared {
@@ -189,9 +189,8 @@ export interface Control {
 }
 
 /**
- * Mean and variance of gradients that were sampled. With a control variate c the mean is that of ĝ − β(c − E c), where
- * β is chosen so that these differ least: what is chance in both ĝ and c does not count. (β from the same steps makes a
- * bias of the order of 1/n.)
+ * Mean and variance of sampled gradients. With a control variate c the mean is that of ĝ − β(c − E c), where β gives
+ * this the least variance: noise that ĝ and c share cancels. (β from the same steps makes a bias of the order of 1/n.)
  */
 export function sampledMoments(gradients: readonly Float64Array[], control?: Control): Moments {
   const { mean, variance } = plainMoments(gradients);

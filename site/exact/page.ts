@@ -1,4 +1,4 @@
-/** exact.html: how far the gradients of methods are from the true one. What is computed is computed in a worker. */
+/** exact.html: how far the gradients of methods are from the true one. A worker computes all figures. */
 import { formatNumber, formatPercent } from "../../run/figures/format.ts";
 import { choice, element, select } from "../../run/page/dom.ts";
 import { LineChart, type LineChartInfo } from "../../run/page/lineChart.ts";
@@ -141,7 +141,7 @@ class ExactPage {
   #change(changed: Partial<Settings>): void {
     const next = { ...this.#settings, ...changed };
     const isNew = changed.steps === undefined && changed.plane === undefined;
-    // At its start the policy has no older one. Another question begins with as many steps as the page does.
+    // The random start has no older policy. A new question begins with at most the page's first number of steps.
     this.#settings = {
       ...next,
       ...(next.state === "start" ? { player: "self" } : {}),
@@ -157,7 +157,7 @@ class ExactPage {
     this.#more.disabled = this.#settings.steps >= STEPS_AT_MOST;
     document.body.setAttribute("aria-busy", "true");
     this.#drawCharts();
-    // For a caption, a head, and a row for each method, so that nothing moves when their figures come.
+    // Room for a caption, a head, and a row for each method, so that nothing moves when the figures come.
     byId("figures").style.minHeight = `${74 + 39 * comparedIn(this.#settings).length}px`;
     const asked: Asked = { question: this.#question, settings: this.#settings };
     this.#worker.postMessage(asked);
@@ -200,7 +200,7 @@ class ExactPage {
   #charts: readonly [bias: LineChart, variance: LineChart] | undefined;
   #drawn = "";
 
-  /** New charts if other methods are drawn: lines have names. */
+  /** Makes new charts if other methods are drawn: a chart's lines have fixed names. */
   #drawCharts(): void {
     const drawn = comparedIn(this.#settings);
     if (this.#charts !== undefined && this.#drawn === drawn.join()) return;

@@ -3,8 +3,8 @@
  * logits, because a table has a parameter of its own for each context: there the gradients of two tasks never meet,
  * while in a network every task moves the same weights, which is where the bias of an estimator shows.
  *
- * What the policy can meet is a tree of prefixes. Its rows are the longest of them; a forward pass over the rows gives
- * the log-probability of every word in every context.
+ * The contexts that the policy can meet are a tree of prefixes. Its rows are the longest prefixes; a forward pass over
+ * the rows gives the log-probability of every word in every context.
  */
 import { type Device, gather, logSoftmax, reshape, Rng, tensor, type Tensor } from "../../engine/index.ts";
 import {
@@ -32,7 +32,7 @@ export const CONFIG: ModelConfig = modelConfig({
   tieEmbeddings: true,
 });
 
-/** A policy at random weights. */
+/** A policy with random weights. */
 export const freshModel = (seed: number, device: Device): Model => ({
   config: CONFIG,
   params: initParams(CONFIG, new Rng(seed).split("policy"), device),
@@ -73,8 +73,8 @@ export const CONTEXTS: readonly Context[] = (() => {
 const contextAt = new Map(CONTEXTS.map(({ ids }, i) => [keyOf(ids), i]));
 
 /**
- * For each token of an episode but the prompt: which prediction it is, `context · V + word`. A table of predictions is
- * read and differentiated by this number.
+ * The prediction of each token of an episode but the prompt, as a number: `context · V + word`. A table of predictions
+ * is read and differentiated by this number.
  */
 export const PREDICTIONS: readonly (readonly number[])[] = EPISODES.map(({ trajectory: { stream } }) =>
   stream.ids.slice(1).map((id, t) => contextAt.get(keyOf(stream.ids.slice(0, t + 1)))! * V + id),

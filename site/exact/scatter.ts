@@ -13,7 +13,7 @@ const [LEFT, BOTTOM] = [58, 30];
 /** 95 % of a normal distribution in two dimensions lie within this many deviations: √(χ²₂ at 0.95). */
 const DEVIATIONS = Math.sqrt(5.991);
 
-/** What is drawn beside the points, with its colour. */
+/** The labels and colours of the arrows. */
 const ARROWS = [
   ["true gradient", "--text"],
   ["expected step", "--line-3"],
@@ -151,7 +151,7 @@ function drawArrows(plot: uPlot, sample: Sample): void {
     string,
     string,
   ];
-  // They may lie upon each other, so that each is thinner than the one before.
+  // The last three may lie upon each other, so each is thinner than the one before.
   arrow(sample.world, world, 2.5);
   arrow([1, 0], truth, 5.5);
   arrow(sample.expected, expected, 3.5);
@@ -173,7 +173,7 @@ function onEllipse({ mean, meanCovariance: [xx, yy, xy] }: Sample, angle: number
   return [mean[0] + a * u, mean[1] + b * u + c * v];
 }
 
-/** The picture for those who cannot see it. */
+/** The picture in words, for those who cannot see it. */
 function inWords({ points, mean, meanCovariance: [xx, yy], expected, world, plane }: Sample): string {
   const place = ([x, y]: Point): string => `${formatNumber(x)} along and ${formatNumber(y)} across`;
   const errors = [xx, yy].map((variance) => formatNumber(Math.sqrt(variance))).join(" and ");

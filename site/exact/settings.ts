@@ -1,4 +1,4 @@
-/** What the page shows, and its address, which says the same: `exact.html?state=half&method=grpo&group=8`. */
+/** The page's settings, and the address that holds them: `exact.html?state=half&method=grpo&group=8`. */
 import { nearest } from "../../engine/options.ts";
 import type { Plane, Question } from "./laboratory.ts";
 import type { Scale } from "./figures.ts";
@@ -6,7 +6,7 @@ import { PAGE_METHODS } from "./methods.ts";
 
 export const GROUPS = [2, 4, 8, 16, 32] as const;
 export const LAMBDAS = [0, 0.05, 0.2, 0.5, 1] as const;
-/** Steps that a press of the button adds, and how many there may be. */
+/** Steps that a press of the button adds, and the largest number of steps. */
 export const STEPS_ADDED = 100;
 export const STEPS_AT_MOST = 2000;
 

@@ -33,7 +33,7 @@ export interface Space {
   readonly probabilities: Float64Array;
 }
 
-/** For each episode its own words' predictions, and the one of the answer. */
+/** For each episode the predictions of the agent's own words, and the prediction of the answer. */
 export const OWN: readonly (readonly number[])[] = EPISODES.map(({ trajectory: { stream } }, e) =>
   PREDICTIONS[e]!.filter((_, t) => isAgentToken(stream.roles[t + 1]!)),
 );
@@ -85,7 +85,7 @@ export function gradientOf(f: (tree: TransformerParams) => Tensor, at: Transform
 /** All parameters as one vector [P], in the order of `parametersOf`. */
 export const flat = (tree: TransformerParams): Tensor => concat(treeLeaves(tree).map((leaf) => reshape(leaf, [-1])));
 
-/** Each parameter's name and where it lies in a gradient's vector. */
+/** Name of each parameter and its range in a gradient's vector. */
 export function parametersOf({ params }: Model): { name: string; start: number; end: number }[] {
   let end = 0;
   return treeEntries(params).map(([name, { size }]) => ({ name, start: end, end: (end += size) }));

@@ -12,7 +12,7 @@ import { ascend, type Truth, truthOf } from "./truth.ts";
 export const STATES = { start: 0, half: 8, sure: 18 } as const;
 export type StateName = keyof typeof STATES;
 
-/** How many steps an older policy is behind; the policy at its start has none. */
+/** Number of steps that the older policy is behind; the random start has no older policy. */
 export const OLDER = 1;
 
 const RATE = 0.03;

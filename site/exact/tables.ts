@@ -28,7 +28,7 @@ function table(caption: string, head: readonly string[], rows: readonly (readonl
   return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, own);
 }
 
-/** The name of a parameter may be broken behind its dots. */
+/** A parameter's name, which may be broken behind its dots. */
 const breakable = (name: string): (Node | string)[] =>
   name.split(/(?<=\.)/).flatMap((part, i) => (i === 0 ? [part] : [element("wbr"), part]));
 
@@ -55,7 +55,7 @@ export function figuresTable(
 const withError = ({ bias, biasError }: Figures): string =>
   biasError > 0 ? `${formatFigure(bias)} ± ${Number(biasError.toPrecision(2))}` : formatFigure(bias);
 
-/** Where the gradient and its noise lie. */
+/** Each parameter's share of the true gradient and of the variance. */
 export function sharesTable(label: string, shares: readonly ParameterShare[]): HTMLElement {
   return table(
     `${label}, by parameter`,

@@ -46,14 +46,14 @@ export const ACTIONS: readonly (readonly Word[])[] = [
   ...WORDS.map((word): Word[] => ["hm", word]),
 ];
 
-/** What the environment answers to the first action. */
+/** The environment's answer to the first action. */
 export function answerTo({ room, cup }: Task, action: readonly Word[]): Word {
   if (action.at(-1) !== "look") return "hm";
   const other = cup === "left" ? "right" : "left";
   return room === "red" ? cup : other;
 }
 
-/** What the second action earns. */
+/** The reward of the second action. */
 function rewardOf({ cup }: Task, action: readonly Word[]): number {
   const word = action.at(-1);
   return word === cup ? RIGHT_CUP : word === "left" || word === "right" ? WRONG_CUP : 0;

@@ -1,5 +1,5 @@
 /**
- * What there is to estimate, by the library's autodiff over the sum of all episodes:
+ * The true gradients, by the library's autodiff over the sum of all episodes:
  *
  *     J(θ) = Σ_e p_θ(e)·R(e)                                   the expected reward
  *     W(θ) = Σ_e p_θ(e)·(−log p_θ(answer in e))                the expected world-model loss
@@ -35,7 +35,7 @@ export interface Truth {
   readonly worldWhole: Float64Array;
 }
 
-/** A predictions' table by numbers that lie in a plain array. */
+/** The entries of a table of predictions at these places. */
 const pick = (table: Tensor, places: readonly number[]): Tensor =>
   gather(reshape(table, [-1]), tensor(Int32Array.from(places), { device: table.device }));
 

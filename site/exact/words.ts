@@ -1,4 +1,4 @@
-/** What the figures say, in sentences. */
+/** The figures in sentences. */
 import { formatNumber } from "../../run/figures/format.ts";
 import { angleOf, type Figures } from "./figures.ts";
 import type { Sample, StateFacts } from "./laboratory.ts";
@@ -29,7 +29,7 @@ export const formatAngle = (angle: number): string =>
 /** Four digits, without the zeros that rounding to them leaves. */
 export const formatFigure = (value: number): string => formatNumber(Number(value.toPrecision(4)));
 
-/** How many episodes a step would need for as much signal as noise, if the noise falls as 1 / episodes. */
+/** Number of episodes with which a step has as much signal as noise, if the noise falls as 1 / episodes. */
 export const episodesForEven = ({ signalToNoise }: Figures, { group }: Pick<Settings, "group">): number =>
   (TASKS.length * group) / signalToNoise;
 
@@ -52,7 +52,7 @@ export function aboutSample({ points, meanCosine }: Sample): string {
   );
 }
 
-/** Which of the drawn methods has least noise, and which is turned furthest. */
+/** A sentence on the drawn methods with the most signal for its noise and with the largest angle. */
 export function comparison(
   all: readonly { readonly method: string; readonly figures: Figures }[],
   group: number,

@@ -35,7 +35,7 @@ async function answer({ question, settings }: Asked): Promise<void> {
 
 type Piece = () => Answer;
 
-/** What the page needs first comes first. */
+/** The pieces of an answer; those that the page needs first come first. */
 function piecesOf(lab: Laboratory, settings: Settings): Piece[] {
   const { state, method, group, scale, plane, steps } = settings;
   const drawn = comparedIn(settings);

@@ -4,14 +4,14 @@
  */
 import { evaluator, Expr, input } from "../../kernels/expr.ts";
 
-/** What printing reads of an expression; an `Expr` that was sent is no `Expr` any more. */
+/** The fields of an expression that printing reads: an `Expr` that was sent to the page is a plain object. */
 export interface Written extends Pick<Expr, "op" | "value" | "id" | "symbol"> {
   readonly args: readonly Written[];
 }
 
 export interface Formula<E extends Written = Written> {
   readonly result: E;
-  /** Parts that have a name (`named`), those that a reader meets first in front. */
+  /** Named parts (`named`), in the order in which a reader meets them. */
   readonly parts: readonly { readonly symbol: string; readonly expression: E }[];
   readonly inputs: readonly Input<E>[];
 }

@@ -16,7 +16,7 @@ export function probabilities(logits: ArrayLike<number>, temperature: number): F
   return powers.map((x) => x / total);
 }
 
-/** What a term sends back: g is ∂L/∂log p of the token that came, g_H is ∂L/∂H. */
+/** The gradients that reach a position: g is ∂L/∂log p of the token that came, g_H is ∂L/∂H. */
 export interface Sent {
   readonly ofLogProb: number;
   readonly ofEntropy: number;

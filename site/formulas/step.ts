@@ -16,7 +16,7 @@ import { Tracer } from "./trace.ts";
 type Term = ReturnType<typeof termsOf>[number];
 type Tokens = Parameters<Term["tokenLoss"]>[0];
 
-/** What a term's gradient is taken of: the log-probability of the token, the entropy where it was drawn, a head. */
+/** The variables of a term's gradient: the token's log-probability, the entropy where it was drawn, a head's output. */
 const MOVED = ["log p", "H", "v"] as const;
 
 /** A term of the loss at a token; `value` is the loss of the token before its weight. */
@@ -28,11 +28,11 @@ export interface TokenTerm extends Numbers {
   readonly gradient: number;
 }
 
-/** The formula of a term, and what its gradient is taken of. */
+/** The formula of a term, and the variable of its gradient. */
 export interface TermFormula {
   readonly formula: Formula;
   readonly moves: (typeof MOVED)[number];
-  /** How many tokens it has in the step, if all weigh the same. */
+  /** Number of its tokens in the step, if all have the same weight. */
   readonly even?: number;
 }
 
@@ -47,7 +47,7 @@ interface Place {
   readonly t: number;
 }
 
-/** What the ratios of a step divide by. With exact ratios it is the policy that is trained (rl/train/score.ts). */
+/** The old log-probability in a token's ratio. With exact ratios it is the trained policy's own (rl/train/score.ts). */
 export const oldLogProb = ({ rows, scores, ratios }: StepReport, { row, t }: Place): number =>
   (ratios === "exact" || ratios === undefined ? scores.logProbs[row]! : rows[row]!.oldLogProbs)[t]!;
 
@@ -55,7 +55,7 @@ export async function stepTerms(report: StepReport, objective: LossParts): Promi
   const tokens = report.rows.map(({ trajectory }) => trajectory.stream.ids.map((): TokenTerm[] => []));
   const formulas: Record<string, TermFormula> = {};
   for (const term of termsOf(objective)) {
-    // What the agent imitates has its weights where the world model's are.
+    // Imitated tokens have their weights in the world model's column.
     for (const name of term.name === "world" ? ["world", "imitation"] : [term.name]) {
       const sequences = sequencesOf(report, term, name);
       if (sequences.length === 0) continue;
@@ -80,7 +80,7 @@ function sequencesOf({ rows, scores }: StepReport, term: Term, name: string): Pl
   return [...sequences.values()].filter((places) => places.length > 0);
 }
 
-/** A sequence's ratio is over all tokens of the mask, also over those without a weight. */
+/** Whether a term concerns a token. The policy's concerns the whole mask: a sequence's ratio is over all its tokens. */
 function concerns(term: Term, name: string, row: TokenRow, t: number): boolean {
   if (name === "policy") return row.mask[t] !== 0;
   if ((term.weight(row)?.[t] ?? 0) === 0) return false;
@@ -88,7 +88,7 @@ function concerns(term: Term, name: string, row: TokenRow, t: number): boolean {
   return name === "world" ? !isOwn : name === "imitation" ? isOwn : true;
 }
 
-/** How columns are printed. */
+/** The printed symbols of columns. */
 const SYMBOLS: Partial<Record<ColumnName, string>> = {
   oldLogProbs: "log p_old",
   refLogProbs: "log p_ref",

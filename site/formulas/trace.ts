@@ -9,7 +9,7 @@ import { check } from "../../engine/errors.ts";
 import { type Device, device as makeDevice, tensor, type Tensor } from "../../engine/index.ts";
 import type { Input } from "./formula.ts";
 
-/** From this number on a bound is none (rl/objective/clipped.ts). */
+/** A bound that is at least this is none (rl/objective/clipped.ts). */
 const NO_BOUND = 1e30;
 
 type Op = Parameters<Device["execute"]>[0];
@@ -17,7 +17,7 @@ type Op = Parameters<Device["execute"]>[0];
 export class Tracer {
   readonly device: Device;
   readonly inputs: Input<Expr>[] = [];
-  /** Of each input: one for each token, or one for all. */
+  /** The values of each input: one for each token, or one for all. */
   readonly values: ArrayLike<number>[] = [];
   readonly #known = new Map<Tensor, Expr>();
   /** For each tensor that sums over sequences: what it sums. */
@@ -42,18 +42,18 @@ export class Tracer {
     return this.is(tensor(Float64Array.from(values), { device: this.device }), this.#input({ symbol }, values));
   }
 
-  /** A column of ones, which is printed as nothing else: a mask. */
+  /** A column of ones (a mask), printed as the constant 1. */
   ones(count: number): Tensor {
     return this.is(tensor(new Float64Array(count).fill(1), { device: this.device }), constant(1));
   }
 
-  /** Says what computed a tensor. */
+  /** Records the expression that computed a tensor. */
   is(x: Tensor, expression: Expr): Tensor {
     this.#known.set(x, expression);
     return x;
   }
 
-  /** What computed a tensor. One that shares the memory of another is that, as a constant (`stopGradient`). */
+  /** The expression of a tensor. A tensor that shares another's memory is that one as a constant (`stopGradient`). */
   of(x: Tensor): Expr | undefined {
     const sharing = (): Expr | undefined =>
       [...this.#known].find(([y]) => !y.disposed && y.storage === x.storage)?.[1].stopGradient();
@@ -81,7 +81,7 @@ export class Tracer {
     return input(this.inputs.push(own) - 1);
   }
 
-  /** The expression of a pointwise op, of which inputs are what computed them. Numbers with a name are inputs, too. */
+  /** The expression of a pointwise op, with its tensors' expressions inserted. Numbers with a name become inputs. */
   #composed({ outputs: [y], inputs }: PointwiseSpec, tensors: readonly Expr[]): Expr {
     const done = new Map<Expr, Expr>();
     let next = 0;
@@ -104,7 +104,7 @@ export class Tracer {
   }
 }
 
-/** The operation of `e` on other arguments. What a known argument decides is decided: masks, switches, bounds. */
+/** The operation of an expression on other arguments. Constant masks, switches and bounds are folded. */
 function applied({ op }: Expr, [x, y, z]: readonly Expr[]): Expr {
   if (op === "where") return x!.op !== "const" ? where(x!, y!, z!) : x!.value !== 0 ? y! : z!;
   if (op === "min" && y!.op === "const" && y!.value >= NO_BOUND) return x!;

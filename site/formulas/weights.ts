@@ -1,6 +1,6 @@
 /**
- * How the weight of a token in a term came about: factors, divided by counts. Counts, and the expression of ActFocus,
- * are the library's own; a factor that is set by an option is the weight times the counts.
+ * Formulas of a token's weight in a term: factors, divided by counts. Counts, and the expression of ActFocus, are the
+ * library's own; a factor that is set by an option is the weight times the counts.
  */
 import { constant, type Expr, named } from "../../kernels/expr.ts";
 import { rolloutRows } from "../../rl/episode/stream.ts";
@@ -13,7 +13,7 @@ import { ACT_FOCUS, actionWeight, spread, uncertainActions } from "../../methods
 import { type Filled, filled } from "./formula.ts";
 import type { TermFormula, TokenTerm } from "./step.ts";
 
-/** The step that weights are explained of. */
+/** The step whose weights are explained. */
 export interface WeighedStep {
   readonly objective: Objective;
   /** Options of the method's parts, as they were given. */
@@ -98,7 +98,7 @@ export function weightFormulas(step: WeighedStep): (term: TokenTerm, row: number
   };
 }
 
-/** The symbols of what is set by an option. */
+/** The symbols of the coefficients that options set. */
 const COEFFICIENTS: Readonly<Record<string, string>> = {
   kl: "β",
   entropy: "c_H",

@@ -1,7 +1,7 @@
 /**
  * `npm run ablate`: trains arms from the same warm starts over several seeds and says how much of a difference may be
  * chance. ablate/plan.ts says what is trained, arms/pool.ts trains it, ablate/results.ts computes the results. This
- * file has the flags, the display, Ctrl-C and the end.
+ * file has the display, Ctrl-C and the output.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
@@ -65,7 +65,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** With the environment in the place of its file, if it is of one. */
+/** The word with its environment loaded, if it names a file. */
 async function loaded(word: EnvironmentWord): Promise<EnvironmentWord> {
   if (!isEnvironmentFile(word.head)) return word;
   const { env: head, environmentFile } = await loadEnvironment(word.head);

@@ -7,7 +7,7 @@ import type { EnvironmentFile } from "../../run/preset.ts";
 import { DEVICES, MODEL_SIZES, type ModelSize } from "../../run/startOptions.ts";
 import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
-/** An environment, and where it is from if it is of a file that was loaded. */
+/** An environment, with its source if it was loaded from a file. */
 export interface EnvironmentWord extends Word {
   readonly environmentFile?: EnvironmentFile;
 }
@@ -19,13 +19,13 @@ export interface AblateOptions {
   readonly seeds: readonly number[];
   /** RL steps, where an arm does not say its own; undefined: the main job's. */
   readonly steps: number | undefined;
-  /** What all arms have beside the main job's settings, as `--set` of npm start. */
+  /** Settings of all arms beside the main job's, as `--set` of npm start. */
   readonly set: readonly string[];
   /** RL steps between two evaluations. */
   readonly every: number;
   /** Held-out tasks of each evaluation. */
   readonly episodes: number;
-  /** Episodes of each of them before and after RL, for pass@k; undefined: one. */
+  /** Episodes of each held-out task before and after RL, for pass@k; undefined: one. */
   readonly passAt: number | undefined;
   readonly tune: TuneOptions | undefined;
   readonly model: ModelSize;
@@ -33,12 +33,12 @@ export interface AblateOptions {
   readonly quick: boolean;
   /** Cells that are trained at the same time, a process each. */
   readonly jobs: number;
-  /** Of success, in [0, 1]. It changes the tables and not the training. */
+  /** Success to count the steps to, in (0, 1]. It changes the tables and not the training. */
   readonly threshold: number;
   /** Further metrics to draw. They change the page and not the training. */
   readonly show: readonly string[];
   readonly name: string;
-  /** Trains nothing, shows what there is. */
+  /** Whether to train nothing and show the finished cells. */
   readonly reportOnly: boolean;
 }
 

@@ -53,7 +53,7 @@ function panel({ env, arms }: EnvironmentResult, top: number): string[] {
 interface Scales {
   readonly x: (step: number) => number;
   readonly y: (success: number) => number;
-  /** Where the arm's name stands. */
+  /** The y coordinate of the arm's name. */
   readonly legend: number;
 }
 

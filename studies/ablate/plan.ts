@@ -1,5 +1,5 @@
 /**
- * What an ablation trains, and where. In `runs/<name>/`:
+ * The jobs of an ablation and their folders. In `runs/<name>/`:
  *
  *     warm/<env>/seed<n>/                   the warm start of all arms with this seed, which stops where RL begins
  *     tune/<env>/<arm>/<trial>/seed<n>/     trials before the comparison, on seeds of their own (tune.ts)
@@ -28,7 +28,7 @@ export interface Cell extends Job {
   readonly seed: number;
 }
 
-/** What is to be trained: first the warm starts, then the cells that begin there. */
+/** The jobs to train: first the warm starts, then the cells that begin there. */
 export interface Plan<C extends Cell = Cell> {
   readonly warmStarts: readonly Job[];
   /** Ordered by seed, so that a finished part has all arms in it. */

@@ -26,7 +26,7 @@ export interface Point {
   readonly turns: number;
   /** World-model loss: −log p per token of what the environment answers in fixed held-out episodes, in nats. */
   readonly worldLoss: number;
-  /** World-model loss in the random play among these, and in the episodes that the cell itself played. */
+  /** World-model loss in the random play among these episodes, and in the episodes that the cell itself played. */
   readonly worldLossRandom: number;
   readonly worldLossOnPolicy: number;
   /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */
@@ -46,7 +46,7 @@ export interface CurveOptions {
   readonly show: readonly string[];
 }
 
-/** What a cell began with, and its curve. */
+/** The evaluation of a cell's warm start, and the cell's curve. */
 export interface CellCurve {
   readonly warm: Point;
   readonly points: readonly Point[];
@@ -160,7 +160,7 @@ export function areaUnder(points: readonly Point[], budget: number, axis: "envSt
   return area / budget;
 }
 
-/** How many evaluations the moving mean takes. */
+/** Number of evaluations in the moving mean. */
 export const SMOOTHING = 3;
 
 /** Success with each evaluation averaged with its two neighbours; the first and the last have one. */

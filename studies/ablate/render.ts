@@ -11,7 +11,7 @@ export interface AblationPage {
   readonly name: string;
   readonly settings: unknown;
   readonly results: Results;
-  /** How many cells were asked for: more than there are results until the ablation is complete. */
+  /** Number of cells asked for: more than `results` has until the ablation is complete. */
   readonly planned: number;
   /** The link from the page to a cell's own report. */
   readonly linkOf: (env: string, arm: string, seed: number) => string;

@@ -1,7 +1,7 @@
 /**
- * Computes the results of an ablation from the curves of its finished cells: curves with bands over seeds, the way
- * there, the end. Times are left out, so that the same command gives the same results.json, byte for byte, however
- * often it was stopped.
+ * Computes the results of an ablation from the curves of its finished cells: curves with bands over seeds, speed, and
+ * final success. Times are left out, so that the same command gives the same results.json, byte for byte, however often
+ * it was stopped.
  */
 import {
   type Interval,
@@ -243,7 +243,7 @@ function armResult(
 }
 
 /**
- * How long each seed takes to the baseline's best success with that seed; the baseline's own time is to that
+ * The time of each seed to the baseline's best success with that seed; the baseline's own time is to that
  * evaluation.
  */
 function speedOf(cells: readonly CellResult[], baseline: readonly CellResult[]): Ratio | null {
@@ -302,7 +302,7 @@ function curveOf(cells: readonly CellResult[]): Curve {
   };
 }
 
-/** As rliable does: all scores of an arm are resampled by environment, and so are its differences to the first arm. */
+/** Resamples an arm's scores by environment, as rliable does, and so its differences to the first arm. */
 function overallOf(cells: readonly CellResult[], envs: readonly string[], arms: readonly string[]): Results["overall"] {
   const scores = (env: string, arm: string): Map<number, number> =>
     bySeed(

@@ -275,7 +275,7 @@ const wholeCount = (x: number): string => formatCount(Math.round(x));
 
 const atLeast = ({ reached, seeds }: Ratio, text: string): string => (reached < seeds ? `≥ ${text}` : text);
 
-/** Toned only if every seed got there: otherwise the ratio is a lower bound and does not say how fast. */
+/** The tone is "good" only if every seed got there: otherwise the ratio is a lower bound. */
 function ratioCell(of: Ratio): TableCell {
   const text = atLeast(
     of,

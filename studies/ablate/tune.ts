@@ -111,7 +111,7 @@ interface Edge {
   readonly key: string;
   readonly value: string;
   readonly end: "smallest" | "largest";
-  /** How many numbers were tried. */
+  /** Number of values tried. */
   readonly of: number;
 }
 
@@ -121,7 +121,7 @@ export interface Tuning {
   readonly arm: string;
   readonly seeds: readonly number[];
   /**
-   * What the areas are over, and how far: the least total of these trials. Without play the axis is optimiser steps.
+   * The axis of the areas and its length: the least total of these trials. Without play the axis is optimiser steps.
    */
   readonly axis: "envSteps" | "step";
   readonly budget: number;
@@ -131,7 +131,7 @@ export interface Tuning {
   readonly edges: readonly Edge[];
 }
 
-/** The least number of values for which an edge is reported: of two values each is one. */
+/** The least number of values for which an edge is reported: both of two values are edges. */
 const EDGE_FROM = 3;
 
 /** @param tried the settings of all trials, including the chosen ones */

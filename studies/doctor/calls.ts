@@ -12,7 +12,7 @@ import {
 } from "./run.ts";
 import type { Transcript } from "../../run/records.ts";
 
-/** With fewer bad calls nothing is reported. */
+/** Least number of bad calls to report. */
 const MIN_CALLS = 5;
 
 interface Sighting extends Call {
@@ -20,7 +20,7 @@ interface Sighting extends Call {
 }
 
 /**
- * The later calls of a run, and those among them for which `isBad` holds, which also gets the episode's earlier calls.
+ * Number of a run's later calls, and those for which `isBad` holds, which also gets the episode's earlier calls.
  */
 function badCalls(
   run: RunLog,
@@ -35,13 +35,13 @@ function badCalls(
   };
 }
 
-/** How environments answer a name that they do not know: shells (exit code 127), function-calling harnesses. */
+/** Answers of environments to a name that they do not know: shells (exit code 127), function-calling harnesses. */
 const NO_SUCH_TOOL = [
   /command not found|\[exit 127\]/i,
   /\b(unknown|unrecognized|no such|invalid) (tool|function|command|action)\b/i,
   /\b(tool|function)\b.{0,40}\b(does not exist|not found)\b/i,
 ];
-/** One call in five. A shell agent that explores makes a few per cent (6 % in the main job). */
+/** Share of unknown calls to report. A shell agent that explores makes a few per cent (6 % in the main job). */
 const UNKNOWN_SHARE = 0.2;
 
 /** The policy calls tools that the environment does not have. */
@@ -66,7 +66,7 @@ export function unknownTools(run: RunLog): Finding | null {
   };
 }
 
-/** One call in five. */
+/** Share of repeated calls to report. */
 const REPEATED_SHARE = 0.2;
 
 /**

@@ -41,9 +41,9 @@ export type FailureMode =
 interface Entry {
   readonly title: string;
   readonly detect: Detector;
-  /** What the detector needs: metrics of the RL lines, or the transcripts, or all lines. */
+  /** The data that the detector needs: metrics of the RL lines, or the transcripts, or all lines. */
   readonly reads: readonly string[] | typeof TRANSCRIPTS | typeof ALL_LINES;
-  /** How many RL steps must have each metric; default `MIN_STEPS`. */
+  /** Number of RL steps that must have each metric; default `MIN_STEPS`. */
   readonly steps?: number;
   /** Whether only steps count whose episodes come from the current policy. */
   readonly fresh?: true;
@@ -124,9 +124,9 @@ export interface NamedFinding extends Finding {
 
 export interface Diagnosis {
   readonly findings: readonly NamedFinding[];
-  /** What was checked, and on how much data. */
+  /** Checked modes, and the data that each was checked on. */
   readonly looked: readonly { readonly mode: FailureMode; readonly title: string; readonly at: string }[];
-  /** What could not be checked, and why. */
+  /** Modes that could not be checked, and why. */
   readonly notChecked: readonly { readonly mode: FailureMode; readonly title: string; readonly why: string }[];
 }
 
@@ -149,7 +149,7 @@ export function diagnose(run: RunLog): Diagnosis {
   };
 }
 
-/** How much of the data that a detector needs is there, in words; `why` is "" if it is enough. */
+/** The amount of a detector's data, in words, and `why` it is too little; "" if it is enough. */
 function supply(run: RunLog, { reads, steps = MIN_STEPS, fresh }: Entry): { at: string; why: string } {
   if (reads === ALL_LINES) return { at: `${run.metrics.length} lines`, why: "" };
   if (reads === TRANSCRIPTS) {

@@ -21,10 +21,10 @@ import {
   trend,
 } from "./run.ts";
 
-/** One episode in twenty. A server that restarts once loses fewer. */
+/** Share of lost episodes to report. A server that restarts once loses fewer. */
 const LOST = 0.05;
 
-/** Episodes of each step by the run's settings; undefined where they do not say. */
+/** Episodes of each step by the run's settings; undefined if these do not say. */
 function episodesOfAStep({ config }: RunLog): number | undefined {
   const preset = config["preset"];
   const rl = isRecord(preset) ? preset["rl"] : undefined;
@@ -32,7 +32,7 @@ function episodesOfAStep({ config }: RunLog): number | undefined {
   return typeof groups === "number" && typeof groupSize === "number" ? groups * groupSize : undefined;
 }
 
-/** Episodes that a metric counts, against all that were played; null if they are fewer than one in twenty. */
+/** Episodes that a metric counts, against all that were played; null if their share is below `LOST`. */
 function countedOf(run: RunLog, name: string): { readonly worst: Point; readonly line: string } | null {
   const points = series(run, name);
   const size = episodesOfAStep(run);
@@ -94,9 +94,9 @@ export function unscoredEpisodes(run: RunLog): Finding | null {
   };
 }
 
-/** Half of the episodes. */
+/** Share of cut-off episodes to report. */
 const CUT_OFF = 0.5;
-/** A rise by this share counts from a third on. */
+/** A rise by this share counts, too, if it ends at `SOME` or above. */
 const RISE = 0.2;
 const SOME = 0.3;
 

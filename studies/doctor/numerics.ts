@@ -8,7 +8,7 @@ import { type Finding, isFresh, mean, percent, quote, rlLines, type RunLog, seri
  * certainty.
  */
 const SURPRISED = 0.1;
-/** From this share of the trained tokens on, log-probability 0 with surprise is no accident of one large update. */
+/** Share of trained tokens from which log-probability 0 with surprise is no accident of one large update. */
 const UNSAMPLED_SHARE = 0.02;
 
 /**
@@ -95,7 +95,7 @@ export function logProbMismatch(run: RunLog): Finding | null {
   };
 }
 
-/** Losses of an evaluation that are NaN where nothing was answered, which is no fault of the numbers. */
+/** Losses of an evaluation that are NaN if the environment answered nothing, which is no fault of the numbers. */
 const OF_ANSWERS = ["world_loss/on_policy", "world_loss_excess"];
 
 /** A loss, a reward or a gradient is not finite. */
@@ -127,9 +127,9 @@ export function nonFinite(run: RunLog): Finding | null {
   };
 }
 
-/** A gradient this many times as long as its clip was not shortened now and then: its loss has another scale. */
+/** Ratio of the gradient's norm to its clip above which the clip is no exception: the loss has another scale. */
 const FAR_ABOVE = 10;
-/** So many steps with a gradient are needed. */
+/** Least number of steps with a gradient. */
 export const SCALE_STEPS = 6;
 
 /**
@@ -166,7 +166,7 @@ export function gradientFarAboveClip(run: RunLog): Finding | null {
   };
 }
 
-/** The share of steps that is nearly all of them. */
+/** Share of steps that counts as nearly all. */
 const NEARLY_EVERY = 0.9;
 
 /** A policy loss below this looks like 0. */

@@ -89,26 +89,26 @@ function heldOutStaysBehind(run: RunLog, rise: number): string | null {
   );
 }
 
-/** If this share of groups has no spread, less than a fifth of the episodes teach the policy anything. */
+/** If this share of groups has no spread, at most a fifth of the episodes teach the policy anything. */
 const FLAT_GROUPS = 0.8;
 
-/** Between this share of successes and its opposite, tasks are neither too easy nor too hard. */
+/** Between this share of successes and 1 minus it, tasks are neither too easy nor too hard. */
 const MIXED = 0.2;
 
 /** A mean reward this close to the mean success is paid for success alone. */
 const SAME = 0.02;
 
-/** Steps with one and the same mean reward, though it should vary or be 0, that are no chance. */
+/** Number of steps whose equal mean rewards are no chance, where rewards should vary or be 0. */
 const BLIND_STEPS = 4;
 
-/** Rare successes in fewer steps may be a task that is learnt slowly, unless hardly any group has a spread. */
+/** With fewer steps, rare successes may mean slow learning, unless `NEARLY_NONE` of the groups have no spread. */
 const LONG_ENOUGH = 100;
 const NEARLY_NONE = 0.97;
 
 /**
- * How a reward that is the same on every step shows that it is not the task's; null if it does not. A task that is too
- * hard pays nothing, or costs the same, and has no success; a solved one has success. So the reward is blind if success
- * varies and it does not, and if all that fails is paid.
+ * The evidence that a constant reward is blind to the task; null if there is none. A task that is too hard pays
+ * nothing, or costs the same, and has no success; a solved one has success. So the reward is blind if success varies
+ * and it does not, or if it pays though nothing succeeds. Without a success metric it is blind between 0 and 1.
  */
 function blindness(run: RunLog): string | null {
   const [rewards, successes] = ["reward", "success"].map((name) => series(run, name).map(({ value }) => value));
@@ -123,7 +123,7 @@ function blindness(run: RunLog): string | null {
   return isPaid ? "the reward is the same on every step, though no episode succeeds" : null;
 }
 
-/** All tries of a task end alike, so every advantage is 0. A solved run ends in this way, too, without any fault. */
+/** All episodes of a group earn the same, so every advantage is 0. A solved run ends in this way without any fault. */
 export function zeroVarianceGroups(run: RunLog): Finding | null {
   const points = series(run, "frac_reward_zero_std");
   const later = points.slice(Math.floor(points.length / 2));

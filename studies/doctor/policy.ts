@@ -18,7 +18,7 @@ import {
 
 /** Nats per sampled token: 0.02 is about one choice in 250 tokens that is not nearly certain. */
 const NO_ENTROPY = 0.02;
-/** An entropy below this that is a small part of what it was also counts as a collapse. */
+/** An entropy below this also counts as a collapse if it is less than `SMALL_PART` of what it was. */
 const LOW_ENTROPY = 0.1;
 const SMALL_PART = 0.2;
 
@@ -50,7 +50,7 @@ export function entropyCollapse(run: RunLog): Finding | null {
   };
 }
 
-/** Below this temperature a lead of one nat decides nine draws of ten and more. */
+/** Below this temperature a lead of one nat decides more than nine draws in ten. */
 const COLD = 0.4;
 
 function isSampledCold({ config }: RunLog): boolean {
@@ -65,8 +65,8 @@ const ENTROPY_FACTOR = 2;
 const ENTROPY_RISE = 0.5;
 
 /**
- * The entropy of the policy rises without its outcome. It is compared with the very first step: a rate that is far too
- * high ruins a policy within a few steps, and later it may have collapsed.
+ * The entropy of the policy rises, but its outcome does not. The peak is compared with the very first step: a learning
+ * rate that is far too high ruins a policy within a few steps, and later the entropy may have collapsed.
  */
 export function entropyBlowUp(run: RunLog): Finding | null {
   const points = series(run, "entropy");
@@ -171,7 +171,8 @@ const PUSH = 0.01;
 const NEARLY_EVERY = 0.9;
 
 /**
- * Failures are longer than successes, so more tokens are made less likely than more likely, and nothing says what for.
+ * The evidence that failures are longer than successes, so that more tokens are made less likely than more likely; null
+ * if there is none.
  */
 function pushedDown(run: RunLog): string | null {
   const losses = series(run, "policy_loss").map(({ value }) => value);

@@ -1,6 +1,6 @@
 /**
- * What the doctor reads of a run, and the statistics that its detectors have in common. A detector is a pure function
- * from a run to a finding or null. The modules beside this one have the detectors, and `diagnose.ts` lists them.
+ * A run as the doctor reads it, and the statistics that its detectors share. A detector is a pure function from a run
+ * to a finding or null. The modules beside this one have the detectors, and `diagnose.ts` lists them.
  */
 import { formatNumber } from "../../run/figures/format.ts";
 import { visible } from "../../run/visible.ts";
@@ -13,12 +13,12 @@ export interface RunLog {
   readonly transcripts: readonly Transcript[];
 }
 
-/** What a detector found. `harmless`: it looks like a fault but is none. */
+/** A detector's finding. `harmless`: it looks like a fault but is none. */
 export interface Finding {
   readonly kind: "problem" | "harmless";
   /** Figures, steps, and perhaps an episode. */
   readonly evidence: readonly string[];
-  /** What to change, the likeliest first. */
+  /** Advice on what to change, the likeliest first. */
   readonly change: readonly string[];
   /** The step at which it shows first, or most. */
   readonly step: number;
@@ -57,7 +57,7 @@ export function series(
     });
 }
 
-/** With fewer steps there is no beginning to compare with the end. */
+/** Least number of steps for comparing the beginning with the end. */
 export const MIN_STEPS = 16;
 /**
  * A change counts if it is this many standard errors of the two means. By chance that happens in one trend of 250 with
@@ -76,7 +76,7 @@ export interface Trend {
   readonly since: number;
 }
 
-/** How a metric changed over the RL phase; null with fewer than `MIN_STEPS` values. */
+/** The trend of a metric over the RL phase; null with fewer than `MIN_STEPS` values. */
 export function trend(points: readonly Point[]): Trend | null {
   if (points.length < MIN_STEPS) return null;
   const size = Math.floor(points.length / 4);
@@ -94,7 +94,7 @@ export function outcome(run: RunLog): { readonly name: string; readonly points: 
   return success.length > 0 ? { name: "success", points: success } : { name: "reward", points: series(run, "reward") };
 }
 
-/** From this success on a run counts as solved: then flat groups and low entropy are no faults. */
+/** Success from which a run counts as solved: then flat groups and low entropy are no faults. */
 export const SOLVED = 0.9;
 
 export function isSolved(run: RunLog): boolean {
@@ -147,7 +147,7 @@ export function quote(text: string): string {
   return `“${line.length > QUOTE ? `${line.slice(0, QUOTE - 1)}…` : line}”`;
 }
 
-/** Where an episode is in the report, and what happened in it. */
+/** An episode in one line: its place in the report, its result, and its first calls. */
 export function describe(episode: Transcript): string {
   const calls = callsOf(episode).slice(0, 4);
   const told = calls.map(({ call, answer }) => (answer === "" ? quote(call) : `${quote(call)} → ${quote(answer)}`));

@@ -12,7 +12,7 @@ const MIN_DRIFT_STEPS = 4;
 
 /**
  * The policy that learns has left the older one that played. Then the ratios of whole episodes vary so much that most
- * episodes weigh nearly nothing, or, if nothing weighs them, the gradient is another policy's.
+ * episodes weigh nearly nothing, or, without such weights, the gradient is another policy's.
  */
 export function staleSampler(run: RunLog): Finding | null {
   const points = series(run, DRIFT);
@@ -39,7 +39,7 @@ export function staleSampler(run: RunLog): Finding | null {
   };
 }
 
-/** With fewer failed episodes in the transcripts nothing is reported. */
+/** Least number of failed episodes in the transcripts to report. */
 const MIN_FAILURES = 8;
 const NEARLY_ALL = 0.9;
 
