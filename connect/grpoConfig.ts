@@ -187,7 +187,7 @@ export function methodFromGrpoConfig(given: GrpoConfigLike): { choice: MethodCho
   };
 }
 
-/** Like `methodFromGrpoConfig`, with the objective of the method. */
+/** The objective and the training options of a configuration; see `methodFromGrpoConfig`. */
 export function objectiveFromGrpoConfig(config: GrpoConfigLike): { objective: Objective; training: GrpoTraining } {
   const { choice, training } = methodFromGrpoConfig(config);
   return { objective: objectiveOf(choice), training };

@@ -1,5 +1,5 @@
 /**
- * `worldgrad/connect`: other people's configurations: TRL's `GRPOConfig`, OpenEnv's roles.
+ * `worldgrad/connect`: formats of other libraries: TRL's `GRPOConfig`, OpenEnv's roles.
  */
 export { type GrpoConfigLike, methodFromGrpoConfig, objectiveFromGrpoConfig } from "./grpoConfig.ts";
 export {

@@ -34,7 +34,7 @@ export const TOKEN_ROLES = ["context", "action", "env_output", "warning"] as con
  */
 export type TokenRole = (typeof TOKEN_ROLES)[number];
 
-/** Which environment tokens the world-model loss is on: `env_only` leaves out warnings. */
+/** The environment tokens that are targets of the world-model loss: `env_only` leaves out warnings. */
 export type WorldLossTarget = "env_only" | "all";
 
 /** An episode in the format of RFC 010, as plain JSON. All columns have the same length. */

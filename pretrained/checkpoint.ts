@@ -1,7 +1,6 @@
 /**
- * Models as files: safetensors with Hugging Face names and a `config.json`, so that what PyTorch
- * wrote loads unchanged and what we write opens in `transformers`. Bytes in, bytes out; where they are kept is the
- * caller's business.
+ * Models as files: safetensors with Hugging Face names and a `config.json`. Files that PyTorch wrote load unchanged,
+ * and files written here open in `transformers`. Bytes go in and out; the caller stores them.
  */
 import type { Device } from "../engine/device.ts";
 import { check, fail } from "../engine/errors.ts";
@@ -28,17 +27,21 @@ import {
 import type { Model } from "../nn/transformer.ts";
 import type { WeightSource } from "./weightFiles.ts";
 
-/** How matrices lie in the device's memory: as tensors (`f32`, or f64 where the device computes in it), or packed. */
+/**
+ * Storage of matrices in the device's memory: as tensors (`f32`, or f64 where the device computes in it), or packed.
+ */
 export type WeightStorage = "f32" | PackedFormat;
 /** All forms of `WeightStorage`. */
 export const WEIGHT_STORAGES: readonly WeightStorage[] = ["f32", "bf16", "f16", "q8"];
 
-/** The names of an adapter's files (loraFiles.ts). Here, so that looking for them does not load what reads them. */
+/**
+ * Names of an adapter's files. They are not in loraFiles.ts, so that looking for the files does not load their reader.
+ */
 export const ADAPTER_FILES = { config: "adapter_config.json", weights: "adapter_model.safetensors" } as const;
 
 type Named = Map<string, SafeTensor>;
 
-/** What a checkpoint has of a model: a configuration, and for each parameter its tensor in the files. */
+/** The parts of a checkpoint that make a model: its configuration, and for each parameter the tensor in the files. */
 interface Plan {
   readonly config: ModelConfig;
   /** By the parameter's path in our tree. */
@@ -105,7 +108,7 @@ class Loading {
 
   model(): Model {
     const { config } = this.#plan;
-    // The tree is built of tensors; what stands in the place of a matrix may be another form of it.
+    // `buildParams` is typed for tensors, but a matrix may have another form (`MatrixForm`).
     const params = buildParams(config, (_shape, _kind, path) => this.#made.get(path) as Tensor);
     return { config, params };
   }
@@ -136,8 +139,8 @@ export function modelFromTensors(configJson: unknown, tensors: Named, device: De
 
 /**
  * A model whose tensors are read one by one, in the order of their files: at most one of them is in the host's memory
- * besides what the device holds. Before the first is read, the configuration and all names, shapes and types are
- * checked.
+ * besides what the device holds. The configuration and all names, shapes and types are checked before the first is
+ * read.
  * @param storage of the matrices: the linear layers, the embedding and the head; packed ones cannot be trained, an
  *   adapter on them can. They are packed from the bytes of the file, so they never exist in f32
  * @throws as `modelFromTensors`, or if reading fails; nothing is left on the device then
@@ -194,13 +197,13 @@ export function modelFromFiles(configText: string, weights: Uint8Array, device: 
   return modelFromTensors(parseJson("config.json", configText), readSafetensors(weights), device);
 }
 
-/** How weights are stored, as `config.json` names it. */
+/** Element type of stored weights, by its name in `config.json`. */
 export type WeightDtype = "float32" | "bfloat16" | "float16";
 const STORED: Readonly<Record<WeightDtype, SafeDtype>> = { float32: "F32", bfloat16: "BF16", float16: "F16" };
 
 /**
- * `config.json` and `model.safetensors`. Packed matrices are unpacked, one at a time: what is written are the weights
- * that the model computes with, and in `bfloat16` or `float16` those of a model that was packed so keep their bits.
+ * The files `config.json` and `model.safetensors`. Packed matrices are unpacked, one at a time, to the weights that
+ * the model computes with; a matrix packed in `bf16` or `f16` keeps its bits if `dtype` is the same type.
  * @param dtype of the weights, f32 unless given (f64 on an executor that computes in it); 16 bits round to nearest
  * @throws if the model has an adapter
  */
@@ -210,11 +213,11 @@ export async function modelToFiles(model: Model, dtype?: WeightDtype): Promise<F
   return files;
 }
 
-/** How a model is written. */
+/** Options of `modelFiles`. */
 export interface ModelFilesOptions {
-  /** As `modelToFiles` has it. */
+  /** Element type of the weights; see `modelToFiles`. */
   readonly dtype?: WeightDtype | undefined;
-  /** Bytes of the tensors of a file at most; a larger tensor has a file of its own. Default 5e9. */
+  /** Largest number of tensor bytes in one file; a larger tensor has a file of its own. Default 5e9. */
   readonly maxShardSize?: number | undefined;
 }
 
@@ -271,7 +274,7 @@ export async function* modelFiles(
 
 const SINGLE = "model.safetensors";
 
-/** A weight as it is written; what is packed is unpacked for it. */
+/** A weight as it is written to a file; a packed one is unpacked first. */
 async function stored(
   config: ModelConfig,
   [path, weight]: NamedWeight,
@@ -287,7 +290,10 @@ async function stored(
 
 type NamedWeight = readonly [path: string, weight: Weight];
 
-/** The parameters by their paths, in the order of the tree; what can `unpack` is one. @throws for other forms */
+/**
+ * The parameters by their paths, in the order of the tree: tensors, and matrices with `unpack`.
+ * @throws for other forms
+ */
 function namedWeights({ config, params }: Model): NamedWeight[] {
   return parameterShapes(config).map(([path]) => {
     let node: unknown = params;

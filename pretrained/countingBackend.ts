@@ -10,15 +10,15 @@ import { Allocator } from "../engine/backends/allocator.ts";
 import type { BackendOf, BackendStats, Buffer } from "../engine/backends/backend.ts";
 import { Heap } from "../engine/backends/heap.ts";
 
-/** The contract's numbers, and those that only counting gives. */
+/** The numbers of `BackendStats`, and those that only counting gives. */
 export interface CountingStats extends BackendStats {
   /** The largest buffer so far: on a GPU it has to fit into one binding. */
   readonly largestBuffer: number;
-  /** The most bytes of weights so far that lay outside the memory because they did not fit. */
+  /** The largest number of bytes of weights so far that lay outside the memory because they did not fit. */
   readonly outsideBytes: number;
 }
 
-/** Options of counting. */
+/** Options of `createCountingBackend`. */
 export interface CountingOptions {
   /** Bytes of the simulated memory; `reservedBytes` is the part of it that was ever needed. */
   readonly limit: number;

@@ -63,13 +63,13 @@ export function weightBytes(config: ModelConfig): { readonly f32: number; readon
 /** Bytes of keys and values, for each row and token of a cache's capacity. */
 export const cacheBytes = ({ layers, kvHeads, headDim }: ModelConfig): number => 2 * 4 * layers * kvHeads * headDim;
 
-/** How many numbers LoRA trains on every linear layer of every block (PEFT's `all-linear`). */
+/** The number of parameters that LoRA trains on all linear layers of all blocks (PEFT's `all-linear`). */
 export function loraParameters(config: ModelConfig, rank: number): number {
   check(Number.isInteger(rank) && rank >= 1, () => `loraParameters: rank must be an integer ≥ 1, got ${rank}`);
   return config.layers * linearLayers(config).reduce((n, [, inputs, outputs]) => n + rank * (inputs + outputs), 0);
 }
 
-/** What a step trains: all parameters, or LoRA alone, of a rank on all linear layers or with other options. */
+/** The parameters that a step trains: all, or LoRA's alone, given by a rank (on all linear layers) or by options. */
 export type Trains = "all" | { readonly rank: number } | { readonly lora: LoraOptions };
 
 /** The training step whose memory is computed. */
@@ -80,7 +80,7 @@ export interface StepSize {
   readonly gradientCheckpointing?: boolean;
   /** Default "all". */
   readonly trains?: Trains;
-  /** How matrices are stored under LoRA; default f32. */
+  /** Storage of the matrices under LoRA; default f32. */
   readonly storage?: WeightStorage;
   /** Bytes of the memory; default `WASM_LIMIT`. */
   readonly limit?: number;
@@ -94,7 +94,7 @@ export interface StepMemory {
   readonly held: number;
   /** The largest sum of live tensors, `held` and `outside` included. */
   readonly peak: number;
-  /** How far the memory had to grow, with what is outside: the peak, and unused bytes between blocks. */
+  /** The size that the memory had to grow to, `outside` included: the peak, and unused bytes between blocks. */
   readonly reserved: number;
   /** Weights that did not fit into the memory. A kernel that reads one copies it in first: slower, the same bits. */
   readonly outside: number;
@@ -102,7 +102,7 @@ export interface StepMemory {
   readonly largest: number;
 }
 
-/** Where a model is asked about: how its matrices lie, and in what memory. */
+/** The storage of a model's matrices, and the memory that they lie in. */
 export type Place = Pick<StepSize, "storage" | "limit" | "outside">;
 
 /** A model without values on an executor that only counts, and what that has counted. */
@@ -111,7 +111,7 @@ export interface CountedModel {
   readonly device: Device;
   /** Bytes that live now. */
   readonly live: () => number;
-  /** @param held what stays of it */
+  /** @param held bytes for `StepMemory.held` */
   readonly memory: (held: number) => StepMemory;
 }
 
@@ -133,13 +133,13 @@ export function countedModel(
   return { model: { config, params }, device, live: () => stats().liveBytes, memory };
 }
 
-/** For the `catch` of whoever counts: null if it does not fit. @throws all other errors */
+/** For a caller's `catch`: null if memory did not fit. @throws all other errors */
 export function doesNotFit(error: unknown): null {
   if (error instanceof OutOfMemoryError) return null;
   throw error;
 }
 
-/** Whole numbers from 1. */
+/** Checks that all sizes are integers from 1 on. */
 export function checkSizes(where: string, sizes: Readonly<Record<string, number>>): void {
   for (const [name, n] of Object.entries(sizes)) {
     check(Number.isInteger(n) && n >= 1, () => `${where}: ${name} must be an integer ≥ 1, got ${n}`);
@@ -147,8 +147,8 @@ export function checkSizes(where: string, sizes: Readonly<Record<string, number>
 }
 
 /**
- * The memory of a step of AdamW on log-probabilities of all tokens of `rows` texts, as the counting executor allocates
- * it.
+ * The memory of an AdamW step on the log-probabilities of all tokens of `rows` texts, as the counting executor
+ * allocates it.
  * @returns null if it does not fit into `limit`
  */
 export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | null {
@@ -166,7 +166,7 @@ export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | nu
   }
 }
 
-/** The model with what is trained of it, without values. */
+/** The model itself or, if only LoRA is trained, with an adapter; nothing is drawn. */
 export function trainedModel(model: Model, trains: Trains): Model {
   if (trains === "all") return model;
   return zeroLora(model, "lora" in trains ? trains.lora : { r: trains.rank, targetModules: "all-linear" });
@@ -196,7 +196,7 @@ function step(
   return held;
 }
 
-/** Texts that are drawn side by side. */
+/** The sizes of a batch of texts that are drawn together. */
 export interface DrawSize extends Place {
   readonly rows: number;
   /** Tokens of each prompt. */
@@ -237,7 +237,7 @@ function emptyParams(config: ModelConfig, device: Device, storage: WeightStorage
   return buildParams(config, (shape, _kind, path) => {
     const weight = make(shape, path);
     freezeWeight(weight, path);
-    return weight as Tensor; // the tree is built of tensors; what stands for a matrix may be another form of it
+    return weight as Tensor; // `buildParams` is typed for tensors, but a matrix may have another form
   });
 }
 

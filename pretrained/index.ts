@@ -1,6 +1,6 @@
 /**
- * `worldgrad/pretrained`: models, tokenizers and adapters of others: Hugging Face's files, llama2.c's, LoRA, weights in
- * 16 and 8 bits.
+ * `worldgrad/pretrained`: published models, tokenizers and adapters: Hugging Face's files, llama2.c's, LoRA, weights
+ * in 16 and 8 bits.
  */
 export { configFromHuggingFace, configToHuggingFace } from "./config/huggingface.ts";
 export { addLora, disposeLora, isLora, type LoraAdapter, type LoraModel, mergeLora } from "./lora.ts";

@@ -6,8 +6,8 @@
  *                 positions; then f32: each kind of tensor for all layers, see `tensorsOf`
  *     tokenizer   int32 longest token; then per token f32 score, int32 length, bytes
  *
- * llama2.c turns neighbours (2i, 2i + 1) of a head, Hugging Face's layout, and ours, turns (i, i + D/2): the rows of
- * the matrices to q and k are put in that order.
+ * llama2.c rotates the neighbours (2i, 2i + 1) of a head; Hugging Face's layout, which is ours, rotates (i, i + D/2).
+ * Therefore the rows of the matrices to q and k are reordered.
  */
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
@@ -32,7 +32,7 @@ export function modelFromLlama2c(bytes: Uint8Array, device: Device): Model<Tenso
   return modelFromTensors(configToHuggingFace(config), tensorsOf(bytes, config), device);
 }
 
-/** What the header of such a file says. @throws WorldgradError if it is none */
+/** The configuration in the header of a llama2.c file. @throws WorldgradError if it is none */
 export function llama2cConfig(bytes: Uint8Array): ModelConfig {
   check(bytes.length >= HEADER_BYTES, () => `llama2.c: the file has ${bytes.length} bytes, its header takes 28`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -70,7 +70,7 @@ function tensorsOf(bytes: Uint8Array, config: ModelConfig): Map<string, SafeTens
     layers,
     turned,
   ];
-  /** Name, shape, how many in a row, and the heads whose rows are turned. */
+  /** Name, shape, number of successive tensors, and the heads whose rows are reordered (0: none). */
   const parts: [name: string, shape: number[], count: number, turned: number][] = [
     ["model.embed_tokens.weight", [V, C], 1, 0],
     all("input_layernorm", [C]),

@@ -48,7 +48,7 @@ export interface LoraAdapter extends Trainable<LoraParams> {
   modelOf(params: LoraParams, options?: TrainingOptions): LoraModel;
 }
 
-/** A model with an adapter. Whatever trains a model trains only the adapter of this one. */
+/** A model with an adapter. Training it trains only the adapter. */
 export interface LoraModel extends Model {
   readonly trainable: LoraAdapter;
 }
@@ -77,7 +77,7 @@ export function addLora(model: Model, given: LoraOptions = {}, rng: Rng = new Rn
   });
 }
 
-/** As `addLora` with A = 0, so that nothing is drawn; for measuring memory. */
+/** The model of `addLora` with A = 0, so that nothing is drawn; for measuring memory. */
 export function zeroLora(model: Model, given: LoraOptions = {}): LoraModel {
   return withLora(model, given, (_, r, inputs, { device, dtype }) => zeros([r, inputs], { device, dtype }));
 }
@@ -153,10 +153,10 @@ export function disposeLora({ trainable, params }: LoraModel): void {
 }
 
 /**
- * A model without adapter whose matrices have the adapter added to them, and which is as fast as the base. The matrices
- * that had an adapter are new tensors, which the caller frees; all others are shared with the base, which does not
- * change: `adapted.trainable.base` stays the unmerged model, bit for bit. The outputs of merged and unmerged model
- * agree to rounding.
+ * The model with the adapter added to its matrices, which is as fast as the base. The matrices that had an adapter are
+ * new tensors, which the caller frees; all others are shared with the base, which does not change:
+ * `adapted.trainable.base` stays the unmerged model, bit for bit. The outputs of merged and unmerged model agree to
+ * rounding.
  * @returns a model all of whose targeted matrices are plain tensors, also where the base is packed
  */
 export function mergeLora({ config, params }: LoraModel): Model {
@@ -228,7 +228,7 @@ function targetsOf({ config, params }: Model, settings: LoraSettings): Map<strin
     found.set(path, weight);
     return weight;
   });
-  // As PEFT, which says so only if nothing at all was found. A name that finds nothing is a mistake all the same.
+  // A name that finds nothing is a mistake. PEFT reports it only if no name finds anything.
   const unused =
     typeof targetModules === "string" ? [] : targetModules.filter((t) => !names.some((n) => matches([t], n)));
   const ends = [...new Set(names.map((name) => name.replace(/^.*\.\d+\./, "")))].join(", ");

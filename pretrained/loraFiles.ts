@@ -50,7 +50,7 @@ const SILENT: ReadonlySet<string> = new Set([
 /** Values of `init_lora_weights` that do not change the base. The others (PiSSA, OLoRA, …) do. */
 const STARTS: readonly unknown[] = [true, false, "gaussian", "eva", "orthogonal"];
 
-/** Repetitions without an end that a pattern for names of layers may have after each other. */
+/** The largest number of unbounded repetitions in sequence in a pattern for names of layers. */
 const MOST_ENDLESS = 4;
 
 /** `adapter_config.json` and `adapter_model.safetensors`: the adapter alone, without the model that it belongs to. */
@@ -100,7 +100,7 @@ const namesOf = (params: LoraParams): string[] =>
 export function loraFromFiles(model: Model, configText: string, weights: Uint8Array): LoraModel {
   const options = optionsFromPeft(configText);
   const saved = readSafetensors(weights);
-  // Before anything is allocated for a rank that the file does not have.
+  // Checked before anything is allocated for a rank that the file does not have.
   const { shape } = [...saved].find(([name]) => name.endsWith(".lora_A.weight"))?.[1] ?? fail("adapter: no lora_A");
   const { r } = LORA.read(options);
   check(shape[0] === r, () => `adapter: r is ${r} in the config, lora_A has shape ${showShape(shape)}`);
@@ -166,7 +166,8 @@ function optionsFromPeft(configText: string): LoraOptions {
   }
   const { targetModules, excludeModules } = LORA.read(options);
   for (const pattern of [targetModules, excludeModules]) {
-    // Refused if it could take exponential time, as a tokenizer's is; more repetitions are fine: names are short.
+    // A pattern that could take exponential time is refused, as a tokenizer's is. Names are short, so more repetitions
+    // are allowed.
     if (typeof pattern !== "string") continue;
     const own = pattern.startsWith(IGNORING_CASE) ? pattern.slice(IGNORING_CASE.length) : pattern;
     compilePattern(own, "adapter_config.json", MOST_ENDLESS);

@@ -28,7 +28,7 @@ export type LoraParts = {
   readonly squares?: Tensor;
 };
 
-/** How the tensors are combined. */
+/** The layout, scale and dropout of a layer with an adapter. */
 export interface LoraHow {
   /** The base is [in, out]. */
   readonly isTransposed: boolean;
@@ -67,7 +67,7 @@ export class LoraMatrix implements MatrixForm {
     const added = matmul(matmul(seen, A, { transB: true }), B, { transB: true, scale });
     const y = product(x, base, this.#how, bias);
     if (m === undefined) return add(y, added);
-    // As PEFT: y + (m/‖·‖ − 1)·W x + m/‖·‖·s·B A x; in these two terms dropout applies to x.
+    // PEFT's form: y + (m/‖·‖ − 1)·W x + m/‖·‖·s·B A x; in these two terms dropout applies to x.
     const stretch = div(m, this.#lengths());
     const plain = drop ? product(seen, base, this.#how) : bias ? sub(y, bias) : y;
     return add(y, add(mul(sub(stretch, 1), plain), mul(stretch, added)));
@@ -127,7 +127,7 @@ function product(
   return matmul(x, weight, { transB: !isAcross, ...(bias ? { bias } : {}) });
 }
 
-/** By how many rows of the identity a packed matrix is multiplied at a time. */
+/** Rows of the identity that a packed matrix is multiplied by at a time. */
 const ROWS = 64;
 
 /** The matrix as one tensor, in its layout; a tensor is returned as it is. */

@@ -1,4 +1,7 @@
-/** The options of an adapter (lora.ts). By themselves, so that whoever lists settings need not load what adapts. */
+/**
+ * The options of an adapter (lora.ts). They have a file of their own, so that a list of settings loads no code of
+ * adapters.
+ */
 import { flag, inCode, number, options, type OptionsOf, type Settled } from "../engine/optionTable.ts";
 
 const isModules = (value: unknown): boolean =>

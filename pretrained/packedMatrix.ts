@@ -1,11 +1,11 @@
 /**
- * Frozen matrices in 16 or 8 bits: what a checkpoint that is not trained, or only by an adapter, takes of memory. A
- * packed matrix stands where a model has a matrix (`MatrixForm`). The kernels of its products decode it as they
- * multiply (engine/ops/packed.ts), so no f32 copy exists, on the device or on the host.
+ * Frozen matrices in 16 or 8 bits. They save memory if a checkpoint is not trained, or only by an adapter. A packed
+ * matrix takes the place of a matrix in a model (`MatrixForm`). The kernels of its products decode it as they multiply
+ * (engine/ops/packed.ts), so no f32 copy exists, on the device or on the host.
  *
- * Each weight has a value that is exact in f32, and products are those with these values: a model with packed matrices
- * computes what the f32 model with the unpacked ones computes, to the order of its sums. Activations, gradients and
- * whatever is trained stay in f32.
+ * Each packed weight stands for a number that is exact in f32. So a model with packed matrices computes what the f32
+ * model with the unpacked ones computes, up to the order of its sums. Activations, gradients and whatever is trained
+ * stay in f32.
  *
  * Not here: 4 bits, activations in 8 bits, calibration.
  */
@@ -27,7 +27,7 @@ import type { Model } from "../nn/transformer.ts";
 export type { PackedFormat } from "../kernels/packed.ts";
 export type { MatrixBytes, PackableDtype } from "./packing.ts";
 
-/** How a matrix is packed. */
+/** Options of `packMatrix`. */
 export interface PackOptions {
   /** `bf16` and `f16`: 16 bits a weight. `q8`: 9 bits, integers of 8 with a scale for each 32. */
   readonly format: PackedFormat;
@@ -36,7 +36,7 @@ export interface PackOptions {
   readonly transposed?: boolean;
 }
 
-/** A packed matrix as plain data, of which another process can make it again (`packedFromHost`). */
+/** A packed matrix as plain data, from which another process can make it again (`packedFromHost`). */
 export interface PackedWords {
   readonly format: PackedFormat;
   readonly shape: Shape;
@@ -68,7 +68,7 @@ export class PackedMatrix implements MatrixForm {
   get dtype(): FloatType {
     return this.device.float;
   }
-  /** Of the device's memory. */
+  /** Bytes of the device's memory. */
   get bytes(): number {
     return 4 * this.packed.size;
   }
@@ -112,11 +112,11 @@ export class PackedMatrix implements MatrixForm {
   }
 }
 
-/** Of the packed form of a matrix, [out, in]; what `fit` adds up. */
+/** Bytes of the packed form of a matrix [out, in]; `fit` adds them up. */
 export const packedBytes = (format: PackedFormat, [rows, columns]: readonly [number, number]): number =>
   4 * rows * packedRow(format, columns).words;
 
-/** The matrix of which `toHost` made the words. @throws if they are not those of such a matrix */
+/** The matrix that `toHost` copied. @throws if the words do not fit its format and shape */
 export function packedFromHost({ format, shape, transposed, words }: PackedWords, device: Device): PackedMatrix {
   check(FORMATS.includes(format), () => `packedFromHost: expected ${FORMATS.join(", ")}, got "${format}"`);
   check(shape.length === 2, () => `packedFromHost: expected a matrix, got ${showShape(shape)}`);
@@ -137,7 +137,7 @@ const FORMATS: readonly PackedFormat[] = ["bf16", "f16", "q8"];
 const empty = (device: Device, rows: number, words: number): Tensor =>
   new Tensor(new Storage(device, 4 * rows * words), [rows, words], "i32");
 
-/** Unpacked weights that exist at a time on the host, while a matrix is packed. */
+/** Unpacked weights on the host at a time, while a matrix is packed. */
 const CHUNK = 2 ** 20;
 
 /**
@@ -185,7 +185,7 @@ export function packMatrix(matrix: MatrixBytes, { format, device, transposed = f
 
 /**
  * The model with its linear layers, embedding and head packed; gains, biases and learned positions stay tensors, which
- * both models share. Nothing is freed: `model` goes on to work. To load a checkpoint in a packed form, pack each tensor
+ * both models share. Nothing is freed: `model` stays usable. To load a checkpoint in a packed form, pack each tensor
  * as it is read (`packMatrix`), which needs no room for the f32 model.
  * @param format of all matrices, or of each by its path (`layers.0.mlp.up.weight`); undefined: it stays as it is
  */

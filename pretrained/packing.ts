@@ -2,7 +2,8 @@
  * Packing on the host: rows of weights, in the element types of checkpoints, to the words of `kernels/packed.ts`, and
  * their rounding.
  *
- * - bf16, f16: to nearest, ties to even (IEEE 754 §4.3.1). What is stored in that type already is not rounded.
+ * - bf16, f16: to nearest, ties to even (IEEE 754 §4.3.1). Weights that are stored in that type already are not
+ *   rounded.
  * - q8: for each 32 neighbouring weights of a row scale = max |w| / 127, rounded up to 16 significant bits, and
  *   q = w / scale to nearest, ties away from zero; so |w − scale · q| ≤ scale / 2. It is the rounding of GGUF's Q8_0
  *   (`quantize_row_q8_0_ref` in ggml), which rounds its scale to f16 after the division instead of before it.

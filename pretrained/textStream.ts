@@ -7,14 +7,14 @@ import type { DecodeOptions, Tokenizer } from "../nn/tokenizer.ts";
 export interface TextStreamOptions extends DecodeOptions {
   /** Texts that end the stream; they may span tokens and are no part of what is given out. */
   readonly stop?: readonly string[];
-  /** Whether the tokens go on with a text: then the space that decoding leaves out at a text's start stays. */
+  /** Whether the tokens continue a text. If so, the space that decoding leaves out at a text's start stays. */
   readonly continues?: boolean;
 }
 
 /**
- * Decodes the tokens of one text as they come. What `push` gives out is final: bytes of an unfinished character are
- * held back, and so is text that may yet turn out to be the start of a stop string. All that was given out, with that
- * of `end`, is `tokenizer.decode` of all tokens up to the stop string; if they continue a text, it is what they add.
+ * Decodes the tokens of one text as they come. Text that `push` returns is final: bytes of an unfinished character are
+ * held back, and so is text that may yet be the start of a stop string. All text from `push` and `end` together is
+ * `tokenizer.decode` of all tokens up to the stop string; if the tokens continue a text, it is the part that they add.
  *
  * @example
  * const stream = new TextStream(tokenizer, { stop: ["\nUser:"] });
@@ -31,11 +31,11 @@ export class TextStream {
   /** Tokens such as `<0x0A>`, whose bytes are text only if all in a row are UTF-8. */
   readonly #byteTokens: ReadonlySet<number>;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** All tokens as long as nothing but spaces was decoded: decoding may leave out the first. */
+  /** All tokens, while they decode to spaces only, because decoding may leave out the first. */
   #leading: number[] | undefined = [];
   /** Tokens that stand for bytes, in a row that may go on. */
   #bytes: number[] = [];
-  /** The end of the text of that row as it is so far, to look for stop strings; undefined: its bytes are no text. */
+  /** The end of that row's text so far, for finding stop strings; undefined if its bytes are no UTF-8. */
   #row: string | undefined = "";
   readonly #longest: number;
   #rowDecoder: TextDecoder | undefined;
@@ -62,7 +62,7 @@ export class TextStream {
     return this.#stopped;
   }
 
-  /** Takes tokens. @returns the text that is final by them; "" behind a stop string */
+  /** Takes tokens. @returns the text that has become final; "" after a stop string */
   push(ids: ArrayLike<number>): string {
     check(!this.#ended, () => "TextStream.push: the stream has ended");
     if (this.#stopped !== undefined) return "";
@@ -90,9 +90,9 @@ export class TextStream {
   }
 
   /**
-   * Whether a token that is held back completes a stop string. A row of bytes may yet become U+FFFD by a byte that
-   * follows, so it is not given out; but a model that writes line ends in bytes for ever has to be stopped. Where no
-   * tokens stand for bytes, half a character is all that is held back, and no stop string ends in one.
+   * Whether a token that is held back completes a stop string. A later byte may turn a row of byte tokens into U+FFFD,
+   * so the row is held back; but a model that writes line ends as bytes for ever has to be stopped. Without byte
+   * tokens only half a character is held back, and no stop string ends in one.
    */
   #endsInStop(id: number): boolean {
     if (this.#longest === 0 || this.#byteTokens.size === 0 || this.#row === undefined) return false;
@@ -105,16 +105,16 @@ export class TextStream {
       return false;
     }
     if (more === "") return false;
-    // Of the text before only what a stop string may begin with.
+    // Earlier text is kept only as far as a stop string may begin in it.
     this.#row = (this.#row + more).slice(1 - this.#longest - more.length);
     const seen = this.#held + this.#row;
     if (!this.#stop.some((one) => seen.includes(one))) return false;
-    // At the start of a text a space may be left out.
+    // At the start of a text, decoding may leave out a space.
     const whole = this.#leading ? this.#tokenizer.decode(this.#leading, this.#options) : seen;
     return this.#stop.some((one) => whole.includes(one));
   }
 
-  /** What the token adds to the text. */
+  /** The text that a token adds. */
   #decode(id: number): string {
     if (this.#leading) {
       this.#leading.push(id);
@@ -125,12 +125,12 @@ export class TextStream {
       const ids = this.#leading;
       this.#leading = undefined;
       this.#beginRow();
-      // The text without its last token: what is complete of that is seen below.
+      // `decode` writes an unfinished character as U+FFFD, and may leave out spaces at the start.
       const shown = this.#tokenizer.decode(ids, this.#options);
       const whole = this.#byteTokens.size > 0 ? shown : this.#decoder.decode(bytes, { stream: true });
       if (this.#byteTokens.size > 0) return whole;
       const all = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes).length;
-      // Behind half a character only spaces are left out, and those are at the start.
+      // The complete characters, without the spaces that `decode` left out at the start.
       return whole.length === all ? shown : whole.slice(all - shown.length);
     }
     if (this.#byteTokens.has(id)) {
@@ -161,7 +161,7 @@ export class TextStream {
     }
   }
 
-  /** What may be given out of the text held back and this one. */
+  /** Adds to the text that is held back, and returns the part that is final. */
   #release(text: string, isEnd: boolean): string {
     this.#held += text;
     let first = -1;
@@ -177,7 +177,7 @@ export class TextStream {
     return released;
   }
 
-  /** The length of the longest end of the text that a stop string begins with. */
+  /** The length of the longest end of the held-back text that a stop string begins with. */
   #openLength(): number {
     let longest = 0;
     for (const stop of this.#stop) {

@@ -1,6 +1,6 @@
 /**
  * Weights that are read from files tensor by tensor, so that no more than one of them is in the host's memory besides
- * what the device holds. Where the files are is the caller's business: a `ByteReader` brings bytes.
+ * what the device holds. The caller knows where the files are: its `ByteReader` reads their bytes.
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -17,7 +17,7 @@ import {
 export interface ByteReader {
   /** In bytes. */
   readonly size: number;
-  /** Fills `into` with the bytes from `begin` on; they are there, and it rejects if they cannot be read. */
+  /** Fills `into` with the bytes from `begin` on, which lie within `size`. Rejects if they cannot be read. */
   read(begin: number, into: Uint8Array): Promise<void>;
 }
 

@@ -6,11 +6,14 @@ import type { ChatMessage, Renderer, RenderOptions } from "./types.ts";
 
 /** Options of `ChatTemplate.episodeFormat`. */
 export interface EpisodeFormatOptions extends Omit<RenderOptions, "addGenerationPrompt"> {
-  /** What a system message says, if there is one. */
+  /** The text of the system message; without it there is none. */
   readonly system?: string;
-  /** Who gives the environment's answers: the user (default), or a tool. */
+  /** The role that gives the environment's answers: the user (default), or a tool. */
   readonly answers?: "user" | "tool";
-  /** The token that fills batches. Default: the configuration's pad token, else its end of the text, else of a turn. */
+  /**
+   * The token that fills batches. Default: the configuration's pad token, else its end-of-text token, else the token
+   * that ends a turn.
+   */
   readonly pad?: string;
 }
 

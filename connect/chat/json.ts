@@ -9,7 +9,7 @@ const PARTS = /"(?:[^"\\]|\\[^])*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 const MOST_DIGITS = 4300;
 
 /**
- * Parses JSON. Integers beyond 2⁵³ become bigints, numbers with a point or an exponent a class of templates.
+ * Parses JSON. Integers beyond 2⁵³ become bigints, numbers with a point or an exponent become `Float`.
  * @throws if the text is no JSON, or has an integer of more digits than Python reads
  */
 export function parseExactly(text: string): unknown {

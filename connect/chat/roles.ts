@@ -1,4 +1,4 @@
-/** Who wrote each token of a rendered conversation. */
+/** The author of each token of a rendered conversation. */
 import { check } from "../../engine/errors.ts";
 import type { Range } from "../../nn/index.ts";
 import type { ChatMessage, Renderer, RenderOptions } from "./types.ts";
@@ -62,7 +62,10 @@ function partsOf(chat: Renderer, messages: readonly ChatMessage[], options: Rend
   });
   return parts;
 
-  /** Undefined: the template refuses a conversation that ends here (with a system message, say). */
+  /**
+   * The end of message i; undefined if the template refuses a conversation that ends there (with a system message,
+   * say).
+   */
   function endOf(i: number): number | undefined {
     let text: string;
     try {
@@ -80,7 +83,7 @@ function partsOf(chat: Renderer, messages: readonly ChatMessage[], options: Rend
   }
 }
 
-/** What was said in a part: all that the assistant wrote up to the end of its turn, or another role's content. */
+/** The words in a part: all that the assistant wrote up to the end of its turn, or another role's content. */
 function saidIn(
   chat: Renderer,
   messages: readonly ChatMessage[],
@@ -114,7 +117,7 @@ function saidIn(
   return [{ message, start: header, end: last < 0 || offsets.length === 0 ? end : header + last }];
 }
 
-/** Where the assistant's own words begin: after the header of its message. */
+/** The position at which the assistant's own words begin: after the header of its message. */
 function headerOf(
   chat: Renderer,
   before: readonly ChatMessage[],

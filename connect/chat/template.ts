@@ -1,8 +1,8 @@
 /**
  * A checkpoint's own chat template: the Jinja program of `chat_template.jinja` or `tokenizer_config.json`.
  *
- * Rendering differs from transformers' `apply_chat_template` in one thing: the name of a special token in what somebody
- * said is text. `<|im_end|>` in a user's message ends nothing.
+ * Rendering differs from transformers' `apply_chat_template` in one thing: the name of a special token in a message is
+ * plain text. `<|im_end|>` in a user's message ends nothing.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
@@ -16,7 +16,7 @@ import { episodeFormatOf, type EpisodeFormatOptions } from "./format.ts";
 import { type RenderedRoles, rolesOf } from "./roles.ts";
 import type { ChatMessage, MarkedText, RenderedText, Renderer, RenderOptions } from "./types.ts";
 
-/** What a chat template is made from. */
+/** Options of `chatTemplate`. */
 export interface ChatTemplateOptions {
   readonly tokenizer: Tokenizer;
   /** The Jinja program; unless given, that of `config`. */
@@ -32,7 +32,7 @@ const RENDER_KEYS = ["tools", "addGenerationPrompt", "variables", "now"] as cons
 const PARTS = ["bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"] as const;
 /** Marks around what a template's `{% generation %}` blocks write: the last private-use characters. */
 const [GENERATED, WRITTEN] = ["\u{10fffc}", "\u{10fffd}"];
-/** What a text counts as beside its letters: a conversation of many short messages is not a small one. */
+/** Letters that a text counts for beside its own, because many short messages are not a small conversation. */
 const LETTERS_PER_TEXT = 50;
 /** Private-use characters that are left for names of special tokens: one replaces each while the template runs. */
 const MOST_NAMES = 0x10fffc - HIDDEN_NAMES;
@@ -139,7 +139,10 @@ export class ChatTemplate implements Renderer {
     return episodeFormatOf(this, options);
   }
 
-  /** As `renderText`, with the places in which names of special tokens are text, and what generation blocks wrote. */
+  /**
+   * The text of `renderText`, with the places in which names of special tokens are text, and those that generation
+   * blocks wrote.
+   */
   renderMarked(messages: readonly ChatMessage[], options: RenderOptions = {}): MarkedText {
     checkKeys("render", options, RENDER_KEYS);
     check(Array.isArray(messages), () => `${this.name}: expected a list of messages, got ${showValue(messages)}`);
@@ -193,14 +196,14 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
 class HiddenNames {
   readonly #pattern: RegExp | undefined;
   readonly #numbers = new Map<string, number>();
-  /** The size of what was looked at, in letters. */
+  /** The size of the texts so far, in letters. */
   size = 0;
 
   constructor(pattern: RegExp | undefined) {
     this.#pattern = pattern;
   }
 
-  /** Puts a character in place of each name; a character of the text that would mean one is left out. */
+  /** Puts a character in place of each name; a character of the text that would mean one becomes U+FFFD. */
   hide(text: string): string {
     this.size += text.length + LETTERS_PER_TEXT;
     const result = text.replace(/[\u{10f000}-\u{10fffd}]/gu, "\ufffd");

@@ -5,7 +5,7 @@ import type { Range, Tokenizer } from "../../nn/index.ts";
 export interface ChatMessage {
   /** `system`, `user`, `assistant`, `tool`, or another role that the template knows. */
   readonly role: string;
-  /** What was said: text, or the parts that the template knows; none beside a call of a tool. */
+  /** The message itself: text, or parts that the template knows; it may be missing beside a tool call. */
   readonly content?: unknown;
   /** The calls of tools in an assistant's message: `{ type: "function", function: { name, arguments } }`. */
   readonly tool_calls?: readonly unknown[];
@@ -24,7 +24,7 @@ export interface RenderOptions {
   readonly now?: Date;
 }
 
-/** A text and where in it names of special tokens are text. */
+/** A text, and the places in it where names of special tokens are plain text. */
 export interface RenderedText {
   readonly text: string;
   readonly plain: readonly Range[];

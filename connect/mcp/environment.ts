@@ -26,12 +26,12 @@ import { describeTools, type McpTool, parseToolCall, resultText, type ToolCall, 
 
 /** A tool call of an episode, and its result. */
 export interface McpTurn extends ToolCall {
-  /** What the agent read. */
+  /** The text that the agent read. */
   readonly result: string;
   readonly isError: boolean;
 }
 
-/** What the reward function gets: the episode so far. */
+/** The episode so far, which the reward function gets. */
 export interface McpEpisode {
   readonly seed: number;
   readonly split: "train" | "heldout";
@@ -56,7 +56,7 @@ export interface McpTask {
   readonly data?: unknown;
 }
 
-/** What `task` gets. `call` calls any tool of the server, to set up its state. */
+/** The argument of `task`. `call` calls any tool of the server, to set up its state. */
 export interface McpSetup extends Pick<McpEpisode, "call"> {
   readonly split: "train" | "heldout";
   readonly tools: readonly McpTool[];
@@ -123,8 +123,8 @@ const MCP = options("mcp", {
   name: text("mcp", "the name in metrics and transcripts"),
 });
 /**
- * Options of `mcp`: the server, the tools that may be called, what the tasks are and what an episode is worth
- * (`server`, `tools`, `task` and `reward` are needed), and the limits of turns, time and size.
+ * Options of `mcp`: the server, the tools that may be called, the tasks, the reward (`server`, `tools`, `task` and
+ * `reward` are needed), and the limits of turns, time and size.
  */
 export type McpOptions = OptionsOf<typeof MCP>;
 type Rules = ReturnType<typeof MCP.read>;
@@ -172,7 +172,7 @@ export class McpEnvironment extends SingleUseEnvironment {
     return { family: this.name, level: 1 };
   }
 
-  /** The episode so far. For an expert, which has to know what has happened. */
+  /** The episode so far, for an expert, which has to know what has happened. */
   get episode(): McpEpisode {
     return this.#episode(false, undefined);
   }
@@ -341,7 +341,7 @@ function answerOf(action: string, finish: string): string | undefined {
   }
 }
 
-/** The tools of the server that the list admits. @throws if the list names one that the server does not have */
+/** The server's tools that the list admits. @throws if the list names one that the server does not have */
 function allowed(tools: readonly McpTool[], { tools: wanted, finish, name }: Rules): readonly McpTool[] {
   const known = tools.map((tool) => tool.name);
   const chosen = wanted === "all" ? known : wanted;

@@ -1,20 +1,20 @@
 /**
- * Lines of JSON-RPC from an MCP server that was started. Read here and not by the library: what a server writes beside
- * messages must cost next to nothing, and an answer in a slightly wrong form is an answer, not silence.
+ * Lines of JSON-RPC from an MCP server that was started. They are read here and not by the library, so that output
+ * beside messages costs next to nothing, and an answer in a slightly wrong form counts as an answer.
  */
 import { showValue } from "../../engine/options.ts";
 import { type Fields, isFields } from "./toolCall.ts";
 
-/** The field of a result that stands for an answer without one; it holds what there was. */
+/** The field of a result that replaces a missing or malformed one; it shows what the server sent. */
 export const NO_RESULT = "worldgrad/no result";
-/** What a line that is no message counts as beside its bytes: short ones are the dearer. */
+/** Bytes that a line that is no message counts for beside its own: short lines cost more per byte. */
 const BYTES_PER_LINE = 100;
 /** The code of an error that has none of its own: JSON-RPC's "internal error". */
 const NO_CODE = -32_603;
 
 /**
- * An answer as the protocol has it: `null` in place of a field that is left out, an error that is a text or has a text
- * for a code, and a missing `jsonrpc` are what they mean. Other messages are as they are.
+ * An answer in the form of the protocol: `null` in place of a missing field, an error that is a text or has a text for
+ * a code, and a missing `jsonrpc` are corrected. Other messages are as they are.
  */
 export function answerOf(message: Fields): Fields {
   const { id, method, result, error } = message;
@@ -33,12 +33,12 @@ function errorOf(error: unknown): Fields {
   return { code: NO_CODE, message: code === undefined || code === null ? said : `${showValue(code)}: ${said}` };
 }
 
-/** Takes what a server writes apart. */
+/** Splits a server's output into messages. */
 export class Lines {
   readonly #most: number;
   #open: Uint8Array[] = [];
   #size = 0;
-  /** The size of what was no message since the last one. */
+  /** The size of the output since the last message. */
   #noise = 0;
 
   /** @param most bytes of a message, and of what stands between two */
@@ -47,7 +47,7 @@ export class Lines {
   }
 
   /**
-   * The messages that end in this part of the output. Lines that are none are what a server logs.
+   * The messages that end in this part of the output. Other lines are the server's log.
    * @throws if a line, or what stands between two messages, is too long
    */
   *read(chunk: Uint8Array): Generator<Fields, void> {

@@ -26,7 +26,7 @@ type Message = import("@modelcontextprotocol/sdk/types.js").JSONRPCMessage;
 
 /** Milliseconds from the request to end until processes that are still there are killed. */
 const GRACE = 2000;
-/** Its input ends when the process dies that started it; $0 is the group. */
+/** The shell script of the watcher. Its input ends when the process that started it dies; $0 is the group. */
 const WATCHER = `read -r _; kill -s TERM -- "-$0"; sleep ${GRACE / 1000}; kill -s KILL -- "-$0"`;
 
 const processes = (): typeof import("node:child_process") => globalThis.process.getBuiltinModule("node:child_process");
@@ -38,7 +38,7 @@ export class ServerProcess {
   onerror: ((error: Error) => void) | undefined;
   readonly #child: ChildProcess;
   readonly #started: Promise<void>;
-  /** Why the server is ended, if it wrote what it must not. */
+  /** The reason for ending a server that wrote what it must not. */
   fault: string | undefined;
   readonly #types: Types;
   readonly #heard: Lines;
@@ -69,7 +69,7 @@ export class ServerProcess {
     );
     child.stdin.on("error", (error) => this.onerror?.(error));
     child.stdout.on("data", (chunk: Buffer) => this.#hear(chunk));
-    // What a server leaves behind when it dies would keep its output open, and its death from being noticed.
+    // Processes that a dead server leaves behind would keep its output open and hide its death.
     child.once("exit", () => void this.#end());
     child.once("close", () => this.onclose?.());
   }

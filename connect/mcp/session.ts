@@ -16,17 +16,17 @@ export interface McpAddress {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Where an MCP server is: a command that starts one, or its address. */
+/** The way to an MCP server: a command that starts one, or its address. */
 export type McpServer = McpCommand | McpAddress;
 
-/** How long a call may take. */
+/** The time limit of a call, and a signal that ends it. */
 export interface Patience {
   /** Milliseconds. */
   readonly timeout: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What is wrong with a server. TIMEOUT: no answer in time; LOST: it is gone; REFUSED: it answered with an error. */
+/** The error of an MCP server. TIMEOUT: no answer in time; LOST: it is gone; REFUSED: it answered with an error. */
 export class McpError extends WorldgradError {
   readonly code: "CONNECT_FAILED" | "TIMEOUT" | "LOST" | "REFUSED";
   constructor(code: McpError["code"], message: string) {
@@ -56,7 +56,7 @@ interface Transport {
 }
 
 const STDERR_SHOWN = 400;
-/** Milliseconds until a server at an address has to have ended a session that it is told to end. */
+/** Milliseconds that a server at an address has to end a session. */
 const FAREWELL = 2000;
 async function loadSdk<T>(load: () => Promise<T>): Promise<T> {
   try {
@@ -71,9 +71,9 @@ async function loadSdk<T>(load: () => Promise<T>): Promise<T> {
 }
 
 /**
- * What `start` resolves to, unless the time is over or `signal` is aborted first: then this rejects, whatever becomes
- * of it, and the signal that `start` got is aborted. The library's own time-out never ends a call: its error would look
- * like a server's. Leaves neither timer nor listener behind.
+ * The result of `start`. If the time is over or `signal` is aborted first, the promise rejects, and the signal that
+ * `start` got is aborted. The library's own time-out never ends a call, because its error would look like a server's.
+ * No timer or listener is left behind.
  */
 function within<T>({ timeout, signal }: Patience, where: string, start: (limits: Limits) => Promise<T>): Promise<T> {
   const own = new AbortController();
@@ -137,7 +137,7 @@ export class McpSession {
 
 /** A client with its transport, and what has become of them. */
 class Wire {
-  /** Why nothing comes any more. */
+  /** The error of every further request; undefined while the session lives. */
   ended: McpError | undefined;
   /** The process of a server that was started. It has one until it ends. */
   pid: number | undefined;
@@ -157,7 +157,7 @@ class Wire {
     });
   }
 
-  /** What the server wrote to its standard error at last. */
+  /** The last part of the server's standard error, as the end of an error message. */
   get #trouble(): string {
     return this.#heard.trim() === "" ? "" : `; it said: ${this.#heard.trim()}`;
   }
@@ -169,7 +169,9 @@ class Wire {
     this.pid = this.#transport.pid ?? undefined;
   }
 
-  /** The result of a request, of any form: not read with the schemas that the server lists, which may be hostile. */
+  /**
+   * The result of a request, in any form. The schemas that the server lists are not used, because they may be hostile.
+   */
   async ask(method: string, params: object, limits: Limits, name: string): Promise<Fields> {
     if (this.ended) throw this.ended;
     const result = await this.#client
@@ -182,8 +184,8 @@ class Wire {
   }
 
   /**
-   * Turns an error of the library into an McpError. Its own codes are not looked at, because servers have errors with
-   * the same ones: −32000 is "Connection closed" here and, say, "Repository not found" there.
+   * Turns an error of the library into an McpError. The library's own codes are ignored, because servers use the same
+   * ones: −32000 is "Connection closed" here and, say, "Repository not found" there.
    */
   #fail(error: unknown, where: string): never {
     if (this.ended) throw this.ended;
@@ -206,14 +208,14 @@ class Wire {
 
 /**
  * Whether a server at an address no longer knows the session, as after a restart: 404 by the specification, others say
- * 400 or 401. A shared session would otherwise stay of no use (modelcontextprotocol/rust-sdk#733). 408 and 429 pass.
+ * 400 or 401. A shared session would otherwise stay useless (modelcontextprotocol/rust-sdk#733). 408 and 429 pass.
  */
 function hasForgotten(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return typeof code === "number" && code >= 400 && code < 500 && code !== 408 && code !== 429;
 }
 
-/** An error's message; of an answer that breaks the protocol, the first of the places that do. */
+/** An error's message. For an answer that breaks the protocol it names the first place that does. */
 function oneLine(error: unknown): string {
   const { issues, message } = error as { issues?: unknown; message?: unknown };
   const first: unknown = Array.isArray(issues) ? issues[0] : undefined;
@@ -251,8 +253,8 @@ export async function openSession(server: McpServer, patience: Patience, maxMess
 }
 
 /**
- * All tools that a server lists, page by page, until no page follows. A page that was read already is the end, too, and
- * of tools with one name the first counts: some servers give a cursor for ever that does not advance
+ * All tools that a server lists, page by page, until no page follows. A page that was read already also ends the list,
+ * and the first of several tools with one name counts: some servers return a cursor that never advances
  * (DeusData/codebase-memory-mcp#1247).
  */
 async function toolsOf(wire: Wire, limits: Limits, mostBytes: number): Promise<readonly McpTool[]> {
@@ -262,7 +264,7 @@ async function toolsOf(wire: Wire, limits: Limits, mostBytes: number): Promise<r
   let cursor: unknown;
   do {
     read.add(cursor);
-    // With a signal of each page's own: the library's client leaves its listeners on it.
+    // Each page has its own signal, because the library's client leaves its listeners on it.
     const page = await within({ timeout: LONGEST_TIMER, signal: limits.signal }, "", (own) =>
       wire.ask("tools/list", cursor === undefined ? {} : { cursor }, own, "tools/list"),
     );
@@ -287,7 +289,10 @@ function listed({ tools }: Fields): McpTool[] {
   });
 }
 
-/** `fetch` whose answers fail beyond so many bytes, a stream of events beyond so many in a line: a message is one. */
+/**
+ * `fetch` whose answers fail beyond `most` bytes; in a stream of events the limit is for each line, which is a
+ * message.
+ */
 function limitedFetch(most: number): typeof fetch {
   return async (address, init) => {
     const answer = await fetch(address, init);

@@ -56,7 +56,7 @@ export function describeTools(tools: readonly McpTool[]): string {
     .join("\n");
 }
 
-/** Levels of arguments and answers: as deep as Python's JSON writes; `JSON.stringify` fails at some thousands. */
+/** The largest depth of arguments and answers, that of Python's JSON; `JSON.stringify` fails at some thousands. */
 export const MOST_LEVELS = 1000;
 
 /** Whether it is a JSON object. */
@@ -164,16 +164,19 @@ function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
   return { name, arguments: { ...args } };
 }
 
-/** What an argument may be: types of JSON Schema, undefined for any, and its values, if they are listed. */
+/** The types that an argument may have (JSON Schema's; undefined: any), and its values, if they are listed. */
 interface Admitted {
   readonly types: ReadonlySet<unknown> | undefined;
   readonly values: readonly unknown[];
 }
 
-/** Parts of a schema that are looked at; one that has more admits anything. */
+/** The largest number of parts of a schema that are read; a schema that has more admits anything. */
 const MOST_PARTS = 100;
 
-/** What a schema admits by `type`, `enum`, `const`, `anyOf`, `oneOf` and references within `root`, and nothing else. */
+/**
+ * The types and values that a schema admits by `type`, `enum`, `const`, `anyOf`, `oneOf` and references within `root`.
+ * Other keywords are ignored.
+ */
 function admittedBy(schema: unknown, root: Fields): Admitted {
   const types = new Set<unknown>();
   const values: unknown[] = [];
@@ -209,8 +212,8 @@ function referenced(pointer: string, root: Fields): unknown {
 }
 
 /**
- * The value of an argument, as its schema asks for. Where it admits texts among others, a quoted value is a text, and
- * so is one that is no number if it asks for numbers.
+ * The value of an argument, in a type that its schema admits. If it admits texts and other types, a quoted value is a
+ * text; if it admits texts and numbers, a value that is no number is a text.
  */
 function typed(where: string, value: string, { types, values }: Admitted, isQuoted: boolean): unknown {
   const listed = values.find((each) => (typeof each === "string" ? each : JSON.stringify(each)) === value);
@@ -231,7 +234,7 @@ function typed(where: string, value: string, { types, values }: Admitted, isQuot
   try {
     read = JSON.parse(value);
   } catch {
-    // Without a type a text is what it looks like.
+    // Without a type, a value that is no JSON is a text.
     return types === undefined
       ? value
       : fail(`${where} must be ${[...types].map(said).join(" or ")}, got ${showValue(value)}`);
@@ -241,7 +244,7 @@ function typed(where: string, value: string, { types, values }: Admitted, isQuot
 }
 
 /**
- * Integers beyond 2⁵³ would be sent as others: another record would be read or deleted.
+ * Refuses integers beyond 2⁵³, which would be sent as others: another record would be read or deleted.
  * @throws if the text has one outside of quotes
  */
 function exact(where: string, text: string): void {

@@ -106,8 +106,8 @@ async function playOne(
 }
 
 /**
- * How far the sampler's recorded log-probabilities are from those of our own forward pass, under verl's names
- * (`rollout_corr/kl`, …), and the largest difference of a token (`rollout_corr/max_abs_diff`).
+ * The distance of the sampler's recorded log-probabilities from those of our own forward pass: metrics under verl's
+ * names (`rollout_corr/kl`, …), and the largest difference of a token (`rollout_corr/max_abs_diff`).
  */
 export async function mismatch(
   model: Model,

@@ -14,16 +14,16 @@ export interface RemotePrompt {
   readonly prompt: readonly number[];
   readonly maxTokens: number;
   readonly temperature: number;
-  /** The tokens that end an action; the one that is drawn is part of what is sampled. */
+  /** The tokens that end an action; the one that is drawn is part of the sample. */
   readonly endIds: readonly number[];
   /** Makes the answer repeatable, as far as the server supports that. */
   readonly seed: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a server sampled. */
+/** The completion that a server sampled. */
 export interface RemoteSample {
-  /** With log-probabilities at the sampling temperature over the whole vocabulary. */
+  /** The tokens, with log-probabilities at the sampling temperature over the whole vocabulary. */
   readonly tokens: readonly { readonly id: number; readonly logProb: number }[];
   /** The version of the weights that the server reports; undefined if it reports none. */
   readonly version: string | undefined;

@@ -9,7 +9,7 @@ import type { EpisodeSource } from "../../rl/train/episodes.ts";
 import { emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import type { PolicyServer } from "./server.ts";
 
-/** What an agent gets when it is started. */
+/** The information that an agent gets when it is started. */
 export interface AgentCall {
   /** The address of its API: `baseURL` of an OpenAI client. */
   readonly baseUrl: string;
@@ -38,9 +38,9 @@ const AGENTS = options("agentEpisodes", {
 export type AgentEpisodesOptions = OptionsOf<typeof AGENTS>;
 
 /**
- * Episodes that agents play through `server`. If an agent fails, its episode is masked, nothing of it is trained, and
- * `info.error` says why, also where it has sampled nothing; steps in which every agent fails end the run after a few.
- * The trajectories are in the order of the groups, whichever ends first.
+ * Episodes that agents play through `server`. If an agent fails, its episode is masked, so that nothing of it is
+ * trained, and `info.error` says why, even if it has sampled nothing. A few steps in which every agent fails end the
+ * run. The trajectories are in the order of the groups, whichever ends first.
  *
  * @throws if all agents of a step end without having asked for a token
  */
@@ -63,7 +63,7 @@ export function agentEpisodes(server: PolicyServer, given: AgentEpisodesOptions)
       });
     const rows = await finished;
     if (rows.length > 0 || failure === undefined) return rows;
-    // It has failed before it sampled a token: an episode all the same, which is counted and says why.
+    // An agent that failed before it sampled a token still has an episode, which is counted and says why.
     const info = { success: false, error: failure };
     const nothing = { stream: emptyStream(), reward: 0, stepRewards: [], masked: true, task: "", seed: number };
     return [{ ...nothing, group: number, stopReason: "tool_error", env: "agent", info }];

@@ -1,4 +1,4 @@
-/** Lines at the end of a file: all of them, or, if the disk is full, none. */
+/** Appends lines to a file: all of them or, if the disk is full, none. */
 import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from "node:fs";
 
 /** Appends a text. @throws as `node:fs` does; the file is then as long as it was */

@@ -19,13 +19,13 @@ export interface ChatMessage {
   readonly tool_call_id?: string;
 }
 
-/** How messages become tokens. Roles of the tokens are those of episodes: `prompt`, `observation`, `scaffold`. */
+/** A format that turns messages into tokens, with the roles of episodes: `prompt`, `observation`, `scaffold`. */
 export interface ChatFormat {
-  /** Tokens that end what the model writes. */
+  /** Tokens that end an answer of the model. */
   readonly stopIds: readonly number[];
-  /** How the model writes calls of tools. Undefined: it has no tools. */
+  /** The form of the model's tool calls; undefined: it has no tools. */
   readonly toolForm?: ToolForm | undefined;
-  /** Why it has no tools, where it has none. */
+  /** The reason why it has no tools, if it has none. */
   readonly noTools?: string | undefined;
   /**
    * The tokens of a conversation, and those that the template puts before an answer of the model.
@@ -70,7 +70,7 @@ export function episodeChat(template: Template): ChatFormat {
         append(stream, "prompt", turn, template.encodeAction(content));
         const from = stream.ids.length;
         template.appendObservation(stream, turn++, tokenizer.encode(joined(answers)));
-        // Answers to one action are one text: it is new if all of them are.
+        // All answers to one action are one text, which is new only if each of them is.
         if (news && !answers.every((_, k) => news.has(i + 1 + k))) asPrompt(stream, from);
         i = next;
       }

@@ -94,7 +94,9 @@ export function checkpointChat(
 
 type Place = readonly [from: number, to: number];
 
-/** Appends the tokens of a rendered text: what was said as observation, the others in the role of what is around it. */
+/**
+ * Appends the tokens of a rendered text: those of messages' contents as observations, all others in the role `around`.
+ */
 function appendMarked(
   stream: TokenStream,
   turn: number,
@@ -109,7 +111,7 @@ function appendMarked(
   });
 }
 
-/** Where the content of each message is in the rendered text; an empty place for what the template does not write. */
+/** The place of each message's content in the rendered text; it is empty if the template does not write the content. */
 function placesOf(text: string, messages: readonly ChatMessage[]): Place[] {
   let at = 0;
   return messages.map(({ content }): Place => {

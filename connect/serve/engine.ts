@@ -27,7 +27,7 @@ export interface ServedToken extends SampledToken {
   readonly top?: readonly { readonly id: number; readonly plainLogProb: number }[];
 }
 
-/** Why a text ended: a stop token or stop string, the limit of tokens or of the context, or an abort. */
+/** The reason why a text ended: a stop token or stop string, the limit of tokens or of the context, or an abort. */
 export type FinishReason = "stop" | "length" | "abort";
 
 /** A prompt to be continued. */
@@ -38,7 +38,7 @@ export interface GenerationRequest {
   readonly rng: Rng;
   /** Tokens that end the text; they are part of the result. */
   readonly stopIds: readonly number[];
-  /** How many of the likeliest tokens are reported with each token; 0: none. */
+  /** The number of likeliest tokens that are reported with each token; 0: none. */
   readonly top: number;
   /** Is called with each token; true ends the text (a stop string). */
   readonly onToken?: (token: ServedToken) => boolean;
@@ -46,7 +46,7 @@ export interface GenerationRequest {
   readonly signal?: AbortSignal;
 }
 
-/** How a prompt was continued. */
+/** The continuation of a prompt. */
 export interface Generation {
   readonly tokens: readonly ServedToken[];
   readonly finishReason: FinishReason;
@@ -66,7 +66,7 @@ interface Row {
   ids: number[];
   epoch: number;
   seat: Seat | undefined;
-  /** A counter value of its last use: a new text takes the row that was not used for the longest time. */
+  /** A counter value of its last use: a new text takes the least recently used row. */
   used: number;
 }
 
@@ -84,7 +84,7 @@ const ENGINE = options("GenerationEngine", {
     (f) => typeof f === "function",
   ),
 });
-/** Tokens of a pass on WebGPU, unless there are more rows: a prompt of 500 tokens takes eight. */
+/** Tokens of a pass on WebGPU, unless there are more rows: a prompt of 500 tokens takes eight passes. */
 const GPU_WIDTH = 64;
 
 /** Options of `GenerationEngine`. */
@@ -176,7 +176,7 @@ export class GenerationEngine {
   }
 
   /**
-   * Checks that so many further requests can be drawn or wait now.
+   * Checks that `count` further requests can be drawn or wait now.
    * @throws OverloadedError if they cannot; WorldgradError if they never can
    */
   checkRoom(count: number): void {
@@ -206,7 +206,7 @@ export class GenerationEngine {
     });
   }
 
-  /** To be called after the weights were changed from outside while the engine was paused. */
+  /** Tells the engine that the weights were changed from outside while it was paused. */
   refresh(version: number): void {
     this.#version = version;
     this.#epoch++;
@@ -225,7 +225,7 @@ export class GenerationEngine {
     });
   }
 
-  /** Draws again. */
+  /** Ends the pause. */
   resume(): void {
     this.#isPaused = false;
     this.#start();
@@ -326,7 +326,7 @@ export class GenerationEngine {
     }
   }
 
-  /** As `Decoder.draw`, on the host, with the likeliest tokens. */
+  /** Draws like `Decoder.draw`, but on the host, and reports the likeliest tokens. */
   async #withTop(
     parts: readonly { readonly row: number; readonly tokens: readonly number[]; readonly rng: Rng }[],
     sampling: Required<SamplingOptions>,

@@ -1,6 +1,6 @@
 /**
- * Answers as server-sent events. What is drawn while the client does not read is not written but kept as tokens, and
- * comes as one event when it reads again; so the memory of an answer is that of its tokens, however slow its reader.
+ * Answers as server-sent events. Tokens that are drawn while the client does not read are kept, and sent as one event
+ * when it reads again. So an answer takes the memory of its tokens, however slow its reader is.
  */
 import type { ServerResponse } from "node:http";
 import type { Generation, GenerationEngine, ServedToken } from "./engine.ts";
@@ -18,7 +18,7 @@ export interface StreamedChoice {
   readonly tokens: readonly ServedToken[];
 }
 
-/** What the assistant said: text, and calls of tools. */
+/** The assistant's message: text, and calls of tools. */
 export interface Said {
   readonly content: string;
   readonly tool_calls?: readonly ToolCall[];
@@ -30,7 +30,7 @@ export interface EndedChoice {
   readonly result: Generation;
 }
 
-/** What a stream needs to know of the server. */
+/** The part of the server that a stream needs. */
 export interface EventOptions extends LogProbOptions {
   readonly engine: GenerationEngine;
 }
@@ -47,7 +47,7 @@ export function stopReasonOf(
   return stopIds.includes(last) ? last : null;
 }
 
-/** `tool_calls` if the model ended its turn with calls. */
+/** The API's finish reason: `tool_calls` if the model ended its turn with calls. */
 export const finishReasonOf = ({ said, result: { finishReason } }: EndedChoice): string =>
   said.tool_calls !== undefined && finishReason === "stop" ? "tool_calls" : finishReason;
 
@@ -58,13 +58,13 @@ export class EventStream {
   readonly #asked: Asked;
   readonly #response: ServerResponse;
   readonly #options: EventOptions;
-  /** By choice, how many of its tokens have been sent. */
+  /** The number of tokens that have been sent of each choice. */
   readonly #sent = new Map<number, number>();
   /** Choices with tokens that were not sent, and their ends. */
   readonly #unsent = new Map<StreamedChoice, EndedChoice | undefined>();
   #isSending = false;
   #sending: Promise<void> = Promise.resolve();
-  /** Why nothing more is sent. */
+  /** The error after which nothing more is sent. */
   #failure: Error | undefined;
 
   constructor(
@@ -81,12 +81,12 @@ export class EventStream {
     this.#options = options;
   }
 
-  /** A token has come. */
+  /** Takes note of a new token. */
   grown(choice: StreamedChoice): void {
     this.#offer(choice, undefined);
   }
 
-  /** The answer is complete. */
+  /** Takes note of a complete answer. */
   ended(choice: StreamedChoice, end: EndedChoice): void {
     this.#offer(choice, end);
   }
@@ -111,7 +111,7 @@ export class EventStream {
   async #send(): Promise<void> {
     this.#isSending = true;
     try {
-      // Choices that are set again meanwhile come again.
+      // A choice that is set again during the loop is visited again.
       for (const [choice, end] of this.#unsent) {
         this.#unsent.delete(choice);
         const event = this.#eventOf(choice, end);

@@ -1,6 +1,6 @@
 /**
- * What every HTTP server here needs: reading JSON with a limit, answering with JSON, errors in the form of the OpenAI
- * API, checking keys, and refusing requests that come from pages of other sites.
+ * Functions that every HTTP server here needs: reading JSON with a limit, answering with JSON, errors in the form of
+ * the OpenAI API, checking keys, and refusing requests that come from pages of other sites.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -67,7 +67,7 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
   response.end(text);
 }
 
-/** Of a body that is refused, so many times the limit is read, so that its sender hears why. */
+/** Multiple of the limit up to which a refused body is read, so that its sender gets the answer. */
 const READ_ON = 16;
 
 /** The JSON object in a request's body. @throws HttpError 413, 415 or 400 */
@@ -76,7 +76,8 @@ export async function readJson(request: IncomingMessage, limit: number): Promise
   if (!/^application\/json\b/i.test(request.headers["content-type"] ?? "")) {
     throw new HttpError(415, "the body must be of type application/json");
   }
-  // A client that still sends sees a connection that breaks, not the answer (EPIPE): the body is read, and forgotten.
+  // A client that still sends would see a broken connection (EPIPE) and not the answer, so the body is read and
+  // dropped.
   const announced = Number(request.headers["content-length"] ?? 0);
   const chunks: Buffer[] = [];
   let length = 0;
@@ -160,7 +161,8 @@ export async function listen(
   patience = PATIENCE,
 ): Promise<Listening> {
   const server = createServer((request, response) => {
-    // Node tells it of sockets on which nothing moves, also no part of a long text. Waiting for an answer is no fault.
+    // Node emits it for a socket on which nothing moves, not even a part of a long text. A client may wait for an
+    // answer.
     response.on("timeout", () => {
       if (response.writableLength > 0) response.destroy();
     });

@@ -7,7 +7,7 @@ import type { Tokenizer } from "../../nn/index.ts";
 import type { ServedToken } from "./engine.ts";
 import type { Fields } from "./http.ts";
 
-/** What the values and names of tokens depend on. */
+/** Options that decide the values and names of tokens. */
 export interface LogProbOptions {
   readonly tokenizer: Tokenizer;
   readonly logProbs: "raw_logprobs" | "processed_logprobs";

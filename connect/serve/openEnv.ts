@@ -54,10 +54,12 @@ interface Socket {
   close(): void;
 }
 
-/** How many messages of a client may wait. The protocol needs one; beyond this number nothing more is read. */
+/**
+ * The number of messages of a client that may wait. The protocol needs one; beyond this number nothing more is read.
+ */
 const MOST_WAITING = 16;
 
-/** The answer to a message is an error with this code; the session goes on. */
+/** An error that answers a message, with a code; the session goes on. */
 class Refusal extends Error {
   readonly code: string;
   readonly details: Fields;
@@ -109,7 +111,7 @@ const SCHEMA = {
 /** The version of OpenEnv's HTTP interface. */
 const API = "1.0.0";
 
-/** What `GET` answers, by path. */
+/** The answers to `GET`, by path. */
 function pagesOf({ name, description }: EnvironmentSpec): Readonly<Record<string, Fields>> {
   const pages = {
     "/health": { status: "healthy" },

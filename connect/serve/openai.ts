@@ -27,18 +27,18 @@ import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
 import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "./toolCalls.ts";
 
-/** What the two APIs need. */
+/** Options of `OpenAiApi`. */
 export interface ApiOptions {
   readonly engine: GenerationEngine;
   readonly tokenizer: Tokenizer;
-  /** How messages become tokens; undefined if the model has no chat format. */
+  /** The format of conversations; undefined if the model has none. */
   readonly chat: ChatFormat | undefined;
   readonly model: string;
   /** Tokens that end an answer. */
   readonly stopIds: readonly number[];
   readonly rng: Rng;
   readonly logProbs: "raw_logprobs" | "processed_logprobs";
-  /** How tokens are drawn where a request does not say it; episodes are sampled from the model as it is. */
+  /** Sampling options that a request may leave out; episodes are sampled from the model as it is. */
   readonly sampling: SamplingOptions;
   /** Milliseconds since 1970, for `created`. */
   readonly now: () => number;
@@ -57,11 +57,11 @@ export interface Call {
 interface Choice extends StreamedChoice {
   readonly ofRollout: RolloutPrompt | undefined;
   readonly tokens: ServedToken[];
-  /** Names the calls of tools in it. */
+  /** Makes the id of its n-th tool call. */
   readonly callName: (n: number) => string;
 }
 
-/** How calls of tools are found in an answer. */
+/** The form and context in which tool calls are found in an answer. */
 interface CallReading extends AnswerContext {
   readonly form: ToolForm;
 }
@@ -78,17 +78,17 @@ function saidIn({ text, callName }: Choice, reading: CallReading | undefined): S
   return { content, tool_calls: calls.map((call, n) => ({ id: callName(n), type: "function", function: call })) };
 }
 
-/** So many tokens hold `<think>` and a line end, whatever the tokenizer. */
+/** The number of tokens that hold `<think>` and a line end, whatever the tokenizer. */
 const THINK_TAG = 16;
 const NO_TOOLS = "this model's conversations have none";
 
 type Kind = "completion" | "chat";
 
-/** Both APIs. */
+/** The completions and the chat API. */
 export class OpenAiApi {
   readonly #options: ApiOptions;
   #requests = 0;
-  /** The most characters of a token, once it is known. */
+  /** The largest number of characters of a token, once it is known. */
   #longest: number | undefined;
 
   constructor(options: ApiOptions) {
@@ -156,7 +156,7 @@ export class OpenAiApi {
       prompts.reduce((n, { prompt }) => n + asked.n * mostTokens(prompt), 0),
     );
     const choices = prompts.flatMap(({ prompt, ofRollout }, p) => {
-      // A message is a text of its own; a completion goes on with the prompt's, if that has any.
+      // A message is a new text; a completion continues the prompt's text, if there is any.
       const continues = kind === "completion" && tokenizer.decodeBytes(prompt, { specials: "skip" }).length > 0;
       return Array.from({ length: asked.n }, (_, k): Choice => {
         const index = p * asked.n + k;
@@ -237,8 +237,8 @@ export class OpenAiApi {
   }
 
   /**
-   * Checks that a text can fit before all of it is made tokens of, which takes a second for 4 MB: by its length (as
-   * vLLM does), and by the tokens of its beginning. Half a context is left for what a cut changes.
+   * Checks that a text can fit before all of it is tokenized, which takes a second for 4 MB: by its length (as vLLM
+   * does), and by the tokens of its beginning. A cut may change tokens; half a context is allowed for that.
    * @throws HttpError 400
    */
   #checkText(text: string): void {
@@ -278,7 +278,7 @@ export class OpenAiApi {
   }
 }
 
-/** The names of tools, whose form is checked. */
+/** The names of tools whose form has been checked. */
 const namesOf = (tools: readonly unknown[]): string[] =>
   tools.map((tool) => (tool as { readonly function: { readonly name: string } }).function.name);
 

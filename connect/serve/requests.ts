@@ -101,7 +101,7 @@ const CHAT = options("chat.completions", {
   modalities: inCode("", '["text"]', (value) => isTexts(value) && value.join() === "text"),
 });
 
-/** What both kinds of requests have in common. */
+/** The fields that both kinds of requests have. */
 export interface Asked {
   readonly sampling: Required<SamplingOptions>;
   readonly n: number;
@@ -115,7 +115,7 @@ export interface Asked {
   readonly includeUsage: boolean;
   readonly returnTokenIds: boolean;
   readonly seed: number | undefined;
-  /** How many alternatives get log-probabilities; undefined: no log-probabilities are reported. */
+  /** The number of alternatives that get log-probabilities; undefined: no log-probabilities are reported. */
   readonly top: number | undefined;
 }
 
@@ -134,8 +134,8 @@ export interface ChatAsked extends Asked {
 }
 
 /**
- * The fields of a request with the server's for those that it does not set; OpenAI's clients write null for a field
- * that is not set.
+ * The fields of a request, with the server's defaults for those that it does not set. OpenAI's clients write null for
+ * a field that is not set.
  */
 const withDefaults = (body: Fields, { temperature, topK: top_k, topP: top_p, minP: min_p }: SamplingOptions): Fields =>
   Object.fromEntries(
@@ -170,7 +170,7 @@ function asked(given: Common, maxTokens: number | undefined, top: number | undef
 }
 
 /**
- * @param defaults how tokens are drawn where the request does not say it
+ * @param defaults sampling options that the request may leave out
  * @throws HttpError 404 if the request names another model; WorldgradError for fields that make no sense
  */
 export function readCompletion(body: Fields, model: string, defaults: SamplingOptions = {}): CompletionAsked {

@@ -4,10 +4,10 @@
  * belongs to the episode.
  *
  * An episode consists of rows of tokens. If a prompt begins with all tokens of a row, sampled ones included, it
- * continues that row, and its further tokens are the world's answer. If not (the agent has rewritten its history, or
- * tokenised the text again and got different tokens), a new row begins, which has the tokens that the model saw as its
- * prompt, but for the answers that the model sees for the first time: these are the world's there, too. All rows share
- * the episode's reward. Token ids and log-probabilities are those that were sampled.
+ * continues that row, and its further tokens are the environment's answer. If not (the agent has rewritten its
+ * history, or tokenised the text again and got different tokens), a new row begins. Its prompt is the tokens that the
+ * model saw, except for answers that the model sees for the first time: these are the environment's there, too. All
+ * rows share the episode's reward. Token ids and log-probabilities are those that were sampled.
  */
 import { check } from "../../engine/errors.ts";
 import { append, emptyStream, type StopReason, type TokenStream, type Trajectory } from "../../rl/episode/stream.ts";
@@ -16,7 +16,7 @@ import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
 import type { ServedToken } from "./engine.ts";
 import { HttpError } from "./http.ts";
 
-/** What is known of an episode when it is opened. */
+/** The facts that are known of an episode when it is opened. */
 export interface RolloutFacts {
   /** Its name in the address. Default: a number. */
   readonly id?: string;
@@ -27,7 +27,7 @@ export interface RolloutFacts {
   readonly seed?: number;
 }
 
-/** How an episode ended. */
+/** The outcome of an episode. */
 export interface RolloutEnd {
   readonly reward: number;
   /** The reward of each turn, if they are known; they need not sum to `reward`. */
@@ -36,7 +36,7 @@ export interface RolloutEnd {
   /** True if the episode failed for reasons outside the agent; then nothing of it is trained. */
   readonly masked?: boolean;
   readonly stopReason?: StopReason;
-  /** Why it failed: `info.error` of its rows. */
+  /** The reason for its failure: `info.error` of its rows. */
   readonly error?: string;
 }
 
@@ -67,7 +67,7 @@ export class Rollout {
   readonly #template: Template | undefined;
   readonly #onFork: "split" | "refuse";
   readonly #rows: RolloutRow[] = [];
-  /** How often each answer of the world has stood in a conversation at most. */
+  /** The largest number of times that each answer of the environment has occurred in one conversation. */
   readonly #seen = new Map<string, number>();
   #turn = 0;
   #end: RolloutEnd | undefined;
@@ -134,7 +134,7 @@ export class Rollout {
     const own = isNext ? row : { stream: emptyStream(), messages };
     if (isNext) extend(own.stream, stream, own.stream.ids.length);
     else {
-      // Of a row that another answer has continued meanwhile, the answers are targets there.
+      // If another answer has continued the row meanwhile, the environment's answers are targets in that row already.
       extend(own.stream, this.#rows.length === 0 ? stream : asPrompt(stream, turn - 1, row === undefined), 0);
       this.#rows.push(own);
     }
@@ -200,7 +200,7 @@ export class Rollout {
     );
   }
 
-  /** Which of these answers of a conversation the model sees for the first time; undefined is none. */
+  /** The positions of answers that the model sees for the first time; an undefined key is no answer. */
   #newOf(keys: readonly (string | undefined)[]): number[] {
     const counts = new Map<string, number>();
     return keys.flatMap((key, i) => {
@@ -218,7 +218,7 @@ export class Rollout {
     for (const [key, count] of counts) this.#seen.set(key, Math.max(count, this.#seen.get(key) ?? 0));
   }
 
-  /** The answers in a prompt of tokens: what stands behind the template's opening of one, up to a special token. */
+  /** The answers in a prompt of tokens: the tokens after the template's opening of one, up to a special token. */
   #answersIn(ids: readonly number[]): { readonly from: number; readonly to: number; readonly key: string }[] {
     const opening = this.#template?.answerOpening ?? [];
     if (opening.length === 0) return [];
@@ -232,7 +232,7 @@ export class Rollout {
     });
   }
 
-  /** A prompt that begins a row. After the first row, the answers in it that are new are the world's. */
+  /** A prompt that begins a row. After the first row, the answers in it that are new are the environment's. */
   #rawPrompt(ids: readonly number[]): TokenStream {
     const stream = rawPrompt(ids);
     if (this.#turn === 0) return stream;
@@ -245,7 +245,7 @@ export class Rollout {
     return stream;
   }
 
-  /** The tokens of a prompt beyond a row: answers of the world, with the template's tags between them. */
+  /** The tokens of a prompt beyond a row: answers of the environment, with the template's tags between them. */
   #rawAnswer({ stream }: RolloutRow, ids: readonly number[]): TokenStream {
     const special = new Set(Object.values(this.#template?.tokenizer.special ?? {}));
     const turn = stream.turns.at(-1)!;
@@ -290,7 +290,7 @@ function joined(...streams: readonly TokenStream[]): TokenStream {
   return all;
 }
 
-/** What tells an answer of the world from others; undefined for what the model said, or says what it has to do. */
+/** A key that tells answers of the environment apart; undefined for messages of the model and instructions to it. */
 const answerKey = ({ role, content }: ChatMessage): string | undefined =>
   role === "user" || role === "tool" ? JSON.stringify([role, content]) : undefined;
 

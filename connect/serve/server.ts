@@ -91,7 +91,7 @@ export type Reload = (request: { readonly modelPath: string | undefined }) => nu
  */
 export type ServePolicyOptions = OptionsOf<typeof SERVE>;
 
-/** What is served: a model, its tokenizer, and the template if its prompts are episodes of the library. */
+/** The subject of a server: a model, its tokenizer, and the template if its prompts are episodes of the library. */
 export interface ServedModel {
   readonly model: Model;
   readonly tokenizer: Tokenizer;
@@ -151,7 +151,7 @@ export class PolicyServer {
     });
   }
 
-  /** Where it listens: `http://127.0.0.1:PORT`. The API is at `${url}/v1`. */
+  /** The address on which it listens: `http://127.0.0.1:PORT`. The API is at `${url}/v1`. */
   get url(): string {
     return this.#listening?.url ?? "";
   }
@@ -184,7 +184,7 @@ export class PolicyServer {
       this.#rollouts.delete(id);
       await onTrajectories?.(trajectories);
     });
-    // An episode that ended by itself has nobody to be told.
+    // Nobody waits for an episode that ended by itself, so its error is logged.
     kept.catch((error: unknown) => console.error(`the episode ${id} was not kept:`, error));
     this.#rollouts.set(id, { rollout, timer: undefined, kept });
     this.#touch(id);

@@ -1,4 +1,7 @@
-/** Things that end with a signal, of which each has one listener for all of its things: Node warns of more than ten. */
+/**
+ * Things that end with a signal. A signal gets one listener for all of its things, because Node warns of more than
+ * ten.
+ */
 export class SharedSignals<T> {
   readonly #followed = new Map<AbortSignal, { readonly all: Set<T>; readonly onAbort: () => void }>();
 
@@ -13,7 +16,7 @@ export class SharedSignals<T> {
     this.#followed.set(signal, { all, onAbort });
   }
 
-  /** Of a thing that has ended by itself. Nothing stays on a signal whose things are all forgotten. */
+  /** Forgets a thing that has ended by itself. A signal whose things are all forgotten keeps no listener. */
   forget(thing: T, signal: AbortSignal | undefined): void {
     const followed = signal && this.#followed.get(signal);
     if (!followed?.all.delete(thing) || followed.all.size > 0) return;

@@ -30,7 +30,7 @@ const lastPart = (path: string): string => path.split(/[\\/]/).findLast((part) =
 
 /**
  * A checkpoint of a run.
- * @param name newest (the default), best, or a step; what is loaded later is that of the same name
+ * @param name newest (the default), best, or a step; later loads take the checkpoint of the same name
  * @throws UsageError in one line
  */
 export async function runSubject(path: string, executor: Device, name?: string): Promise<Subject> {

@@ -6,15 +6,15 @@
 import { TextStream } from "../../pretrained/index.ts";
 import type { Tokenizer } from "../../nn/index.ts";
 
-/** How tokens become text. */
+/** Options of `GrowingText`. */
 export interface TextOptions {
   /** Texts that end the answer; the answer ends before the first of them. */
   readonly stop: readonly string[];
   /** Whether special tokens are left out of the text. */
   readonly skipSpecials: boolean;
-  /** Whether the text goes on with that of the prompt, so that a space at its start stays. Default false. */
+  /** Whether the text continues that of the prompt, so that a space at its start stays. Default false. */
   readonly continues?: boolean;
-  /** How much of a growing text may be shown; default all of it. */
+  /** The length of the part of a growing text that may be shown; default all of it. */
   readonly plainLength?: (text: string) => number;
 }
 
@@ -28,7 +28,9 @@ export class GrowingText {
   readonly #offsets: number[] = [];
   /** Characters that the tokens have begun. */
   #begun = 0;
-  /** At the start of a text, of which decoding leaves out a space: the tokens before the first character. */
+  /**
+   * The tokens before the first character, while decoding may leave out a space at the text's start; then undefined.
+   */
   #leading: number[] | undefined;
 
   constructor(tokenizer: Tokenizer, options: TextOptions) {
@@ -84,7 +86,7 @@ export class GrowingText {
     return end > this.#shown ? this.#text.slice(this.#shown, (this.#shown = end)) : "";
   }
 
-  /** What `take` has not shown of a text that begins with what it has. */
+  /** The rest of `whole`, a text that begins with what `take` has shown. */
   rest(whole: string): string {
     return whole.slice(this.#shown);
   }

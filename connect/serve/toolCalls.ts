@@ -21,10 +21,10 @@ export interface ToolCall {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-/** How a model writes calls. */
+/** The form in which a model writes calls. */
 export type ToolForm = "hermes" | "llama3" | "mistral";
 
-/** What else decides whether a text is a call. */
+/** The context that decides whether a text is a call. */
 export interface AnswerContext {
   /** The names of the tools that may be called; undefined: any. */
   readonly names?: readonly string[] | undefined;
@@ -49,7 +49,7 @@ interface Found {
 /** The calls in a text that may still grow. */
 interface Search {
   readonly found: readonly Found[];
-  /** Whatever follows, the text before is certain to hold these calls and no others. */
+  /** The length of the text that holds these calls and no others, whatever follows. */
   readonly certain: number;
 }
 
@@ -60,10 +60,13 @@ const PLAIN = {
   mistral: { mark: "[TOOL_CALLS]", separators: /[\s[\],]/ },
 } as const;
 
-/** Why the calls of a template cannot be read. */
+/** The reason why the calls of a template cannot be read. */
 export type NoForm = "none" | "unsaid" | "other";
 
-/** What a template without past calls tells the model to write: a call between tags, with words for its parts. */
+/**
+ * The pattern of the call that a template without past calls tells the model to write: between tags, with words for
+ * its parts.
+ */
 const TOLD =
   /<tool_call>\s*\{+(?=[^]{0,100}?["']name["']\s*:)(?=[^]{0,100}?["']arguments["']\s*:)[^]{0,200}?\}+\s*<\/tool_call>/;
 
@@ -74,9 +77,9 @@ export function toolFormOf(chat: Renderer): ToolForm | undefined {
 }
 
 /**
- * As `toolFormOf`; else whether the template writes no tools ("none"), tools without a form of their calls ("unsaid"),
- * or calls in a form that is not read here ("other"). A template that leaves out past calls, as SmolLM3's does, may
- * tell the model with the tools how to write one.
+ * The form of `toolFormOf` or the reason why there is none: the template writes no tools ("none"), tools without a
+ * form of their calls ("unsaid"), or calls in a form that is not read here ("other"). A template that leaves out past
+ * calls, as SmolLM3's does, may tell the model with the tools how to write one.
  */
 export function callsWrittenBy(chat: Renderer): ToolForm | NoForm {
   const call = { type: "function", id: "qIDq00000", function: { name: "qNAMEq", arguments: { qKEYq: 1 } } };
@@ -154,7 +157,7 @@ function tagged(text: string, { isThought = false }: AnswerContext, isWhole: boo
   return { found, certain: start };
 }
 
-/** The length of the longest end of a text that is a beginning of one of the tags. */
+/** The length of the longest end of a text with which one of the tags begins. */
 function beginningOf(text: string, tags: readonly string[]): number {
   let longest = 0;
   for (const tag of tags)
@@ -175,7 +178,7 @@ function untagged(form: keyof typeof PLAIN, text: string, context: AnswerContext
   return { found: [], certain: text.length };
 }
 
-/** Calls from a place on: JSON objects, nothing else beside them. A number: the place of something else. */
+/** The calls from a place on, if JSON objects alone stand there; otherwise the place of something else. */
 function callsBehind(
   form: keyof typeof PLAIN,
   text: string,
@@ -194,7 +197,7 @@ function callsBehind(
     else if (text[at] !== "{") return at;
     else {
       const end = objectEnd(text, at);
-      // What is no object is text, or its end has not come.
+      // Either this is no object but text, or the object's end has not come.
       if (end < 0 || end === Infinity) return { found, certain: isFirst ? start : at };
       const call = callOf(text.slice(at, end), context.names ?? true);
       if (call) found.push({ start: isFirst ? start : at, end, call });
@@ -205,7 +208,7 @@ function callsBehind(
   return { found, certain: isFirst ? start : text.length };
 }
 
-/** Where the text behind a thought begins; −1: the thought has no end. */
+/** The position of the text behind a thought; −1: the thought has no end. */
 function thoughtEnd(text: string, from: number): number {
   const at = text.indexOf("</think>", from);
   return at < 0 ? -1 : at + "</think>".length;

@@ -1,4 +1,7 @@
-/** How many workers there may be. It stands by itself because settings are checked where no worker's code is loaded. */
+/**
+ * Limits of the number of workers, in a file of their own because settings are checked where no worker's code is
+ * loaded.
+ */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 

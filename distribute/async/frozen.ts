@@ -33,8 +33,8 @@ export async function frozenWeights({ params }: Model): Promise<FrozenWeights> {
 }
 
 /**
- * The model of which `frozenWeights` made the data, on another device. It may be larger than that device's memory, as
- * the model that it is a copy of may be.
+ * A copy, on another device, of the model that `frozenWeights` read. Like that model, it may be larger than its
+ * device's memory.
  * @throws if a weight is missing, is of another size, or is packed in another way than `config` has it
  */
 export function frozenModel(config: ModelConfig, frozen: FrozenWeights, device: Device): Model {
@@ -55,7 +55,7 @@ export function frozenModel(config: ModelConfig, frozen: FrozenWeights, device: 
   const make = (shape: Shape, _: unknown, path: string): Tensor => {
     const weight = made(shape, path);
     freezeWeight(weight, path);
-    // A packed matrix may stand wherever a model has a matrix; `buildParams` speaks of tensors alone.
+    // A packed matrix may stand wherever a model has a matrix; `buildParams` is typed for tensors alone.
     return weight as Tensor;
   };
   const params = buildParams(config, make);

@@ -15,8 +15,8 @@ import type { RolloutOptions } from "../../rl/play/rollout.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 
 /**
- * The weights of a policy, those that are trained: one array for each parameter, in the order of the tree. Of a model
- * with an adapter they are the adapter's alone; the rest does not change, and a worker has it from its setup.
+ * The trained weights of a policy: one array for each parameter, in the order of the tree. For a model with an adapter
+ * they are the adapter's alone; the rest does not change, and a worker gets it with its setup.
  */
 export interface Policy {
   /** The number of training steps that made it. */

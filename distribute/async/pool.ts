@@ -41,13 +41,13 @@ interface Seat {
   readonly jobs: Map<number, Pending>;
   /** The version of the policy that it was sent last. */
   version: number | undefined;
-  /** How often the pool has checked since the worker's last message. */
+  /** The number of checks by the pool since the worker's last message. */
   silent: number;
-  /** When it ran out of work; undefined while it has work. */
+  /** The time at which it ran out of work; undefined while it has work. */
   idleSince: number | undefined;
 }
 
-/** How often the pool checks its workers within `patience` seconds. */
+/** The number of checks of the workers within `patience` seconds. */
 const LOOKS = 4;
 
 /** The rollout workers of a run. */
@@ -63,7 +63,7 @@ export class WorkerPool {
   #failure: Error | undefined;
   #closed = false;
   readonly #clock: ReturnType<typeof setInterval> | undefined;
-  /** When the metrics were read last; the counters below are since then. */
+  /** The time at which the metrics were read last; the counters below begin there. */
   #since = performance.now();
   #idle = 0;
   #restarted = 0;
@@ -164,8 +164,9 @@ export class WorkerPool {
   }
 
   /**
-   * A group stays together, because its task is then read once, and goes to the worker with the fewest episodes. The
-   * unfinished episodes of a dead worker may come from several steps, so the version is compared too.
+   * Gives episodes to workers. A group stays together, because its task is then read once, and goes to the worker with
+   * the fewest episodes. The unfinished episodes of a dead worker may come from several steps, so the version is
+   * compared too.
    */
   #give(pending: readonly Pending[]): void {
     if (this.#failure) {

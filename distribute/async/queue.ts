@@ -19,7 +19,7 @@ import { check } from "../../engine/errors.ts";
 export interface QueueOptions {
   /** The number of units that a step takes. */
   readonly batch: number;
-  /** By how many steps the oldest token of a unit may be older than the step that learns from it. */
+  /** The number of steps by which a unit's oldest token may be older than the step that learns from it. */
   readonly maxStaleness: number;
   /**
    * True: every step waits for its own tickets, from version·batch on. Default false: it takes the lowest finished

@@ -3,7 +3,7 @@
  * every episode as soon as it is over. It knows nothing of groups, steps or other workers.
  *
  * A new policy is installed at once, between two tokens, so an episode may have tokens of several versions; each token
- * records its version. Only while pinned episodes are being played, new policies wait until these are over.
+ * records its version. While pinned episodes are being played, new policies wait until these are over.
  */
 import { fail } from "../../engine/errors.ts";
 import { type Device, mapTree, outsideScopes, treeLeaves, zeros, zerosLike } from "../../engine/index.ts";
@@ -15,19 +15,19 @@ import { playerFor, type RolloutOptions } from "../../rl/play/rollout.ts";
 import type { Template } from "../../rl/episode/template.ts";
 import { type FromWorker, installPolicy, type Job, requestOf, type ToWorker } from "./messages.ts";
 
-/** What a worker needs to play. */
+/** Options of `RolloutServer`. */
 export interface ServerOptions {
   readonly config: ModelConfig;
   /**
-   * A model with an adapter: what is frozen of it is shared, and the adapter's weights come with the policies. Without
-   * one all weights come with them.
+   * A model with an adapter: its frozen weights are shared, and the adapter's come with the policies. Without it all
+   * weights come with the policies.
    */
   readonly model?: Model | undefined;
   /** The device of the worker's own copy of the weights. */
   readonly device: Device;
   readonly template: Template;
   readonly rollout: RolloutOptions;
-  /** How many episodes to expect at a time. */
+  /** The number of episodes to expect at a time. */
   readonly rows: number;
   /** Finds an environment by its name, for requests that came as plain data. */
   readonly environment?: (name: string) => EnvironmentSpec;

@@ -48,8 +48,8 @@ const ASYNC = options("trainRlAsync", {
 });
 
 /**
- * What `trainRlAsync` takes in addition to the options of `trainRl`: the workers and how often they are replaced, the
- * largest age of a token, and the order in which groups are learnt from.
+ * The options that `trainRlAsync` adds to those of `trainRl`: the workers and how often they are replaced, the largest
+ * age of a token, and the order in which groups are learnt from.
  */
 export interface AsyncOptions extends OptionsOf<typeof ASYNC> {
   /** The workers that play; a number means that many workers on this thread. */
@@ -83,7 +83,7 @@ export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<Ste
   }
 }
 
-/** What workers that do not share the learner's device have to be sent once, if an adapter is trained. */
+/** The frozen weights under an adapter, for workers that do not share the learner's device; otherwise undefined. */
 async function frozenFor({ trainable }: Model, { sharesDevice }: RolloutWorkers): Promise<WorkerSetup["frozen"]> {
   if (!trainable?.base || sharesDevice) return undefined;
   const weights = Object.entries(await frozenWeights(trainable.base));
@@ -139,7 +139,7 @@ export function stalenessMetrics(trajectories: readonly Trajectory[], step: numb
   };
 }
 
-/** A unit that was played, and all that was played for it: a round of dynamic sampling may leave out groups. */
+/** A played unit, and the streams of all episodes played for it; a round of dynamic sampling may leave out groups. */
 interface Unit extends PlayedPart {
   readonly streams: readonly TokenStream[];
 }

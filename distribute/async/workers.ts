@@ -1,6 +1,7 @@
 /**
- * Where rollout workers run: on the learner's own thread (`localWorkers`: playing and learning alternate, everything
- * else is the same), in Web Workers (`messageWorkers`), or in threads of Node (`threadWorkers` in `worldgrad/node`).
+ * The places where rollout workers run: on the learner's own thread (`localWorkers`: playing and learning alternate,
+ * everything else is the same), in Web Workers (`messageWorkers`), or in threads of Node (`threadWorkers` in
+ * `worldgrad/node`).
  */
 import type { Device } from "../../engine/index.ts";
 import type { Model, ModelConfig } from "../../nn/index.ts";
@@ -13,23 +14,23 @@ import type { FrozenWeights } from "./frozen.ts";
 import { type FromWorker, type Policy, type ToWorker, toWire } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 
-/** What a worker is told when it starts. */
+/** The setup of a worker, which it gets when it starts. */
 export interface WorkerSetup {
   readonly config: ModelConfig;
-  /** The learner's model, if an adapter of it is trained: workers on the learner's device share what is frozen. */
+  /** The learner's model, if an adapter of it is trained: workers on the learner's device share its frozen weights. */
   readonly model?: Model | undefined;
-  /** What is frozen of it by its path in the tree, copied to the host for workers that do not share it. */
+  /** Its frozen weights by their paths in the tree, copied to the host for workers that do not share them. */
   readonly frozen?: FrozenWeights | undefined;
   /** The learner's device. */
   readonly device: Device;
   readonly template: Template;
   /** The rollout options without their signal: workers are stopped, not aborted. */
   readonly rollout: RolloutOptions;
-  /** How many episodes the worker has to play at a time. */
+  /** The number of episodes that the worker has to play at a time. */
   readonly rows: number;
 }
 
-/** What a worker reports. Neither function is called before `start` has returned. */
+/** Listeners to a worker. Neither is called before `start` has returned. */
 export interface WorkerEvents {
   /** Is called with each message of the worker. */
   readonly receive: (message: FromWorker) => void;
@@ -62,7 +63,7 @@ export interface RolloutWorkers {
   start(index: number, setup: WorkerSetup, events: WorkerEvents): RolloutWorker;
   /** Is told of episodes that a step has learnt from, or that were dropped because they are too old. */
   learnt?(streams: readonly TokenStream[]): void;
-  /** What the workers add to the metrics of a step: counts since the last call. */
+  /** Metrics that the workers add to those of a step: counts since the last call. */
   metrics?(): Metrics;
   /** For workers with a memory of their own, plain data for a checkpoint; restored before the first worker starts. */
   readonly memory?: { state(): unknown; restore(saved: unknown): void };
@@ -84,7 +85,7 @@ export function localWorkers(count: number): RolloutWorkers {
   };
 }
 
-/** What a message port, a Web Worker and the global scope of a Web Worker have in common. */
+/** The common part of a message port, a Web Worker and the global scope of a Web Worker. */
 export interface MessageTarget {
   postMessage(message: unknown): void;
   addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;

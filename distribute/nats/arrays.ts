@@ -67,7 +67,9 @@ function plainOf([type, length]: readonly unknown[]): Announced | undefined {
   return { size: length * known.BYTES_PER_ELEMENT, make: (memory) => new known(memory) };
 }
 
-/** The number of words follows from format and shape: no header can say another one. */
+/**
+ * A packed matrix of the header. The number of words follows from format and shape, so no header can give another one.
+ */
 function packedOf([name, first, second, transposed]: readonly unknown[]): Announced | undefined {
   const format = FORMATS.find((one) => one === name);
   if (!format || !isCount(first, 1) || !isCount(second, 1) || typeof transposed !== "boolean") return undefined;

@@ -11,13 +11,13 @@ import { Fields, fromJson, toJson } from "./json.ts";
 /** The key of the entry that names the learner. */
 const KEY = "learner";
 const BEAT_MS = 1000;
-/** How often a new learner looks for a sign of life, and the time between two looks. */
+/** The number of a new learner's looks for a sign of life, and the time between two of them. */
 const LOOKS = 12;
 const LOOK_MS = 500;
 
 /** The claim of a learner on its queue. */
 export interface Claim {
-  /** The number of the learner's life: how often a learner has begun with this queue. */
+  /** The number of the learner's life, which counts the learners that have begun with this queue. */
   readonly life: number;
   /** Whether the learner before this one had the same run. */
   readonly sameRun: boolean;
@@ -78,7 +78,7 @@ export async function claimQueue(
       return;
     }
   };
-  // It ends with the connection.
+  // The watch ends with the connection.
   void watch().catch(() => {});
   const release = async (): Promise<void> => {
     stop();

@@ -9,7 +9,7 @@ import { hasFailed, isAgentToken, returnOf, ROLES, STOP_REASONS, type Trajectory
 import { Fields, fromJson, isRecord, toJson } from "./json.ts";
 import { checkVersions, LIBRARY, PROTOCOL } from "./protocol.ts";
 
-/** Which episode a message is about. */
+/** The name of the episode that a message is about. */
 export interface EpisodeName {
   readonly run: string;
   readonly life: number;

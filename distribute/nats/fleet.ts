@@ -2,9 +2,9 @@
  * All workers of a queue, as the learner sees them. For `trainRlAsync` they are together one rollout worker, to which
  * it gives policies and requests for episodes; the server's work queue distributes the requests.
  *
- * The hash of its request identifies an episode. So when a killed learner continues and asks for episodes that its
- * workers had stored, it finds them in the stream at once. `memory` is the state that a checkpoint has to contain for
- * that.
+ * An episode is identified by the hash of its request. So when a killed learner continues and asks for episodes that
+ * its workers had stored, it finds them in the stream at once. `memory` is the state that a checkpoint has to contain
+ * for that.
  */
 import { randomBytes } from "node:crypto";
 import { check, WorldgradError } from "../../engine/errors.ts";
@@ -34,7 +34,7 @@ import { NOTHING, prefixed, printable, Roster } from "./roster.ts";
 /** The number of failures of one episode after which the run ends. */
 const MOST_FAILURES = 3;
 
-/** How often episodes are given out again. */
+/** The largest number of times that an episode is given out again. */
 const MOST_ATTEMPTS = 10;
 
 /** All workers that are connected to a server, as one rollout worker. */
@@ -242,7 +242,7 @@ export class Fleet {
     }
     this.#ledger.add(sequence, data.length, "stored");
     if (message.life < this.#life && message.kind !== "failed") {
-      // It is from an earlier life; it may be asked for later, or have been asked for already.
+      // The message is from an earlier life; it may be asked for later, or have been asked for already.
       const waiting = this.#requests.keep(message.key, { sequence, bytes: new Uint8Array(data) });
       if (waiting) await this.#take(waiting, sequence, data);
       return;

@@ -89,7 +89,7 @@ export class Fields {
     return value as readonly unknown[];
   }
 
-  /** Any object; who reads it checks what is in it. */
+  /** Any object; its reader checks its content. */
   object(name: string): object {
     const value = this.any(name);
     check(isRecord(value), () => `${this.#where}: ${name} must be an object, got ${shown(value)}`);

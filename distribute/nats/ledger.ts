@@ -1,6 +1,6 @@
 /**
- * The state of the messages in stream `episodes`: learnt from, given to the learner, or not asked for yet. From it
- * follow the checkpoint's list of messages and which messages may be deleted. It knows no server.
+ * The state of the messages in stream `episodes`: learnt from, given to the learner, or not asked for yet. It decides
+ * the checkpoint's list of messages, and the messages that may be deleted. It knows no server.
  *
  * A message that was learnt from stays in the stream until a checkpoint was saved after that, as long as there is room:
  * a learner that is killed and continues from its last checkpoint learns from it again, and nobody has to replay it.
@@ -109,7 +109,7 @@ export class Ledger {
     const known = new Set(doomed);
     const { messages: most, bytes: room } = this.#quota;
     const isHalfFull = (): boolean => count > most / 2 || bytes > room / 2;
-    // Whether the next two may not fit.
+    // True if the next two messages may not fit.
     const isNearlyFull = (): boolean => count >= 0.9 * most || bytes + 2 * this.#largest > room;
     for (const [over, state] of [
       [isHalfFull, "learnt"],

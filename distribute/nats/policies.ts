@@ -20,7 +20,7 @@ export class Policies {
   /** The hashes of this run's weights, also of versions before the checkpoint. */
   readonly #lineage = new Map<number, string>();
 
-  /** For a checkpoint: version and hash. */
+  /** The state for a checkpoint: versions with their hashes. */
   get state(): readonly (readonly [number, string])[] {
     return [...this.#lineage].slice(-REMEMBERED);
   }
@@ -58,7 +58,7 @@ export class Policies {
   }
 
   /**
-   * Takes out the versions below `newest` that nothing needs. The one before the newest stays for workers that are
+   * Removes the versions below `newest` that nothing needs. The one before the newest stays for workers that are
    * reading it.
    * @returns the objects to delete
    */

@@ -54,7 +54,7 @@ export const namesOf = (queue: string): Names => ({
 export interface PolicyEntry {
   /** The run, a random number in hexadecimal digits. */
   readonly run: string;
-  /** How often a learner has begun or continued a run in this queue. */
+  /** The number of times that a learner has begun or continued a run in this queue. */
   readonly life: number;
   readonly version: number;
   /** The object with the weights, and its hash. */
@@ -98,7 +98,7 @@ export function checkVersions(who: string, fields: Fields): void {
 export interface TicketJob {
   /** The hash of the request: the same episode has the same key in every life of a learner. */
   readonly key: string;
-  /** Which time this life asks for it. */
+  /** The number of times that this life has asked for it before. */
   readonly turn: number;
   readonly request: WireRequest;
   readonly sampling: Job["sampling"];
@@ -109,7 +109,7 @@ export interface Ticket {
   readonly run: string;
   readonly life: number;
   readonly configuration: string;
-  /** How often these episodes were given out in this life before. */
+  /** The number of times that these episodes were given out in this life before. */
   readonly attempt: number;
   /** The version that plays them; if they are not pinned, the oldest version that may play them. */
   readonly version: number;

@@ -27,7 +27,7 @@ export interface QueueLimits {
   readonly quotaEpisodes: number;
   /** Seconds after which a ticket that nobody renews goes to another worker. */
   readonly ackWait: number;
-  /** How many workers may die while they have a ticket. */
+  /** The number of workers that may die while they have a ticket. */
   readonly maxDeliveries: number;
 }
 
@@ -169,7 +169,7 @@ export async function clearQueue({ manager, names, weights, large }: Queue): Pro
   }
 }
 
-/** Which of these tickets are not in the stream any more. */
+/** Those of the tickets that are not in the stream any more. */
 export async function ticketsGone({ manager, names }: Queue, tickets: ReadonlySet<number>): Promise<Set<number>> {
   const gone = new Set<number>();
   for (const seq of tickets) {

@@ -18,13 +18,13 @@ export interface Wanted {
   readonly pinned: boolean;
   /** The version of the policy that it was requested from. */
   readonly version: number;
-  /** How often it was given out before. */
+  /** The number of times that it was given out before. */
   attempt: number;
   /** The sequence number of its ticket in the stream; undefined while it has none. */
   ticket: number | undefined;
-  /** At how many successive looks its ticket was gone. */
+  /** The number of successive looks at which its ticket was gone. */
   missed: number;
-  /** How often a rollout of it has thrown. */
+  /** The number of its rollouts that have thrown. */
   failures: number;
 }
 
@@ -70,7 +70,10 @@ export class Requests {
     this.#wanted.delete(nameOf(wanted));
   }
 
-  /** Keeps a message of an earlier life until somebody asks for it. @returns whoever has done so already */
+  /**
+   * Keeps a message of an earlier life until somebody asks for it.
+   * @returns the request for it, if there is one already
+   */
   keep(key: string, message: StoredMessage): Wanted | undefined {
     const waiting = this.open.find((wanted) => wanted.key === key);
     if (waiting) return waiting;
@@ -91,5 +94,5 @@ export class Requests {
 
 const nameOf = ({ key, turn }: { readonly key: string; readonly turn: number }): string => `${key}.${turn}`;
 
-/** The name of a set of episodes, for the id of a message. */
+/** The names of episodes, for the id of a message. */
 export const namesOfAll = (wanted: readonly Wanted[]): readonly string[] => wanted.map(nameOf);

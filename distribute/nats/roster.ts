@@ -41,7 +41,7 @@ export class Roster {
         try {
           this.#hear(new Fields("presence", fromJson("presence", message.string())));
         } catch {
-          // Whoever it was, it is no worker.
+          // The sender of a malformed message is no worker.
         }
       },
     });

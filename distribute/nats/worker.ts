@@ -34,7 +34,7 @@ interface Playing {
   readonly job: TicketJob;
 }
 
-/** How much a worker has played. */
+/** The numbers of episodes and tokens that a worker has played. */
 export interface Served {
   readonly episodes: number;
   readonly tokens: number;

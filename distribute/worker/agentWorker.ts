@@ -1,6 +1,6 @@
 /**
- * The page's side of an agent that learns in a worker: each method sends an order and gives back what comes of it. It
- * brings nothing of the library into the page: tensors, kernels and training are loaded by the worker alone.
+ * The page's side of an agent that learns in a worker: each method sends an order and returns its result. It loads
+ * nothing of the library into the page: tensors, kernels and training are loaded by the worker alone.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import type { Files } from "../../nn/index.ts";
@@ -17,7 +17,7 @@ import type {
 } from "./messages.ts";
 import { EnvironmentHost } from "./environmentHost.ts";
 
-/** A Worker, or whatever else an agent may be served behind. */
+/** A Worker, or another port behind which an agent is served. */
 export interface AgentPort extends Port {
   /** Ends a worker; a MessagePort has none. */
   terminate?(): void;
@@ -62,7 +62,7 @@ export class AgentWorker<Settings = void> {
   readonly #waiting = new Map<number, Waiting>();
   #ids = 0;
   #over: string | undefined;
-  /** What is to be sent once the worker listens; undefined from then on. */
+  /** Messages to send once the worker listens; undefined from then on. */
   #held: ToWorker[] | undefined = [];
 
   /** @param port the worker, which nothing else may listen to or order about */
@@ -70,7 +70,7 @@ export class AgentWorker<Settings = void> {
     this.#port = port;
     this.#host = new EnvironmentHost(environment);
     port.addEventListener("message", ({ data }) => this.#hear(data as FromWorker));
-    // What a worker that does not start, or that dies, says. A MessagePort never sends it.
+    // The event of a worker that does not start, or that dies. A MessagePort never sends it.
     const listen = port as unknown as Pick<EventTarget, "addEventListener">;
     listen.addEventListener("error", (event) => {
       const { message } = event as { readonly message?: string };
@@ -86,8 +86,8 @@ export class AgentWorker<Settings = void> {
   }
 
   /**
-   * Trains: `steps` further steps, and reports each when it has ended. To leave the loop early is to pause. Steps are
-   * the same, bit for bit, however they are divided into calls.
+   * Trains: `steps` further steps, and reports each when it has ended. Leaving the loop early pauses. Steps are the
+   * same, bit for bit, however they are divided into calls.
    *
    * @param steps default Infinity: until it is paused
    */
@@ -121,23 +121,23 @@ export class AgentWorker<Settings = void> {
     if (this.#over === undefined) this.#send({ to: "pause" });
   }
 
-  /** Plays one episode for each seed, greedily unless told otherwise, and gives them in words. Nothing is learnt. */
+  /** Plays one episode for each seed, greedily unless told otherwise, and returns them as text. Nothing is learnt. */
   async play(options: AgentPlayOptions): Promise<PlayedEpisode[]> {
     return (await this.#order({ kind: "play", options })) as PlayedEpisode[];
   }
 
   /**
-   * The agent as files: weights and configuration as Hugging Face names them, the optimiser's moments, and how many
-   * steps it has been trained.
+   * The agent as files: weights and configuration as Hugging Face names them, the optimiser's moments, and the number
+   * of steps that it has been trained.
    */
   async save(): Promise<Files> {
     return (await this.#order({ kind: "save" })) as Files;
   }
 
   /**
-   * Makes the agent what `save` gave, so that it goes on from there, bit for bit.
+   * Restores the agent that `save` gave, which goes on from there, bit for bit.
    *
-   * @returns how many steps it has been trained
+   * @returns the number of steps that it has been trained
    * @throws if the files are of another agent; it is then as it was
    */
   async load(files: Files): Promise<number> {

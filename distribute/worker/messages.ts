@@ -1,4 +1,4 @@
-/** What a page and the worker of its agent send each other. All of it travels by structured clone, so NaN stays NaN. */
+/** The messages between a page and the worker of its agent. They travel by structured clone, so NaN stays NaN. */
 import type { EndResult, OutsideEnd, StepInfo, StepResult } from "../../rl/environment.ts";
 import type { Files } from "../../nn/index.ts";
 import type { Metrics } from "../../rl/episode/metrics.ts";
@@ -18,7 +18,7 @@ export interface PlayedEpisode {
   /** The return of the episode; NaN if it could not be scored. */
   readonly reward: number;
   readonly success: boolean;
-  /** `completed`: the world ended it. Anything else says what cut it short. */
+  /** `completed`: the environment ended it. Any other value says what cut it short. */
   readonly stopReason: StopReason;
   /** Facts from the environment's last step; `error` is what it threw, if it did. */
   readonly info: StepInfo;
@@ -28,13 +28,13 @@ export interface PlayedEpisode {
 export interface AgentPlayOptions {
   /** One episode for each; the same seed is the same task. */
   readonly seeds: readonly number[];
-  /** Of sampling; default 0: always the most probable token. */
+  /** The sampling temperature; default 0: always the most probable token. */
   readonly temperature?: number;
   /** Tasks that training plays too, or tasks that it never sees. Default `heldout`. */
   readonly split?: "train" | "heldout";
 }
 
-/** What a page asks of a worker. */
+/** An order of a page to a worker. */
 export type Order =
   /** `environment`: the name of the page's environment, if it has one */
   | { readonly kind: "create"; readonly settings: unknown; readonly environment: string | undefined }
@@ -43,10 +43,10 @@ export type Order =
   | { readonly kind: "save" }
   | { readonly kind: "load"; readonly files: Files };
 
-/** What an environment in the page answers: a task, the result of an action, what it says of an end from outside. */
+/** The answer of an environment in the page: a task, the result of an action, or the result of an end from outside. */
 export type PageAnswer = string | StepResult | EndResult | undefined;
 
-/** What a worker asks of an environment that lives in the page. */
+/** A call of a worker to an environment that lives in the page. */
 export type EnvironmentCall =
   | { readonly kind: "reset"; readonly episode: number; readonly options: object; readonly seed: number }
   | { readonly kind: "step"; readonly episode: number; readonly action: string }
@@ -70,12 +70,12 @@ export type FromWorker =
   | { readonly to: "result"; readonly id: number; readonly answer: Answered<unknown> }
   | { readonly to: "environment"; readonly id: number; readonly call: EnvironmentCall };
 
-/** Why nothing came of a call, and where it failed, on that side. */
+/** The error of a call, and its stack on the side where it failed. */
 export interface Failure {
   readonly error: string;
   readonly stack?: string | undefined;
 }
-/** What came of a call, or why nothing did. */
+/** The result of a call, or its failure. */
 export type Answered<T> = { readonly value: T } | Failure;
 
 /** One end of a connection: a Worker, the global object in a worker, a MessagePort. */

@@ -17,7 +17,7 @@ import type { EnvironmentCall, PageAnswer } from "./messages.ts";
 /** Sends a call to the page. @returns what the page answered; rejects with what went wrong there */
 type Ask = (call: EnvironmentCall) => Promise<PageAnswer>;
 
-/** An episode whose world is in the page. */
+/** An episode whose environment is in the page. */
 class PageEpisode extends SingleUseEnvironment {
   readonly name: string;
   readonly #episode: number;

@@ -36,8 +36,8 @@ export interface Memory {
 }
 
 /**
- * What `serveAgent` is given: an agent as `trainRl` trains it. How many steps are trained says the page, so `steps` and
- * `startStep` are not here.
+ * The agent that `serveAgent` is given, as `trainRl` trains it. The page decides how many steps are trained, so
+ * `steps` and `startStep` are not here.
  */
 export interface ServedAgent extends Omit<RlOptions, "steps" | "startStep"> {
   /**
@@ -47,7 +47,7 @@ export interface ServedAgent extends Omit<RlOptions, "steps" | "startStep"> {
   readonly memories?: Readonly<Record<string, Memory>>;
 }
 
-/** What the page has for an agent beside its settings. */
+/** The part of the page that an agent may use beside its settings. */
 export interface PageSide {
   /** The environment that the page gave to `AgentWorker`: its episodes are played there. It has no expert. */
   readonly environment: EnvironmentSpec;
@@ -128,7 +128,7 @@ export function serveAgent(
   send({ to: "ready" });
 }
 
-/** The agent of a worker, and how many steps it has been trained. */
+/** The agent of a worker, and the number of steps that it has been trained. */
 class Agent {
   readonly #served: ServedAgent;
   readonly #memories: Readonly<Record<string, Memory>>;
@@ -146,7 +146,7 @@ class Agent {
     this.#options = options;
   }
 
-  /** @returns how many steps it has been trained in all */
+  /** @returns the number of steps that it has been trained in all */
   async train(
     steps: number,
     isPaused: () => boolean,

@@ -1,7 +1,7 @@
 /**
- * `generation_config.json` ↔ what a model's makers recommend for sampling from it (Transformers' GenerationConfig).
- * Fields that change what is drawn and that we do not have are kept by name in `unsupported`, so that a program can say
- * so; all fields are kept as they were for writing the file again.
+ * `generation_config.json`: the sampling options that a model's makers recommend (Transformers' GenerationConfig).
+ * Fields that change sampling and are not supported here are listed in `unsupported`, so that a program can report
+ * them; `json` keeps all fields, for writing the file again.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -9,22 +9,22 @@ import { SAMPLING, type SamplingOptions } from "../../nn/sampler.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** How a model's makers recommend to sample from it. */
+/** The sampling options that a model's makers recommend. */
 export interface GenerationConfig {
   readonly bosId?: number;
-  /** Ids that end a text, all of them; empty if the file names none. */
+  /** All ids that end a text; empty if the file names none. */
   readonly eosIds: readonly number[];
   readonly padId?: number;
   /** Options of `generate`; temperature 0 where the file says `do_sample: false`, as it does by default. */
   readonly sampling: SamplingOptions;
   readonly maxNewTokens?: number;
-  /** Fields that change what is drawn and that `generate` does not have, with their values. */
+  /** Fields, with their values, that change sampling and have no counterpart in `generate`. */
   readonly unsupported: Json;
   /** The file's content. */
   readonly json: Json;
 }
 
-/** Values at which a field does nothing, in Transformers' defaults. */
+/** Values, beside null, at which a field does nothing. */
 const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   repetition_penalty: [1],
   encoder_repetition_penalty: [1],
@@ -77,7 +77,7 @@ export function generationFromHuggingFace(json: unknown): GenerationConfig {
   const integer = (least: number) => (n: number) => Number.isSafeInteger(n) && n >= least;
   const { accepts, expected } = SAMPLING.fields.temperature;
   const temperature = number("temperature", accepts, `a number ${expected}`);
-  // Transformers' own default of top_k, where a file samples and does not say it.
+  // Transformers' own default of top_k, for a file that samples and leaves it out.
   const topK = number("top_k", integer(-1), "an integer ≥ −1") ?? (fields["top_k"] === null ? 0 : 50);
   const topP = number("top_p", (n) => n >= 0 && n <= 1, "a number in [0, 1]");
   const minP = number("min_p", (n) => n >= 0 && n <= 1, "a number in [0, 1]");
@@ -85,7 +85,7 @@ export function generationFromHuggingFace(json: unknown): GenerationConfig {
   const sampling: SamplingOptions = doSample
     ? {
         temperature: temperature ?? 1,
-        // −1 is all tokens in vLLM's files; 0 in top_p is the most likely one, as top_k = 1 says.
+        // vLLM's files write −1 for all tokens. top_p = 0 leaves the most likely token only, as top_k = 1 does.
         topK: topP === 0 ? 1 : Math.max(topK, 0),
         ...(topP === undefined || topP === 0 ? {} : { topP }),
         ...(minP === undefined ? {} : { minP }),

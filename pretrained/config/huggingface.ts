@@ -1,12 +1,11 @@
 /**
  * `config.json` in Hugging Face's layout ↔ our ModelConfig, for model_type llama, mistral, qwen2, qwen3, smollm3 and
  * gpt2 (field names and defaults: `configuration_*.py` of Transformers 5, and the older layout of 4.x with `rope_theta`
- * and
- * `rope_scaling`).
+ * and `rope_scaling`).
  *
- * Whatever changes the mathematics and is not ours is refused by the field's name; fields that change nothing of it
- * (caching, dropout in training, parallel plans, versions) are ignored, of which such files have many. Dropout is
- * among them: the weights mean the same without it.
+ * A field that changes the mathematics and is not supported is refused by its name. Fields that do not change it
+ * (caching, parallel plans, versions) are ignored; so is dropout in training, because the weights mean the same
+ * without it.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -25,7 +24,7 @@ const CLASSES: Readonly<Record<Family, string>> = {
   gpt2: "GPT2LMHeadModel",
 };
 
-/** Reads fields of a config.json and complains by their names. */
+/** The fields of a config.json; an error names the field. */
 class Fields {
   readonly #json: Json;
 
@@ -44,7 +43,7 @@ class Fields {
     return this.#json;
   }
 
-  /** Whether the file says it, if only by null. */
+  /** Whether the file has the field, even as null. */
   has(name: string): boolean {
     return Object.hasOwn(this.#json, name) && this.#json[name] !== undefined;
   }
@@ -129,8 +128,8 @@ function llamaFields(fields: Fields, family: Exclude<Family, "gpt2">): Rest {
   const hiddenSize = fields.number("hidden_size");
   const layers = fields.number("num_hidden_layers");
   const heads = fields.number("num_attention_heads");
-  // Where a family's own default is a fixed number (32 key-value heads, headDim 128), a missing field is more likely a
-  // mistake.
+  // Some families' own default is a fixed number (32 key-value heads, headDim 128). A missing field is then more
+  // likely a mistake.
   const kvHeadsGiven = family === "llama" || fields.raw("num_key_value_heads") !== undefined;
   const headDimGiven = family !== "qwen3" || fields.raw("head_dim") !== undefined;
   check(kvHeadsGiven, () => "config.json: 'num_key_value_heads' is missing");
@@ -151,7 +150,7 @@ function llamaFields(fields: Fields, family: Exclude<Family, "gpt2">): Rest {
     norm: "rms",
     normEps: fields.number("rms_norm_eps"),
     positions: "rotary",
-    // 10,000 is the default of Transformers, and what the first Llamas, whose files lack the field, were trained with.
+    // 10,000 is Transformers' default; the first Llamas, whose files lack the field, were trained with it.
     ...readRope(fields.json, family === "smollm3" ? 2_000_000 : 10_000),
     ...(rotaryLayers ? { rotaryLayers } : {}),
     ...readWindow(fields, family, layers, rotaryLayers),
@@ -164,7 +163,10 @@ function llamaFields(fields: Fields, family: Exclude<Family, "gpt2">): Rest {
   };
 }
 
-/** `no_rope_layers` has a 1 for each layer that does turn; without it every `no_rope_layer_interval`-th does not. */
+/**
+ * The layers with rotary positions: `no_rope_layers` has a 1 for each. Without that field every layer has them, except
+ * each `no_rope_layer_interval`-th.
+ */
 function readRotaryLayers(fields: Fields, layers: number): boolean[] {
   const list = fields.raw("no_rope_layers");
   if (list === undefined) {
@@ -213,9 +215,10 @@ function gpt2Fields(fields: Fields): Rest {
 }
 
 /**
- * Which layers see a window only. Mistral: `sliding_window` in all of them. Qwen and SmolLM3: if `use_sliding_window`,
- * those that `layer_types` calls sliding_attention, without it those from `max_window_layers` on (Qwen), or those that
- * are not turned (SmolLM3). Qwen's files name a window even where it is off.
+ * The layers with sliding-window attention. Mistral: all of them, unless `sliding_window` is null. Qwen and SmolLM3:
+ * if `use_sliding_window`, those that `layer_types` calls sliding_attention; without that list, those from
+ * `max_window_layers` on (Qwen) or those without rotary positions (SmolLM3). Qwen's files name a window even if it is
+ * off.
  */
 function readWindow(
   fields: Fields,
@@ -258,7 +261,7 @@ function readWindow(
   return { slidingWindow: window, ...(slidingLayers.every(Boolean) ? {} : { slidingLayers }) };
 }
 
-/** Which layers `layer_types` calls sliding. */
+/** A flag for each layer that `layer_types` calls sliding; undefined without that list. */
 function readLayerTypes(fields: Fields, layers: number): boolean[] | undefined {
   const types = fields.raw("layer_types");
   if (types === undefined) return undefined;
@@ -276,8 +279,8 @@ function readLayerTypes(fields: Fields, layers: number): boolean[] | undefined {
 }
 
 /**
- * `config.json` for `transformers`, with the layouts of both 4.x and 5.x; `configFromHuggingFace` of it gives `config`
- * again.
+ * The `config.json` of a configuration, in the layouts of both 4.x and 5.x of `transformers`. `configFromHuggingFace`
+ * reads `config` back from it.
  *
  * @param dtype of the weights beside it
  * @throws WorldgradError if `config` is not valid
@@ -347,7 +350,7 @@ function windowFields({ family, layers, slidingWindow, slidingLayers }: ModelCon
   return {
     use_sliding_window: true,
     sliding_window: slidingWindow,
-    // `layer_types` goes before it where a program knows it; older ones know only from which layer on.
+    // Newer programs go by `layer_types`; older ones know only the first layer of the window.
     ...(family === "smollm3" ? {} : { max_window_layers: sliding.indexOf(true) }),
     layer_types: sliding.map((value) => (value ? "sliding_attention" : "full_attention")),
   };

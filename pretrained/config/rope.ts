@@ -15,7 +15,8 @@ export interface Rope {
 }
 
 /**
- * Reads `rope_parameters`, `rope_scaling` and `rope_theta` of a config.json; what stands twice has to agree.
+ * Reads `rope_parameters`, `rope_scaling` and `rope_theta` of a config.json; values that are given twice have to
+ * agree.
  * @param defaultTheta the family's base where the file has none
  * @throws WorldgradError naming the field
  */
@@ -77,8 +78,7 @@ function readScaling(name: string, value: Json, json: Json): RopeScaling | undef
   }
   const fields = type === "default" ? {} : ROPE_FIELDS[type as RopeScaling["type"]];
   const known = Object.values(fields).map((theirs) => theirs.replace("?", ""));
-  // Neutral values of other types' fields change nothing, nor does the note of old YaRN files that there was a
-  // training.
+  // A field of another type changes nothing at its neutral value, nor does `finetuned` in old YaRN files.
   const neutral = (key: string): boolean => others[key] === null || others[key] === 1 || key === "finetuned";
   const other = Object.keys(others).find((key) => !known.includes(key) && !neutral(key));
   check(other === undefined, () => `config.json: '${name}.${other}' is not supported`);
@@ -93,7 +93,7 @@ function readScaling(name: string, value: Json, json: Json): RopeScaling | undef
   return scaling as unknown as RopeScaling;
 }
 
-/** What Transformers puts where a field is missing. */
+/** The value that Transformers uses for a missing field. */
 function implied(name: string, key: string, field: string, type: string, scaling: Json, json: Json): unknown {
   const original = json["original_max_position_embeddings"] ?? json["max_position_embeddings"];
   if (key === "originalMaxPositions") return original;

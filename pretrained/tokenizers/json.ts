@@ -1,11 +1,11 @@
 /**
  * Reading `tokenizer.json`, the format of Hugging Face's `tokenizers`, as far as it describes byte-pair encoding: what
- * `toJSON` writes, and what GPT-2, Llama 2 and 3, Mistral, Qwen and SmolLM ship. Held to the package's own ids
- * (tests/pretrained/tokenizerFamilies.test.ts). What would make our ids differ from theirs (another model, a part of
- * the pipeline that is not in pipeline.ts, dropout) is refused by the field's name.
+ * `toJSON` writes, and what GPT-2, Llama 2 and 3, Mistral, Qwen and SmolLM ship. Tests compare the ids with the
+ * package's own (tests/pretrained/tokenizerFamilies.test.ts). A field that would make them differ (another model, a
+ * part of the pipeline that is not in pipeline.ts, dropout) is refused by its name.
  *
- * `truncation` and `padding` are not looked at: transformers sets both anew for each call. One difference remains: ours
- * finds special tokens in a text only if asked to (`specials: "tokens"`).
+ * `truncation` and `padding` are ignored, because transformers sets both anew for each call. One difference remains:
+ * ours finds special tokens in a text only if asked to (`specials: "tokens"`).
  */
 import { check, fail } from "../../engine/errors.ts";
 import type { AddedToken } from "../../nn/tokenizers/added.ts";
@@ -68,7 +68,7 @@ export function tokenizerFromJSON(json: unknown): BpeTokenizer {
   return new BpeTokenizer({ tokens, added, merges: readMerges(model["merges"], own), pattern: undefined, foreign });
 }
 
-/** Per byte the id of `<0x0A>` and the like, −1 without one. */
+/** For each byte the id of its token (`<0x0A>` and the like), −1 without one. */
 function byteTokens(ids: ReadonlyMap<string, number>): Int32Array {
   return Int32Array.from({ length: 256 }, (_, byte) => {
     return ids.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`) ?? -1;

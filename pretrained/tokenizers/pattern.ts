@@ -2,13 +2,13 @@
  * The patterns of `tokenizer.json` as regular expressions of JavaScript. Hugging Face's `tokenizers` runs them in
  * Oniguruma with Ruby's syntax, where the same letters sometimes mean other characters: `\s` is Unicode's White_Space,
  * `\d` and `\w` are Unicode's, `.`, `^` and `$` know one line end, `(?i:` is a group of its own flags (which browsers
- * have only since 2024). This translates what means something else and refuses what has no counterpart.
+ * have only since 2024). Parts that mean something else are translated, and parts without a counterpart are refused.
  *
- * A repetition without an end may not hold a choice or another repetition, as in `(a+)+` or `(a|aa)*`: with those a
+ * An unbounded repetition may not hold a choice or another repetition, as in `(a+)+` or `(a|aa)*`: with those a
  * regular expression of JavaScript can take time exponential in the text. No tokenizer of a published model needs one.
- * Repetitions beside each other, `\s*[\r\n]+`, remain, two at most: the time is a polynomial of the longest run of such
- * characters, and each of them is a power more. A bounded repetition counts as what it repeats, as often as it may:
- * `(a+a*){1,3}` would be six.
+ * Two repetitions in sequence, as in `\s*[\r\n]+`, are allowed: the time is a polynomial in the longest run of such
+ * characters, one degree higher for each repetition. A bounded repetition counts as what it repeats, as often as it
+ * may: `(a+a*){1,3}` would be six.
  */
 import { fail } from "../../engine/errors.ts";
 
@@ -21,7 +21,7 @@ const CONTROLS: Readonly<Record<string, string>> = { a: String.raw`\x07`, e: Str
 const FOLDED: Readonly<Record<string, string>> = { s: "ſ", k: "\u212a" };
 const SYNTAX = /[\^$\\.*+?()[\]{}|/]/;
 
-/** In how many ways a part of a pattern can match at one place. */
+/** The number of ways in which a part of a pattern can match at one place. */
 interface Ways {
   /** The number of unbounded repetitions; each multiplies the time by the length of the text. */
   readonly endless: number;
@@ -63,7 +63,7 @@ interface Group {
 }
 const groupOf = (ignoreCase: boolean): Group => ({ closed: undefined, before: ONE, last: ONE, ignoreCase });
 
-/** Repetitions without an end after each other that a tokenizer's pattern may have: its texts are long. */
+/** The largest number of unbounded repetitions in sequence in a tokenizer's pattern, which reads long texts. */
 const MOST_ENDLESS = 2;
 
 /**
@@ -87,7 +87,7 @@ function translate(pattern: string, no: (why: string) => never, mostEndless: num
   const groups: Group[] = [groupOf(false)];
   let result = "";
   let at = 0;
-  /** The parts of the open alternative, which end here. */
+  /** The ways of the open alternative, which ends here. */
   const together = ({ before, last }: Group): Ways => {
     const ways = both(before, last);
     if (ways.endless > mostEndless)
@@ -181,7 +181,7 @@ function translate(pattern: string, no: (why: string) => never, mostEndless: num
     if (members !== undefined) {
       if (char === lower) return inClass ? members : `[${members}]`;
       if (inClass) {
-        // Within a class a negation cannot be spelt out; two properties say the same.
+        // A class cannot hold a negated class, but for these two a negated property says the same.
         if (lower === "d") return String.raw`\P{Nd}`;
         if (lower === "s") return String.raw`\P{White_Space}`;
         return no(`'\\${char}' within a class at ${start}`);
@@ -190,7 +190,7 @@ function translate(pattern: string, no: (why: string) => never, mostEndless: num
     }
     if (CONTROLS[char] !== undefined) return CONTROLS[char];
     if (lower === "b" && !inClass) {
-      // JavaScript's own knows ASCII's words only.
+      // JavaScript's own \b and \B know ASCII words only.
       const [inWord, atStart] = char === "b" ? ["!", "="] : ["=", "!"];
       return `(?:(?<=[${WORD}])(?${inWord}[${WORD}])|(?<![${WORD}])(?${atStart}[${WORD}]))`;
     }
@@ -237,7 +237,7 @@ function casesOf(char: string): string {
   return (other !== char && [...other].length === 1 ? other : "") + (FOLDED[lower] ?? "");
 }
 
-/** Oniguruma takes the bare name of a script; JavaScript needs `sc=` before it. */
+/** Whether a property is the name of a script: Oniguruma takes it bare, JavaScript needs `sc=` before it. */
 function isScript(name: string): boolean {
   if (name.includes("=")) return false;
   for (const [source, result] of [

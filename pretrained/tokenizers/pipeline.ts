@@ -1,5 +1,5 @@
 /**
- * What happens to a text around BPE, as `tokenizer.json` describes it in parts: a normaliser changes the text, a
+ * The steps before and after BPE, which `tokenizer.json` describes in parts: a normaliser changes the text, a
  * pre-tokeniser cuts it into pieces that are never merged across, a post-processor adds tokens such as BOS, a decoder
  * turns tokens back into text. Each is read into a function; a part that is not here is refused by its name.
  */
@@ -19,11 +19,11 @@ export const GPT2_PATTERN: string = [
   String.raw`\s+`,
 ].join("|");
 
-/** A token's bytes and how many spaces at the start of a text are not part of it. */
+/** The bytes of a token, and the number of spaces at the start of a text that are not part of it. */
 export interface TokenDecoder {
   readonly bytes: (token: string) => Uint8Array;
   readonly strip: number;
-  /** The mark of a space, all of which are left out in the first token. */
+  /** The mark of a space; the first token is decoded without any of them. */
   readonly firstWithout?: string;
   /** Whether tokens such as `<0x0A>` stand for bytes; each that is no UTF-8 becomes a U+FFFD of its own. */
   readonly byteFallback: boolean;
@@ -32,12 +32,12 @@ export interface TokenDecoder {
 const UTF8 = new TextEncoder();
 const FORMS: Readonly<Record<string, true>> = { NFC: true, NFD: true, NFKC: true, NFKD: true };
 
-/** Published tokenizers have 2 at most. */
+/** The largest growth by replacements; published tokenizers have 2 at most. */
 const MOST_GROWTH = 256;
 
 /**
- * Replacements multiply: a file of a few lines, in which each makes ten thousand letters of one, could ask for any time
- * and memory with a short text.
+ * Refuses replacements that multiply a text: a file of a few lines, each of which makes ten thousand letters of one,
+ * could take any time and memory with a short text.
  * @param growth letters that are made of one
  */
 function expectGrowth(growth: number, where: string): number {
@@ -53,7 +53,7 @@ function growthOf(pattern: string | RegExp, content: string): number {
   return typeof pattern === "string" && pattern !== "" ? content.length : content.length + 1;
 }
 
-/** How deep sequences may stand within each other; published tokenizers have one. */
+/** The largest depth of sequences within each other; published tokenizers have one. */
 const DEEPEST = 16;
 
 function expectDepth(depth: number, where: string): void {
@@ -124,7 +124,7 @@ function readPattern(value: unknown, where: string): string | RegExp {
   return compilePattern(text(regex, `${where}.Regex`));
 }
 
-/** What a split does with its matches, by the names of `tokenizers`. */
+/** The ways in which a split treats its matches, by their names in `tokenizers`. */
 const BEHAVIORS = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"] as const;
 type Behavior = (typeof BEHAVIORS)[number];
 

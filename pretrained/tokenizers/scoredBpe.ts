@@ -1,17 +1,17 @@
 /**
- * BPE by scores, as SentencePiece has it (Kudo & Richardson 2018, arXiv 1808.06226) and llama2.c's tokenizer files: of
- * all neighbours whose concatenation is a token, the pair whose token has the highest score is merged, until none is
- * left. A space is put before a text; characters without a token become their bytes. Here it becomes the
- * `tokenizer.json` that says the same: merges in the order of the scores.
+ * BPE by scores, as in SentencePiece (Kudo & Richardson 2018, arXiv 1808.06226) and in llama2.c's tokenizer files.
+ * Each step merges the two neighbours whose concatenation is the token with the highest score, until no concatenation
+ * is a token. A space is put before a text; characters without a token become their bytes. A table of scores becomes
+ * an equivalent `tokenizer.json`, with merges in the order of the scores.
  *
  * Ids: 0 `<unk>`, 1 `<s>`, 2 `</s>`, 3 to 258 the bytes, then pieces of text, single characters among them.
  */
 import { check, fail } from "../../engine/errors.ts";
 
-/** A token of the table: its text, and how early it is merged. */
+/** A token of the table: its text, and the score that orders merges. */
 export interface ScoredToken {
   readonly score: number;
-  /** UTF-8, for the first 259 tokens a name. */
+  /** UTF-8; the first 259 tokens have a name instead. */
   readonly bytes: Uint8Array;
 }
 

@@ -23,12 +23,12 @@ export type Expression =
       readonly chosen: Expression;
       readonly otherwise: Expression | undefined;
     }
-  /** What a filter block or `{% set x | trim %}` hands to its first filter. */
+  /** The text that a filter block or `{% set x | trim %}` hands to its first filter. */
   | { readonly is: "body" };
 
 export type Comparison = readonly [sign: string, right: Expression];
 
-/** What a call is given. A spread is `*list` or `**dict`. */
+/** The arguments of a call. A spread is `*list` or `**dict`. */
 export interface CallArguments {
   readonly positional: readonly Expression[];
   readonly named: readonly (readonly [name: string, value: Expression])[];
@@ -36,7 +36,7 @@ export interface CallArguments {
   readonly spreadNamed: Expression | undefined;
 }
 
-/** What is assigned to: a name, an attribute of a namespace, or several names. */
+/** The target of an assignment: a name, an attribute of a namespace, or several names. */
 export type Target =
   | { readonly is: "name"; readonly name: string }
   | { readonly is: "attribute"; readonly of: string; readonly name: string }

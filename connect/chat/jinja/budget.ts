@@ -1,12 +1,12 @@
 /**
- * What running a template may cost. A template is a program of whoever made the checkpoint, and could otherwise run
- * for ever or fill the memory.
+ * The limits of a running template. It is a program by the makers of the checkpoint, and could otherwise run for ever
+ * or fill the memory.
  */
 import { fail } from "../../../engine/errors.ts";
 
 /** Steps for any conversation, and for each letter of it. A step takes 0.1 to 0.3 µs. */
 const [STEPS, STEPS_PER_LETTER] = [3_000_000, 20];
-/** Letters that may be made on the way, and for each letter of the conversation. */
+/** Letters that may be made for any conversation, and for each letter of it. */
 const [LETTERS, LETTERS_PER_LETTER] = [10_000_000, 50];
 
 /** Counts steps and letters, and ends the program that takes too many. */

@@ -29,7 +29,7 @@ import {
   Written,
 } from "./values.ts";
 
-/** What filters need of the running program. */
+/** The part of the running program that filters need. */
 export interface Runtime {
   readonly budget: Budget;
   /** `value[key]` or `value.key`. */
@@ -39,7 +39,7 @@ export interface Runtime {
 type Filter = (value: Value, args: Arguments, runtime: Runtime) => Value;
 type Test = (value: Value, args: readonly Value[], budget: Budget) => boolean;
 
-/** Filters that read a safe text themselves, and those after which it is still one. All others take it for a text. */
+/** Filters that handle safe text themselves, and filters that keep it safe. All others get it as plain text. */
 const READ_SAFE = new Set(["d", "default", "format", "safe"]);
 const STAY_SAFE = new Set(["capitalize", "indent", "lower", "reverse", "string", "trim", "upper"]);
 
@@ -74,10 +74,10 @@ function* paid(value: Value, { budget }: Runtime): Generator<Value, undefined> {
   return undefined;
 }
 
-/** As `paid`; what is false, None for example, has no items for `map` and `select`. */
+/** The items of `paid`; for `map` and `select` a false value, such as None, has none. */
 const orNone = (value: Value, runtime: Runtime): Iterable<Value> => (isTrue(value) ? paid(value, runtime) : []);
 
-/** What a path such as `function.name` finds in an item. */
+/** A function that finds the value at a path such as `function.name` in an item. */
 function getter(path: Value | undefined, runtime: Runtime, otherwise?: Value): (item: Value) => Value {
   if (path === undefined || path === null) return (item) => item;
   const parts =
@@ -88,7 +88,7 @@ function getter(path: Value | undefined, runtime: Runtime, otherwise?: Value): (
   };
 }
 
-/** A key that sorts texts without regard to their case, unless that is asked for. */
+/** A sort key that ignores the case of texts, unless `isSensitive` is true. */
 const key = (isSensitive: Value | undefined) => (value: Value) =>
   typeof value === "string" && !(isSensitive !== undefined && isTrue(isSensitive)) ? value.toLowerCase() : value;
 

@@ -1,7 +1,7 @@
 /**
- * A Jinja template as tokens, cut as Jinja 3.1 cuts it with `trim_blocks` and `lstrip_blocks`: lines end in `\n`, the
- * last end of a line is dropped, a newline behind a block is, and so is white space between the start of a line and a
- * block. A `-` takes all white space on its side away, a `+` keeps it.
+ * A Jinja template as tokens, cut as Jinja 3.1 cuts it with `trim_blocks` and `lstrip_blocks`: lines end in `\n`; the
+ * template's last line end is dropped, and so are a newline behind a block and white space between the start of a line
+ * and a block. A `-` removes all white space on its side, a `+` keeps it.
  */
 import { fail } from "../../../engine/errors.ts";
 import { trimEnd } from "./text.ts";
@@ -88,7 +88,7 @@ export function tokensOf(template: string): Token[] {
     afterBlock(/[-+]$/.test(text) ? text.at(-1)! : "");
   }
 
-  /** Reads on behind a block's end: `-` takes white space, none the newline. */
+  /** Skips what a block's end removes: with `-` all white space, without a sign the newline. */
   function afterBlock(sign: string): void {
     if (sign === "-") skipSpaces();
     else if (sign === "" && source[at] === "\n") {

@@ -3,7 +3,7 @@ import { fail } from "../../../engine/errors.ts";
 import type { Budget } from "./budget.ts";
 import { areEqual, Callable, Missing, Tuple, type Value } from "./values.ts";
 
-/** What `loop` knows of a loop that is under way. Items are read as they are needed. */
+/** The state of a running loop. Items are read as they are needed. */
 export class Loop {
   readonly #source: Iterator<Value>;
   readonly #ahead: Value[] = [];
@@ -16,7 +16,7 @@ export class Loop {
     this.#source = source;
   }
 
-  /** Undefined at the end. */
+  /** The next item; undefined at the end. */
   next(): Value | undefined {
     this.#before = this.#item;
     this.#item = this.#isMore() ? this.#ahead.shift() : undefined;

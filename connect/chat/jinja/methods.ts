@@ -23,7 +23,7 @@ import {
   Written,
 } from "./values.ts";
 
-/** What a method is called with: its object, its arguments by number, and the budget. */
+/** A method: it takes its object, its arguments by number, the budget, and its arguments by name. */
 type Method<T> = (self: T, args: readonly Value[], budget: Budget, named: ReadonlyMap<string, Value>) => Value;
 
 const text = (value: Value | undefined): string =>
@@ -35,11 +35,11 @@ function whole(value: Value | undefined, otherwise: number): number {
   return number ?? fail(`expected an integer, got ${described(value)}`);
 }
 
-/** The characters that `strip` takes away; none stands for white space. */
+/** The characters that `strip` removes; undefined stands for white space. */
 const chars = (value: Value | undefined): ReadonlySet<string> | undefined =>
   value === undefined || value === null ? undefined : new Set(text(value));
 
-/** What a text may begin or end with: a text or a tuple of some. */
+/** The texts that a text may begin or end with: one, or a tuple of several. */
 const options = (value: Value | undefined): string[] =>
   value instanceof Tuple ? value.items.map(text) : [text(value)];
 
@@ -89,7 +89,7 @@ function placed(self: string, args: readonly Value[], budget: Budget, find: "ind
   return at < 0 ? fail("substring not found") : at;
 }
 
-/** What is before, of and behind a part. */
+/** A text as three parts: before a separator, the separator, after it. */
 function parted(self: string, at: number, by: string): Tuple {
   return new Tuple([self.slice(0, at), by, self.slice(at + by.length)]);
 }
@@ -212,7 +212,7 @@ const DICT: Readonly<Record<string, Method<Dict>>> = {
 };
 const OTHER_DICT = new Set("clear fromkeys pop popitem setdefault update".split(" "));
 
-/** Methods of a safe text whose result is one, and those whose result is none. Others put a text into it. */
+/** Methods of a safe text that return safe text, and methods that return no text. All others are refused. */
 const STAY_SAFE = new Set("capitalize lower lstrip removeprefix removesuffix rstrip strip title upper".split(" "));
 const OF_SAFE = /^(?:is[a-z]+|count|r?find|r?index|startswith|endswith)$/;
 
@@ -226,7 +226,7 @@ function safeMethod(self: Written, name: string, budget: Budget): Value | undefi
   });
 }
 
-/** What Python's `getattr` finds: a method, or an attribute of an object. */
+/** The result of Python's `getattr`: a method, or an attribute of an object. */
 export function attributeOf(value: Value, name: string, budget: Budget): Value | undefined {
   if (value instanceof Attributes) return value.get(name);
   if (value instanceof Callable && name === "name") return value.name;

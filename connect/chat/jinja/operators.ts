@@ -21,7 +21,7 @@ import {
   Written,
 } from "./values.ts";
 
-/** Numbers of a `range`, as in Jinja's sandbox. */
+/** The largest length of a `range`, as in Jinja's sandbox. */
 const LONGEST_RANGE = 100_000;
 
 /** The result of `+`, `-`, `*`, `/`, `//`, `%` and `**`. */
@@ -57,7 +57,7 @@ export function operate(sign: string, left: Value, right: Value, budget: Budget)
   return fail(`${described(left)} ${sign} ${described(right)}, which Python refuses`);
 }
 
-/** As `operate` with a safe text, of which the result is one: a text beside it is escaped. */
+/** The result of `operate` with a safe text, which is safe too: plain text beside it is escaped. */
 function operateSafe(sign: string, left: Value, right: Value, budget: Budget): Value {
   const isText = (value: Value): value is string | Written => typeof value === "string" || value instanceof Written;
   if (sign === "+" && isText(left) && isText(right))

@@ -16,7 +16,7 @@ const CONSTANTS = new Map<string, boolean | null>([
 ]);
 const BODY: Expression = { is: "body" };
 const NO_ARGUMENTS: CallArguments = { positional: [], named: [], spread: undefined, spreadNamed: undefined };
-/** How deep a template may nest. Python's compiler takes about 100 levels. */
+/** The largest depth of a template. Python's compiler takes about 100 levels. */
 const DEPTH = 200;
 
 /** Reads a template. @throws WorldgradError that names the line */
@@ -72,7 +72,7 @@ class Parser {
     return result;
   }
 
-  /** Statements up to one of the tags, whose name is read and which is left open. */
+  /** Statements up to one of the tags. The tag's name is read, the rest of the tag is not. */
   #block(ends: readonly string[]): Block {
     return this.#nested(() => {
       const block: Statement[] = [];
@@ -226,7 +226,7 @@ class Parser {
     return parameters;
   }
 
-  /** Expressions with commas are a tuple. */
+  /** An expression; several with commas between them are a tuple. */
   #tuple(hasChoice = true, ends: readonly string[] = [], isInParentheses = false): Expression {
     const items: Expression[] = [];
     let isTuple = false;

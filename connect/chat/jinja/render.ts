@@ -1,6 +1,6 @@
 /**
  * Runs a parsed template, as Jinja's `ImmutableSandboxedEnvironment` does in transformers: undefined names are written
- * as nothing, nothing that the template is given can be changed, and attributes are looked for before keys.
+ * as nothing, a template cannot change what it is given, and attributes are looked up before keys.
  */
 import { fail } from "../../../engine/errors.ts";
 import type { Block, CallArguments, Expression, Parameter, Statement, Target } from "./ast.ts";
@@ -45,9 +45,9 @@ export interface Program {
   render(variables: Readonly<Record<string, unknown>>, size: number, marks: readonly [string, string]): string;
 }
 
-/** Letters of a template; those of published models have some ten thousand at most. */
+/** The largest number of letters of a template; those of published models have some ten thousand at most. */
 const LONGEST = 1_000_000;
-/** Calls of macros within each other. */
+/** The largest depth of macro calls. */
 const DEEPEST = 100;
 
 /** Reads a template. @throws WorldgradError that names the line */
@@ -59,7 +59,10 @@ export function compile(template: string): Program {
   };
 }
 
-/** Calls that recurse: an end of the stack is an error of ours. Templates and macros have limits; values have none. */
+/**
+ * Runs code that recurses, and reports a stack overflow as an error. Templates and macros have limits; values have
+ * none.
+ */
 function ofStack<T>(run: () => T): T {
   try {
     return run();
@@ -69,7 +72,7 @@ function ofStack<T>(run: () => T): T {
   }
 }
 
-/** The names of a block; those of the blocks around it are seen, and not changed. */
+/** The names of a block, which sees those of the blocks around it and does not change them. */
 class Scope {
   readonly #names = new Map<string, Value>();
   readonly #outer: Scope | undefined;
@@ -87,7 +90,7 @@ class Scope {
   }
 }
 
-/** How a block ended, unless at its end. */
+/** The statement that left a block; undefined if the block ran to its end. */
 type End = "break" | "continue" | undefined;
 type Out = string[];
 

@@ -8,7 +8,7 @@ const SPACE = new Set(
 
 export const isSpace = (char: string): boolean => SPACE.has(char);
 
-/** Without characters of a set at its end; the set's default is white space. */
+/** A text without the characters of a set at its end; the set's default is white space. */
 export function trimEnd(text: string, chars: ReadonlySet<string> = SPACE): string {
   let end = text.length;
   while (end > 0) {
@@ -19,7 +19,7 @@ export function trimEnd(text: string, chars: ReadonlySet<string> = SPACE): strin
   return text.slice(0, end);
 }
 
-/** Without characters of a set at its start; the set's default is white space. */
+/** A text without the characters of a set at its start; the set's default is white space. */
 export function trimStart(text: string, chars: ReadonlySet<string> = SPACE): string {
   let start = 0;
   while (start < text.length) {
@@ -36,7 +36,7 @@ function before(text: string, end: number): string {
   return text.slice(end - (isPair ? 2 : 1), end);
 }
 
-/** Its number of code points, which is Python's length. */
+/** The number of code points of a text, which is Python's length. */
 export function lengthOf(text: string): number {
   let count = 0;
   for (let i = 0; i < text.length; i++) {
@@ -46,7 +46,7 @@ export function lengthOf(text: string): number {
   return count;
 }
 
-/** Its lines without their ends, as `str.splitlines` cuts them. */
+/** The lines of a text, as `str.splitlines` cuts them. */
 export function linesOf(text: string, keepEnds = false): string[] {
   const lines: string[] = [];
   let start = 0;
@@ -93,10 +93,10 @@ export function isCase(text: string, of: (text: string) => string): boolean {
 }
 
 /**
- * From this character on, one stands for the name of a special token (connect/chat/template.ts), and is not escaped.
+ * The first of the characters that stand for names of special tokens (connect/chat/template.ts); they are not escaped.
  */
 export const HIDDEN_NAMES = 0x10f000;
-/** What Python's `repr` escapes. */
+/** Characters that Python's `repr` escapes. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}\p{Zs}]/gu;
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 

@@ -1,7 +1,7 @@
 /**
- * Values of a running template, which are Python's: what they are as texts, when they are true, which are equal.
- * Integers are numbers, beyond 2⁵³ bigints, which are written and compared only; lists are arrays; dicts are maps. What
- * JavaScript has no type for has a class here.
+ * Values of a running template, with Python's text, truth and equality. Integers are numbers, and beyond 2⁵³ bigints,
+ * which can only be written and compared; lists are arrays; dicts are maps. Types that JavaScript lacks are classes
+ * here.
  */
 import { fail } from "../../../engine/errors.ts";
 import type { Budget } from "./budget.ts";
@@ -28,7 +28,9 @@ export type Value =
 export type Key = string | number | null;
 export type Dict = Map<Key, Value>;
 
-/** What is not defined: written as nothing, false, empty; any other use of it is an error that says what is missing. */
+/**
+ * An undefined value: it is written as nothing, false and empty; any other use is an error that says what is missing.
+ */
 export class Missing {
   readonly what: string;
   constructor(what: string) {
@@ -87,7 +89,7 @@ export class View {
   }
 }
 
-/** A text that the filter `safe` has been at, markupsafe's `Markup`: what is added to it is escaped. */
+/** Safe text (markupsafe's `Markup`), the result of the filter `safe`: text that is added to it is escaped. */
 export class Written {
   readonly text: string;
   constructor(text: string) {
@@ -160,7 +162,7 @@ export function valueFrom(value: unknown): Value {
   return fail(`a variable is a ${typeof value}, expected JSON`);
 }
 
-/** The number of a number, Python's True being 1. */
+/** The JavaScript number of a Python number, of which True is 1; undefined for other values. */
 export function numberOf(value: Value): number | undefined {
   if (typeof value === "number") return value;
   return value instanceof Float ? value.value : typeof value === "boolean" ? Number(value) : undefined;
@@ -199,7 +201,7 @@ export function sizeOf(value: Value): number {
   return value instanceof Missing ? 0 : fail(`${typeOf(value)} has no length`);
 }
 
-/** What iterating over a value gives, one by one. */
+/** The items of a value, as iterating over it gives them. */
 export function* itemsOf(value: Value): Generator<Value, undefined> {
   if (typeof value === "string" || Array.isArray(value)) yield* value;
   else if (value instanceof Written) yield* value.text;
@@ -214,7 +216,7 @@ export function* itemsOf(value: Value): Generator<Value, undefined> {
   return undefined;
 }
 
-/** Safe text as text, which it is where nothing is added to it; other values as they are. */
+/** Safe text as plain text, for uses that add nothing to it; other values as they are. */
 export const plainOf = (value: Value): Value => (value instanceof Written ? value.text : value);
 
 /** A text as markupsafe's `escape` writes it; safe text as it is. */
@@ -254,7 +256,7 @@ export function areEqual(left: Value, right: Value, budget: Budget): boolean {
 const areItemsEqual = (a: readonly Value[], b: readonly Value[], budget: Budget): boolean =>
   a.length === b.length && a.every((item, i) => areEqual(item, b[i]!, budget));
 
-/** Negative, 0 or positive as Python orders two values. @throws if it does not */
+/** Python's order of two values: negative, 0 or positive. @throws if they have none */
 export function compare(one: Value, other: Value, budget: Budget): number {
   budget.step();
   const [a, b] = [plainOf(one), plainOf(other)];
@@ -275,7 +277,7 @@ export function compare(one: Value, other: Value, budget: Budget): number {
   return at >= right.length ? 1 : compare(left[at]!, right[at]!, budget);
 }
 
-/** Its type, or what is missing. */
+/** The type of a value, or what is missing, for errors. */
 export const described = (value: Value): string =>
   value instanceof Missing ? `${value.what} is undefined` : typeOf(value);
 
@@ -299,7 +301,7 @@ export function keyOf(given: Value): Key {
   return value instanceof Missing ? Number.NaN : fail(`${typeOf(value)} as the key of a dict`);
 }
 
-/** Python's `str`: what is written. */
+/** Python's `str`: the text that a template writes. */
 export function textOf(value: Value, budget: Budget): string {
   if (typeof value === "string") return value;
   if (value instanceof Missing) return "";
