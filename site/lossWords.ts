@@ -18,7 +18,7 @@ export const POLICY_ABOUT: Readonly<Record<string, string>> = {
   cispo: "The clipped ratio is a weight without a gradient, so that every token keeps its own.",
   dro: "Regression: the log-ratio is drawn towards the advantage over β; right for old samples, too.",
   dppo_tv: "The policy gradient, until the token's probability has moved by more than ε towards A.",
-  dppo_kl: "The same, with the KL of “this token or another” as the distance.",
+  dppo_kl: "The policy gradient, until the KL of “this token or another” has moved by more than ε towards A.",
   prime_rl: "The weighed policy gradient on tokens whose probability has not moved far, and a pull back on all.",
   kl_cov: "The weighed policy gradient; the few tokens that cost most entropy (M = 1) are held back.",
   clip_cov: "PPO's clip; some of the tokens that cost most entropy are left out (M = 0).",

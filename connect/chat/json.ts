@@ -30,9 +30,7 @@ function numberIn(text: string): number | bigint | Float {
   const value = Number(text);
   if (/[.eE]/.test(text)) return new Float(value);
   if (Number.isSafeInteger(value)) return value;
-  check(
-    text.length <= MOST_DIGITS,
-    () => `JSON: expected integers of at most ${MOST_DIGITS} digits, got one of ${text.length}`,
-  );
+  const digits = text.replace("-", "").length;
+  check(digits <= MOST_DIGITS, () => `JSON: expected integers of at most ${MOST_DIGITS} digits, got one of ${digits}`);
   return BigInt(text);
 }

@@ -352,7 +352,9 @@ export class Fleet {
   #again(lost: readonly Wanted[]): void {
     for (const wanted of lost) [wanted.attempt, wanted.ticket] = [wanted.attempt + 1, undefined];
     if (lost.some(({ attempt }) => attempt > MOST_ATTEMPTS))
-      this.#fail(`nats: workers have taken the same episodes ${MOST_ATTEMPTS} times and stored none; see their lines`);
+      this.#fail(
+        `nats: workers have taken the same episodes ${MOST_ATTEMPTS + 1} times and stored none; see their lines`,
+      );
     this.#counts.reissued_episodes += lost.length;
     this.#then(async () => {
       for (const wanted of lost) if (this.#requests.isOpen(wanted)) await this.#ticket([wanted]);

@@ -95,7 +95,7 @@ const chartsOf = (env: EnvironmentResult, threshold: number, metrics: readonly s
     title: "World-model loss in its own episodes",
     format: "number",
     of: ({ curve }) => curve.worldLossOnPolicy,
-    about: "The same in the held-out episodes that the arm has just played, which are what it has to predict.",
+    about: "Nats per token of the answers in held-out episodes that the arm has just played, its own to predict.",
   },
   ...(env.arms.some(({ curve }) => curve.worldLossExcess.some((value) => value !== null))
     ? [

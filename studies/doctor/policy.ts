@@ -16,7 +16,7 @@ import {
   trend,
 } from "./run.ts";
 
-/** Nats per sampled token: 0.02 is about one choice in 250 tokens that is not nearly certain. */
+/** Nats per sampled token: 0.02 is about one even choice of two (0.69) in 35 tokens, and the others certain. */
 const NO_ENTROPY = 0.02;
 /** An entropy below this also counts as a collapse if it is less than `SMALL_PART` of what it was. */
 const LOW_ENTROPY = 0.1;

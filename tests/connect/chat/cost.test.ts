@@ -113,3 +113,9 @@ describe.each(READERS)("%s", (name, reader) => {
     }
   });
 });
+
+it("an integer has at most as many digits as Python reads, the sign apart", () => {
+  const digits = "7".repeat(4300);
+  for (const text of [digits, `-${digits}`]) expect(parseExactly(text)).toBe(BigInt(text));
+  for (const text of [`${digits}7`, `-${digits}7`]) expect(() => parseExactly(text)).toThrow("got one of 4301");
+});
