@@ -11,7 +11,8 @@
  */
 import { type AdapterProfile, type Program, type WgslKernel, single, u32 } from "../kernel.ts";
 import type { AttentionBackwardSpec, AttentionSpec } from "../specs.ts";
-import { type Walk, walkKernel } from "./attentionWalk.ts";
+import type { Walk } from "./attentionPlan.ts";
+import { walkKernel } from "./attentionWalk.ts";
 import { type Bindings, independentThreads, vectorPrelude, vectorType, vectorWidth } from "./rows.ts";
 import { gridFor, linearMain, shader } from "./shader.ts";
 

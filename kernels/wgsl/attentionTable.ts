@@ -60,14 +60,18 @@ export function chooseSchedule(pass: "forward" | "backward", walk: Owners, profi
   return profile.attention ?? attentionSchedules[tableSchedule(pass, walk, profile)]!;
 }
 
-/** The name of the table's schedule of a walk. Four lanes divide heads of whole quads of `vec4f`. */
+/**
+ * The name of the table's schedule of a walk. Four lanes divide heads of whole quads of `vec4f`. They exchange by quad
+ * operations, and WGSL does not promise that a quad is four neighbours of `local_invocation_index`: lanes are only for
+ * drivers on which that was seen.
+ */
 export function tableSchedule(
   pass: "forward" | "backward",
   { count, owners, headDim }: Owners,
-  { schedule, features = [] }: AdapterProfile,
+  { schedule, adapter, features = [] }: AdapterProfile,
 ): string {
   if (schedule === "software") return "thread";
-  const lanes = features.includes("subgroups") && headDim % 16 === 0;
+  const lanes = adapter === "nvidia" && features.includes("subgroups") && headDim % 16 === 0;
   const [few, short, long] = [count < FEW, owners <= SHORT, headDim > LONG];
   if (pass === "forward") {
     if (lanes && few) return "lanesSplit4";

@@ -161,7 +161,7 @@ describe("wgsl attention", () => {
   });
 
   it("holds for the table's schedules on GPUs, with few and many queries, and with one", async () => {
-    const quads: AdapterProfile = { ...gpu, features: ["subgroups"] };
+    const quads: AdapterProfile = { ...gpu, adapter: "nvidia", features: ["subgroups"] };
     const size = { batch: 2, queries: 17, keys: 17, heads: 4, kvHeads: 2 };
     for (const mask of ["none", "segments"] as const) await verify(makeProblem({ ...size, mask }, 51), gpu);
     await verify(makeProblem({ ...size, headDim: 16 }, 51), quads);
@@ -173,11 +173,15 @@ describe("wgsl attention", () => {
 
   it("takes its schedule from the table, by the adapter and the shape only", () => {
     const [few, many, most] = [1024, 24576, 49152].map((count) => ({ count, owners: 64, headDim: 64 }));
-    const both = (walk: typeof few, features: readonly string[]): string[] =>
-      (["forward", "backward"] as const).map((pass) => tableSchedule(pass, walk!, { ...gpu, features }));
+    const both = (walk: typeof few, features: readonly string[], adapter = "nvidia"): string[] =>
+      (["forward", "backward"] as const).map((pass) => tableSchedule(pass, walk!, { ...gpu, adapter, features }));
     const quads = ["subgroups"];
     expect(both(few, quads)).toEqual(["lanesSplit4", "lanesChunk4"]);
     expect(both(many, quads)).toEqual(["tiled64chunk4", "lanesRows2"]);
+    // Quads of neighbours were seen on one driver.
+    for (const adapter of ["amd", "intel", "apple", ""]) {
+      for (const walk of [few, many, most]) expect(both(walk, quads, adapter)).toEqual(both(walk, []));
+    }
     expect(both(few, [])).toEqual(["split4chunk4", "split4"]);
     expect(both(many, [])).toEqual(["tiled64chunk4", "split4"]);
     expect(both(most, [])).toEqual(["tiled64chunk4", "tiled64"]);
