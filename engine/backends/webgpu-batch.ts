@@ -18,10 +18,7 @@ import {
 } from "./webgpu-api.ts";
 import { type CompiledKernel, UNIFORM_ALIGNMENT } from "./webgpu-kernels.ts";
 
-/**
- * The largest number of commands in a batch: enough for a training step of a dozen layers, and few enough that the
- * device has work while the host records on.
- */
+/** The largest number of commands in a batch: enough for a training step of a dozen layers whose kernels compile. */
 const MAX_COMMANDS = 2048;
 /**
  * The commands that are worth a submit of their own if all their pipelines are compiled: the device works while the
@@ -59,6 +56,8 @@ export class Batch {
   readonly #view = new DataView(this.#staging);
   #used = 0;
   #commands: (Dispatch | Copy)[] = [];
+  /** The number of commands at which `isWorthSending` looks at pipelines next. */
+  #look = WORTH_SENDING;
   /** The number of batches that were sent before this one. */
   number = 0;
 
@@ -85,10 +84,11 @@ export class Batch {
     return this.#commands.length < MAX_COMMANDS && this.#used + bytes <= STAGING_BYTES;
   }
 
-  /** Whether to send it now: each time when so many commands more were recorded, and no pipeline is missing. */
-  get isWorthSending(): boolean {
-    const { length } = this.#commands;
-    return length > 0 && length % WORTH_SENDING === 0 && this.pending === undefined;
+  /** Whether to send it now; asked after each dispatch, and if pipelines are missing, in earnest only so many later. */
+  isWorthSending(): boolean {
+    if (this.#commands.length < this.#look) return false;
+    this.#look = this.#commands.length + WORTH_SENDING;
+    return this.pending === undefined;
   }
 
   dispatch(kernel: WgslKernel, compiled: CompiledKernel, group: GpuHandle, label: () => string): void {
@@ -128,6 +128,7 @@ export class Batch {
     const device = this.#device;
     const commands = this.#commands;
     this.#commands = [];
+    this.#look = WORTH_SENDING;
     const used = this.#used;
     this.#used = 0;
     this.number++;

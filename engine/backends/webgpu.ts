@@ -3,10 +3,10 @@
  * (Dawn).
  *
  * Commands are recorded on the host and sent when something is read or many have come together; their pipelines compile
- * in the background meanwhile (`webgpu-batch.ts`). The queue runs in order, so freed
- * storage is reused at once. Pipelines, layouts, bind groups and buffers are made once: small models on WebGPU are
- * bound by the host's work per dispatch (24–71 µs in arXiv 2604.02344), not by arithmetic. `WORLDGRAD_DEBUG=1` prints
- * times and hit rates (`debug.ts`).
+ * in the background meanwhile (`webgpu-batch.ts`). The queue runs in order, so freed storage is reused at once.
+ * Pipelines, layouts, bind groups and buffers are made once: small models on WebGPU are bound by the host's work per
+ * dispatch (24–71 µs in arXiv 2604.02344), not by arithmetic. `WORLDGRAD_DEBUG=1` prints times and hit rates
+ * (`debug.ts`).
  *
  * Errors of a GPU arrive late. The first one is kept, with the op it belongs to, and every later call rejects or throws
  * it; nothing is silently zero and nothing hangs. This executor knows no op and no shape, and cannot read
@@ -281,7 +281,7 @@ class Webgpu {
     this.#batch.dispatch(kernel, compiled, group, label);
     for (const buffer of buffers) buffer.batch = this.#batch.number;
     this.#dispatches++;
-    if (this.#batch.isWorthSending) this.#flush();
+    if (this.#batch.isWorthSending()) this.#flush();
   }
 
   /** Sends the recorded commands as soon as their pipelines are compiled. */

@@ -77,6 +77,25 @@ describe("order", () => {
     backend.free(y);
   });
 
+  test("host data for a buffer in use keeps its place where the batch is sent in parts", async () => {
+    const [x, y, sum] = [backend.alloc(64), backend.alloc(64), backend.alloc(64)];
+    const before = backend.stats().submits;
+    const seen: Promise<number>[] = [];
+    for (let i = 0; i < 300; i++) {
+      backend.write(x, filled(i)); // the dispatch before it reads the last value
+      backend.run(addProgram(1), [x, y], label);
+      if (i % 60 === 59) seen.push(first(backend, y));
+    }
+    expect(await Promise.all(seen)).toEqual([60, 120, 180, 240, 300]);
+    for (let i = 0; i < 300; i++) {
+      backend.write(x, filled(i));
+      backend.run(addProgram(1), [x, i === 127 ? sum : y], label);
+    }
+    expect([await first(backend, y), await first(backend, sum)]).toEqual([300, 128]);
+    expect(backend.stats().submits - before).toBeGreaterThan(7); // one for each read, and parts of 128 commands
+    [x, y, sum].forEach((buffer) => backend.free(buffer));
+  });
+
   test("host data for a buffer in use takes its place in the command buffer; only large data cuts it", async () => {
     const [x, y, z] = [backend.alloc(64), backend.alloc(64), backend.alloc(64)];
     const large = backend.alloc(2 ** 17);
