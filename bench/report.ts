@@ -9,7 +9,7 @@ import { gpuTables } from "./gpu/tables.ts";
 import { barPlot, linePlot } from "./plots.ts";
 import { readResults, type ResultLine } from "./results.ts";
 import { fittedExponent, ratio } from "./statistics.ts";
-import { showMemory, showMs, showRate } from "./table.ts";
+import { markdownTable, showMemory, showMs, showRate } from "./table.ts";
 
 const PLOTS = "docs/plots";
 
@@ -43,11 +43,6 @@ export function newest(lines: readonly ResultLine[]): MachineResults[] {
   return [...machines].map(([name, ofMachine]) => ({ name, lines: [...ofMachine.values()] }));
 }
 
-const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-/** The first `words` columns hold words, the others numbers. */
-const table = (head: readonly string[], rows: readonly (readonly string[])[], words = 1): string =>
-  [row(head), row(head.map((_, i) => (i < words ? "---" : "--:"))), ...rows.map(row)].join("\n");
-
 const SHORT_CASES = [
   "matmul/NN:512x512x512",
   "matmul/NN:1024x1024x1024",
@@ -68,7 +63,7 @@ export function shortTable({ name, lines }: MachineResults): string {
   const dates = lines.map(({ time }) => time.slice(0, 10)).toSorted();
   const threads = lines.find((l) => l.result.contender === "worldgrad-threads")?.threads ?? "all";
   return [
-    table(
+    markdownTable(
       ["milliseconds, median", ...contenders],
       tests.map((test) => [`\`${test}\``, ...contenders.map((c) => cell(test, c))]),
     ),
@@ -120,7 +115,7 @@ function familyTable(name: string, lines: readonly ResultLine[]): string {
         ];
       }),
   );
-  return table(head, rows, 2);
+  return markdownTable(head, rows, 2);
 }
 
 function barsOf(
@@ -329,7 +324,7 @@ function growthSection(growth: readonly Growth[]): string[] {
     "",
     "Milliseconds per step as one dimension grows and the others stay; ms ∝ xᵖ fits best with this p.",
     "",
-    table(["dimension", "p", "x: ms"], rows),
+    markdownTable(["dimension", "p", "x: ms"], rows),
     "",
   ];
 }
@@ -349,7 +344,7 @@ function profileSection(lines: readonly ResultLine[]): string[] {
         `\`${line.case.slice(8)}\`, each program by itself many times, summed by op: ` +
           `${showMs(total)} ms together; the twelve largest.`,
         "",
-        table(["op", "ms", "share"], rows),
+        markdownTable(["op", "ms", "share"], rows),
         "",
       ];
     });
@@ -360,7 +355,7 @@ function rlSection(lines: readonly ResultLine[]): string[] {
   if (found.length === 0) return [];
   const names = Object.keys(found[0]!.result.figures!);
   const rows = found.map((l) => [contenderOf(l), ...names.map((name) => showMs(l.result.figures![name]!))]);
-  return ["### The parts of an RL step", "", table(["", ...names], rows), ""];
+  return ["### The parts of an RL step", "", markdownTable(["", ...names], rows), ""];
 }
 
 /** @returns the exit code */

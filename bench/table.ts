@@ -1,4 +1,4 @@
-/** A case's measurements as lines for a terminal. */
+/** A case's measurements as lines for a terminal, and tables of a document. */
 import type { Case } from "./cases/case.ts";
 import type { Contender } from "./contenders/index.ts";
 import type { Measurement } from "./measure.ts";
@@ -80,3 +80,8 @@ export function showCase(
   );
   return [head, ...lines, ...figures].join("\n");
 }
+
+const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+/** A table in Markdown. The first `words` columns hold words, the others numbers. */
+export const markdownTable = (head: readonly string[], rows: readonly (readonly string[])[], words = 1): string =>
+  [row(head), row(head.map((_, i) => (i < words ? "---" : "--:"))), ...rows.map(row)].join("\n");

@@ -11,7 +11,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import { join, resolve } from "node:path";
 import { ADAPTERS, type AdapterName, provisionAdapter } from "../../tests/support/adapter.ts";
 import { parse, report } from "../../run/node/flags.ts";
-import { numberFrom, oneOf } from "../../run/usage.ts";
+import { numberFrom, oneOf, UsageError } from "../../run/usage.ts";
 import { findAdapter } from "../machine.ts";
 import { readResults } from "../results.ts";
 import { gpuTables, testSummary } from "./tables.ts";
@@ -24,7 +24,7 @@ beside jax-js on WebGPU and PyTorch on CUDA where they are installed
 
   --minutes N     the time for everything; what does not fit is left out and said     (default 8)
   --parts A,B     some of the parts: PARTS
-  --out FOLDER    where results go                                                    (default gpu-results)
+  --out FOLDER    a new folder for the results                                        (default gpu-results)
   --adapter NAME  ADAPTERS; a software adapter is a rehearsal    (default hardware)
   --help          this text
 `;
@@ -129,6 +129,18 @@ async function runPart(part: Part, setting: Setting, env: object, limit: number)
   return late ? `stopped after ${limit.toFixed(0)} s` : code === 0 ? "done" : `ended with ${code}`;
 }
 
+/** @throws UsageError if the adapter is not there */
+function opened(name: AdapterName): ReturnType<typeof provisionAdapter> {
+  try {
+    return provisionAdapter();
+  } catch {
+    throw new UsageError(
+      `--adapter ${name}: this machine has none that WebGPU can use` +
+        (name === "hardware" ? " (a GPU with its driver for Vulkan, Metal or D3D12)" : ""),
+    );
+  }
+}
+
 async function main(args: readonly string[]): Promise<number> {
   const values = parse(args, {
     pack: { type: "string" },
@@ -151,13 +163,14 @@ async function main(args: readonly string[]): Promise<number> {
   const wanted = (values["parts"] as string | undefined)?.split(",").map((name) => oneOf("parts", name, names));
   const adapterName = oneOf("adapter", String(values["adapter"] ?? "hardware"), ADAPTERS) as AdapterName;
   const out = resolve(String(values["out"] ?? "gpu-results"));
-  mkdirSync(out, { recursive: true });
+  if (existsSync(out)) throw new UsageError(`--out: ${out} exists already`);
   const setting: Setting = { out, results: join(out, "results.jsonl") };
 
   const begin = performance.now();
   const spent = (): number => (performance.now() - begin) / 1000;
   process.env["WORLDGRAD_ADAPTER"] = adapterName;
-  const { env } = provisionAdapter();
+  const { env } = opened(adapterName);
+  mkdirSync(out, { recursive: true });
   const adapter = findAdapter(adapterName);
   console.log(`WebGPU adapter: ${adapter.description}`);
   const smi = spawnSync("nvidia-smi", ["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]);

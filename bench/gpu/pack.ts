@@ -11,6 +11,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -35,16 +36,19 @@ const RUN = `#!/bin/sh
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 cd "$here"
-if [ ! -f tree/bench/gpu/main.ts ]; then
+if [ ! -d tree ]; then
   gzip -dc node.gz >node
   chmod +x node
-  mkdir -p tree
-  ./node unpack.cjs tree.tar.br | tar -xf - -C tree
+  rm -rf unpacking
+  mkdir unpacking
+  ./node unpack.cjs tree.tar.br | tar -xf - -C unpacking
+  mv unpacking tree # complete or not at all
 fi
 cd tree
+case " $* " in *" --out"*) ;; *) set -- --out "$here/results" "$@" ;; esac
 # Beside the system's own loader, should it have none.
 LD_LIBRARY_PATH="\${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/tree/.vulkan" PATH="$here:$PATH" \\
-  exec "$here/node" --import tsx bench/gpu/main.ts --out "$here/results" "$@"
+  exec "$here/node" --import tsx bench/gpu/main.ts "$@"
 `;
 
 const UNPACK = `const { createReadStream } = require("node:fs");
@@ -105,14 +109,17 @@ export function pack(folder: string): void {
     writeFileSync(join(stage, ".commit"), `${commit()}\n`);
 
     const tar = execFileSync("tar", ["-cf", "-", "-C", stage, "."], { maxBuffer: 2 ** 30 });
-    mkdirSync(folder, { recursive: true });
+    const draft = `${folder}.part`;
+    rmSync(draft, { recursive: true, force: true });
+    mkdirSync(draft, { recursive: true });
     const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 24 };
-    writeFileSync(join(folder, "tree.tar.br"), brotliCompressSync(tar, { params }));
+    writeFileSync(join(draft, "tree.tar.br"), brotliCompressSync(tar, { params }));
     copyFileSync(process.execPath, join(stage, "node"));
     spawnSync("strip", [join(stage, "node")]); // a tenth smaller, where there is a `strip`
-    writeFileSync(join(folder, "node.gz"), gzipSync(readFileSync(join(stage, "node")), { level: 9 }));
-    writeFileSync(join(folder, "unpack.cjs"), UNPACK);
-    writeFileSync(join(folder, "run.sh"), RUN);
+    writeFileSync(join(draft, "node.gz"), gzipSync(readFileSync(join(stage, "node")), { level: 9 }));
+    writeFileSync(join(draft, "unpack.cjs"), UNPACK);
+    writeFileSync(join(draft, "run.sh"), RUN);
+    renameSync(draft, folder);
   } finally {
     rmSync(stage, { recursive: true });
   }

@@ -1,11 +1,6 @@
 /** The tables of what was measured on a GPU: for the end of `npm run gpu`, and for docs/performance.md. */
 import type { ResultLine } from "../results.ts";
-import { showMs, showRate } from "../table.ts";
-
-type Row = readonly string[];
-const row = (cells: Row): string => `| ${cells.join(" | ")} |`;
-const table = (head: Row, rows: readonly Row[]): string =>
-  [row(head), row(head.map((_, i) => (i === 0 ? "---" : "--:"))), ...rows.map(row)].join("\n");
+import { markdownTable, showMs, showRate } from "../table.ts";
 
 const family = ({ case: name }: ResultLine): string => name.split("/")[0]!;
 
@@ -36,7 +31,7 @@ export function gpuTables(lines: readonly ResultLine[]): string {
 function besideEachOther(lines: readonly ResultLine[]): string {
   const contenders = [...new Set(lines.map(({ result }) => result.contender))];
   const cases = [...new Set(lines.map((line) => line.case))];
-  return table(
+  return markdownTable(
     ["milliseconds, median", ...contenders],
     cases.map((name) => [
       `\`${name}\``,
@@ -58,7 +53,7 @@ function ladderTable(name: string, lines: readonly ResultLine[]): string {
   });
   const shapes = [...new Set(parts.map(({ shape }) => shape))];
   const schedules = [...new Set(parts.map(({ schedule }) => schedule))];
-  return table(
+  return markdownTable(
     [name === "ladder" ? "products, GFLOP/s" : "attention, GFLOP/s", ...shapes],
     schedules.map((schedule) => [
       `\`${schedule}\``,
