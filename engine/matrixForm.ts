@@ -1,6 +1,6 @@
 /**
- * A matrix of weights that is not one tensor: packed into 16 or 8 bits, or the sum of a frozen matrix and an adapter
- * (LoRA). Code that multiplies by weights takes a `Weight`. A tensor costs nothing for it: it has no wrapper.
+ * A matrix of weights that is not one tensor: one in fewer bits, say, or the sum of a frozen matrix and an adapter.
+ * Code that multiplies by weights takes a `Weight`. A tensor costs nothing for it: it has no wrapper.
  */
 import type { Device } from "./device.ts";
 import type { Tensor } from "./tensor.ts";

@@ -46,8 +46,8 @@ export type LayerParams<W extends Weight = Weight> = {
   readonly mlp: MlpParams<W>;
 };
 /**
- * All parameters of a transformer, as a tree. The matrices may be packed or have adapters; `TransformerParams<Tensor>`
- * is the tree of a model whose parameters can all be trained.
+ * All parameters of a transformer, as a tree. The matrices may have other forms (`MatrixForm`);
+ * `TransformerParams<Tensor>` is the tree of a model whose parameters can all be trained.
  */
 export type TransformerParams<W extends Weight = Weight> = {
   /** [V, C] */
@@ -211,14 +211,14 @@ export function countParameters({ params, trainable }: Counted): { readonly trai
   return { trainable: trained, all: trained + (trainable?.base ? matrixSizes(trainable.base.params) : 0) };
 }
 
-/** The number of parameters in a tree; a packed matrix counts as many as the matrix that it stands for. */
+/** The number of parameters in a tree; a form counts as many as the matrix that it stands for. */
 function matrixSizes(params: TransformerParams): number {
   let total = 0;
-  const packed = new Set<Tensor>();
+  const counted = new Set<Tensor>();
   replaceWeights(params, (weight) => {
     total += weight.shape[0]! * weight.shape[1]!;
-    for (const x of treeLeaves(weight)) packed.add(x);
+    for (const x of treeLeaves(weight)) counted.add(x);
     return weight;
   });
-  return treeLeaves(params).reduce((n, x) => (packed.has(x) ? n : n + x.size), total);
+  return treeLeaves(params).reduce((n, x) => (counted.has(x) ? n : n + x.size), total);
 }

@@ -64,7 +64,7 @@ export interface TrainingOptions {
 /**
  * The trained part of a model: its `trainable` part, or else all parameters. Trainers train it, their optimisers are
  * made of it, and rollout workers are sent it.
- * @throws if all parameters are to be trained and some are packed
+ * @throws if all parameters are to be trained and some are no floats
  *
  * @example
  * const optimizer = new AdamW(trainableOf(model).params, { clipNorm: 1 });
@@ -74,7 +74,7 @@ export function trainableOf(model: Model): Trainable {
   const { config, params } = model;
   check(
     treeLeaves(params).every((x) => isFloat(x.dtype)),
-    () => "trainableOf: packed weights cannot be trained; add an adapter to the model and train that (addLora)",
+    () => "trainableOf: only floats can be trained; add an adapter to the model and train that (addLora)",
   );
   return { params, modelOf: (leaves) => ({ config, params: leaves as TransformerParams }) };
 }

@@ -12,8 +12,8 @@ import { treeLeaves } from "../engine/tree.ts";
 import { estimateParameters, type ModelConfig } from "../nn/config.ts";
 import { configFromHuggingFace, configToHuggingFace } from "./config/huggingface.ts";
 import { checkInfo, type Files, floats, namedTensor } from "../nn/optimizerFiles.ts";
-import { type PackedFormat, packMatrix } from "./packedMatrix.ts";
-import type { MatrixBytes } from "./packing.ts";
+import { type PackedFormat, packMatrix } from "./packed/matrix.ts";
+import type { MatrixBytes } from "./packed/packing.ts";
 import { buildParams, freezeWeight, huggingFaceName, parameterShapes } from "../nn/parameters.ts";
 import {
   BYTES,

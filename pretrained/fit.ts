@@ -18,14 +18,14 @@ import type { Tensor } from "../engine/tensor.ts";
 import { noGrad } from "../engine/tape.ts";
 import type { Tree } from "../engine/tree.ts";
 import type { Shape } from "../engine/types.ts";
-import { packedRow } from "../kernels/packed.ts";
+import { packedRow } from "./packed/format.ts";
 import type { WeightStorage } from "./checkpoint.ts";
 import { type ModelConfig, estimateParameters } from "../nn/config.ts";
 import { Decoder } from "../nn/decoder.ts";
 import { zeroLora } from "./lora.ts";
 import type { LoraOptions } from "./loraOptions.ts";
 import { AdamW } from "../nn/optimizer.ts";
-import { PackedMatrix } from "./packedMatrix.ts";
+import { PackedMatrix } from "./packed/matrix.ts";
 import { buildParams, freezeWeight, type TransformerParams } from "../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden, trainableOf } from "../nn/transformer.ts";
 

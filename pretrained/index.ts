@@ -24,5 +24,5 @@ export {
 export { type ByteReader, openSafetensors, openShards, type WeightSource } from "./weightFiles.ts";
 export { llama2cConfig, modelFromLlama2c, tokenizerFromLlama2c } from "./llama2c.ts";
 export { type GenerationConfig, generationFromHuggingFace } from "./config/generation.ts";
-export { packedBytes, packedFromHost, PackedMatrix, packMatrix, packModel } from "./packedMatrix.ts";
-export type { MatrixBytes, PackableDtype, PackedFormat, PackedWords, PackOptions } from "./packedMatrix.ts";
+export { packedBytes, packedFromHost, PackedMatrix, packMatrix, packModel } from "./packed/matrix.ts";
+export type { MatrixBytes, PackableDtype, PackedFormat, PackedWords, PackOptions } from "./packed/matrix.ts";

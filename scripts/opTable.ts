@@ -9,6 +9,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { format } from "prettier";
 import * as ops from "../engine/ops/index.ts";
+import type { Call } from "../engine/op.ts";
 import { isFloat } from "../engine/types.ts";
 import { type Generators, programOf } from "../kernels/program.ts";
 import * as wasm from "../kernels/wasm/index.ts";
@@ -18,12 +19,13 @@ import { packageFolder } from "./packageFolder.ts";
 
 const INTRODUCTION = `# All ops
 
-Made by \`npx tsx scripts/opTable.ts\` from the definitions in \`engine/ops/\`; do not edit by hand.
+Made by \`npx tsx scripts/opTable.ts\` from the definitions in \`engine/ops/\`, and of ops from outside of the engine in
+\`pretrained/packed/ops.ts\`; do not edit by hand.
 
 - **Inputs**: element types, one list per form that the samples have. f32 stands for the device's float type.
 - **Kind**: \`formula\` — one scalar expression, from which both kernels and the derivative come; \`kernel\` — a kernel
-  family of its own in \`kernels/\`; \`view\` — shares the input's memory; \`in place\` — overwrites an input.
-  \`, linear\`: see the next column.
+  family of its own in \`kernels/\`; \`outside\` — kernels that the op brings along; \`view\` — shares the input's
+  memory; \`in place\` — overwrites an input. \`, linear\`: see the next column.
 - **Gradient**: the orders that are checked against differences in f64 (1e-7). A linear op's first order is the identity
   ⟨g, Ax⟩ = ⟨Aᵀg, x⟩ (1e-12). "0": a step, whose derivative is 0 and is checked to be 0.
 - **Tolerance**: of the f32 executors against the f64 reference, relative to max(1, the largest element).
@@ -37,10 +39,16 @@ function inputForms(samples: readonly AnySample[]): string {
   return [...new Set(forms)].map((form) => form || "none").join(" or ");
 }
 
-function kindOf(op: AnyOp, formulas: ReadonlySet<string>): string {
+const callsAt = (op: AnyOp, samples: readonly AnySample[]): Call<unknown>[] =>
+  samples.map(({ inputs, params }) => ({ inputs, outputs: op.infer(inputs, params), params }));
+
+function kindOf(op: AnyOp, samples: readonly AnySample[], formulas: ReadonlySet<string>): string {
   if (op.view) return "view, linear";
   if (op.overwrites !== undefined) return "in place";
-  return (formulas.has(op.name) ? "formula" : "kernel") + (op.linear ? ", linear" : "");
+  const isCustom = callsAt(op, samples)
+    .flatMap((call) => op.kernel(call))
+    .some(({ family }) => family === "custom");
+  return (formulas.has(op.name) ? "formula" : isCustom ? "outside" : "kernel") + (op.linear ? ", linear" : "");
 }
 
 function gradientOf(op: AnyOp, samples: readonly AnySample[]): string {
@@ -55,7 +63,7 @@ function gradientOf(op: AnyOp, samples: readonly AnySample[]): string {
 
 function callsOf(op: AnyOp, samples: readonly AnySample[]): string {
   if (op.view) return "0 · 0";
-  const calls = samples.map(({ inputs, params }) => ({ inputs, outputs: op.infer(inputs, params), params }));
+  const calls = callsAt(op, samples);
   const most = (generators: Generators<unknown>): number =>
     Math.max(...calls.map((call) => programOf(op.kernel(call), 0, generators).steps.length));
   return `${most(wasm)} · ${most(generatorsFor({ schedule: "gpu" }))}`;
@@ -74,7 +82,7 @@ export function opTable(): Promise<string> {
       const cells = [
         `\`${op.name}\``,
         inputForms(samples),
-        kindOf(op, formulas),
+        kindOf(op, samples, formulas),
         gradientOf(op, samples),
         tolerance,
         samples.length,

@@ -3,7 +3,7 @@ import { noise, samplePlaces } from "../data.ts";
 import { ladderNames } from "../contenders/ladder.ts";
 import { type Case, everybody, ours } from "./case.ts";
 import type { MatmulTask, PackedTask } from "./task.ts";
-import { packedBytes } from "../../pretrained/packedMatrix.ts";
+import { packedBytes } from "../../pretrained/packed/matrix.ts";
 
 /**
  * Layout and M×K×N, after a number of batches: `NT:64x128x512`, `8*NN:64x32x64`. NT is a linear layer's forward pass.

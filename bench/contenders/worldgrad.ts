@@ -21,7 +21,7 @@ import type { WebgpuOptions } from "../../engine/backends/webgpu.ts";
 import type { AttentionSpec, MatmulSpec } from "../../kernels/specs.ts";
 import { attention as attentionKernel, attentionBackward } from "../../kernels/wgsl/attention.ts";
 import { attentionSchedules } from "../../kernels/wgsl/attentionTable.ts";
-import { packMatrix } from "../../pretrained/packedMatrix.ts";
+import { packMatrix } from "../../pretrained/packed/matrix.ts";
 import type { Engine, EngineOptions, Prepared } from "./engine.ts";
 import { ladder } from "./ladder.ts";
 import { finished, prepared } from "./worldgradPrepared.ts";

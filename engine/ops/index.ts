@@ -1,4 +1,4 @@
-/** Every op. Tests, the op table in the docs and the micro-benchmark take the definitions from here. */
+/** Every op of the engine. Tests, the op table in the docs and the micro-benchmark take the definitions from here. */
 export * from "./attention.ts";
 export * from "./cacheAttention.ts";
 export * from "./create.ts";
@@ -11,7 +11,6 @@ export * from "./matmul.ts";
 export * from "./movement.ts";
 export * from "./norm.ts";
 export * from "./pack.ts";
-export * from "./packed.ts";
 export * from "./pointwise.ts";
 export * from "./reduce.ts";
 export * from "./rotary.ts";

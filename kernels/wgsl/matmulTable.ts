@@ -37,12 +37,15 @@ export const TILED = {
 } as const satisfies Record<string, TiledBlock>;
 /** The fastest of the blocks on an H200 from 1024³ on, where there are as many workgroups as multiprocessors. */
 const GPU_LARGE: TiledRung = { kind: "tiled", block: TILED["128x64"] };
-/** The fastest there for what is smaller: 9.0 TFLOP/s at 512³, where 64×64 makes 7.6. */
-const GPU_SMALL: TiledRung = { kind: "tiled", block: TILED["32x32"] };
-/** Where B is decoded for each tile, larger ones decode less: 0.16 ms, not 0.22, for 128 rows and 8 bits. */
-const GPU_DECODED: TiledRung = { kind: "tiled", block: TILED["64x64"] };
-/** The workgroups that keep a GPU busy: about its multiprocessors if they are large, some to each if they are small. */
-const BUSY = { large: 128, small: 512 };
+/** The workgroups that keep a GPU busy: about its multiprocessors. */
+const BUSY = 128;
+/** Tiles for products that have too few large ones. `busy`: the workgroups of them up to which sums are split. */
+export interface SmallTiles {
+  readonly block: TiledBlock;
+  readonly busy: number;
+}
+/** The fastest on an H200, with some to each multiprocessor: 9.0 TFLOP/s at 512³, where 64×64 makes 7.6. */
+const GPU_SMALL: SmallTiles = { block: TILED["32x32"], busy: 512 };
 
 /** The size of C from which on a large block is worth its compilation. */
 const LARGE = 64;
@@ -54,16 +57,16 @@ const LARGE = 64;
 const LONGEST_CHAIN = 65536;
 const MOST_PARTIALS = 2 ** 24;
 
-/** The rung for `spec`: the profile's, if it names one, else the table's. `decodes`: for a B of packed weights. */
-export function chooseRung(spec: MatmulSpec, profile: AdapterProfile, decodes = false): MatmulRung {
+/** The rung for `spec`: the profile's, if it names one, else the table's, with the small tiles of GPUs as given. */
+export function chooseRung(spec: MatmulSpec, profile: AdapterProfile, small = GPU_SMALL): MatmulRung {
   if (profile.matmul !== undefined) return profile.matmul;
-  const rung = tableRung(spec, profile, decodes);
+  const rung = tableRung(spec, profile, small);
   const parts = Math.ceil(spec.k / LONGEST_CHAIN);
   const splits = Math.min(parts, Math.floor(MOST_PARTIALS / (spec.batch * spec.m * spec.n)));
   return splits > (rung.splits ?? 1) ? { ...rung, splits } : rung;
 }
 
-function tableRung(spec: MatmulSpec, profile: AdapterProfile, decodes: boolean): SplitRung {
+function tableRung(spec: MatmulSpec, profile: AdapterProfile, small: SmallTiles): SplitRung {
   const { m, n } = spec;
   if (m === 1) return withSplits(spec, profile, ONE_ROW);
   if (m <= 4) return withSplits(spec, profile, FOUR_ROWS);
@@ -73,14 +76,14 @@ function tableRung(spec: MatmulSpec, profile: AdapterProfile, decodes: boolean):
   }
   // Few rows or columns leave most of a tile idle.
   if (m <= 32 || n <= 16) return withSplits(spec, profile, GPU_EDGE);
-  if (tileCount(spec, ...tileOf(GPU_LARGE)) >= BUSY.large) return GPU_LARGE;
-  return decodes ? withSplits(spec, profile, GPU_DECODED) : withSplits(spec, profile, GPU_SMALL, BUSY.small);
+  if (tileCount(spec, ...tileOf(GPU_LARGE)) >= BUSY) return GPU_LARGE;
+  return withSplits(spec, profile, { kind: "tiled", block: small.block }, small.busy);
 }
 
 type SplitRung = Extract<MatmulRung, { kind: "direct" | "tiled" }>;
 
 /** Splits the sum on GPUs: enough workgroups to keep one busy, and enough steps per part to pay for the second pass. */
-function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung, busy = BUSY.large): SplitRung {
+function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung, busy = BUSY): SplitRung {
   if (profile.schedule !== "gpu") return rung;
   const tiles =
     rung.kind === "direct"

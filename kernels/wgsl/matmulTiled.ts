@@ -93,7 +93,7 @@ interface Source {
 }
 
 /** The sources of A and B. What the shape's divisors allow is part of the key. */
-function sourcesOf(spec: MatmulSpec, rung: TiledRung, splits: number, packed: boolean): [a: Source, b: Source] {
+function sourcesOf(spec: MatmulSpec, rung: TiledRung, splits: number, operand?: Operand): [a: Source, b: Source] {
   const { m, n, k, transA, transB } = spec;
   const { block, half = false } = rung;
   const [tileRows, tileCols] = tileOf(rung);
@@ -107,7 +107,7 @@ function sourcesOf(spec: MatmulSpec, rung: TiledRung, splits: number, packed: bo
     quads: tileLines / 4,
     pitch: tileLines / 4 + padding,
     alongSteps,
-    vector: (alongSteps ? k : lines) % 4 === 0 && !(packed && name === "B"),
+    vector: (alongSteps ? k : lines) % 4 === 0 && !(operand && name === "B"),
     whole: wholeSteps && lines % tileLines === 0,
   });
   return [source("A", m, tileRows, !transA), source("B", n, tileCols, transB)];
@@ -192,7 +192,7 @@ export function tiledKernel(spec: MatmulSpec, rung: TiledRung, splits: number, o
   const { block, half = false } = rung;
   const { rows, quads, across, down, depth } = block;
   const [tileRows, tileCols] = tileOf(rung);
-  const [a, b] = sourcesOf(spec, rung, splits, operand !== undefined);
+  const [a, b] = sourcesOf(spec, rung, splits, operand);
   const vectorC = spec.n % 4 === 0;
   const stored = storedBy(spec, splits);
   const quad = half ? "vec4h" : "vec4f";

@@ -4,7 +4,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { arraysFromBytes, arraysToBytes } from "../../distribute/nats/arrays.ts";
 import { setupFromBytes, setupToBytes } from "../../distribute/nats/protocol.ts";
-import { packModel } from "../../pretrained/packedMatrix.ts";
+import { packModel } from "../../pretrained/packed/matrix.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { frozenModel, type FrozenWeights, frozenWeights } from "../../distribute/async/frozen.ts";
 import type { WireSetup } from "../../distribute/async/workers.ts";

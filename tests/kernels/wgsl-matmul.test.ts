@@ -216,9 +216,14 @@ describe("wgsl matmul", () => {
     expect(choice(128, 512, 2048)).toEqual({ kind: "tiled", block: TILED["32x32"], splits: 8 });
     expect(choice(33, 17, 1)).toEqual({ kind: "tiled", block: TILED["32x32"], splits: 1 });
     expect(choice(33, 16, 64)).toMatchObject({ kind: "direct" });
-    // Packed weights, which each tile decodes.
-    const packed = chooseRung({ ...plain, m: 128, n: 3072, k: 1024 }, gpu, true);
-    expect(packed).toEqual({ kind: "tiled", block: TILED["64x64"], splits: 1 });
+    // Who fills tiles in another way may have others where few large ones are.
+    const small = { block: TILED["64x64"], busy: 128 };
+    expect(chooseRung({ ...plain, m: 128, n: 3072, k: 1024 }, gpu, small)).toEqual({
+      kind: "tiled",
+      block: TILED["64x64"],
+      splits: 1,
+    });
+    expect(chooseRung({ ...plain, m: 1024, n: 1024, k: 1024 }, gpu, small)).toEqual(choice(1024, 1024, 1024));
     // A sum of a million is made in parts, whatever the block.
     expect(choice(1024, 1024, 2 ** 20)).toMatchObject({ block: TILED["128x64"], splits: 16 });
   });

@@ -13,7 +13,7 @@ import { mul } from "../../engine/ops/pointwise.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { Decoder, type DrawOptions, type Part } from "../../nn/decoder.ts";
 import { addLora } from "../../pretrained/lora.ts";
-import { packModel } from "../../pretrained/packedMatrix.ts";
+import { packModel } from "../../pretrained/packed/matrix.ts";
 import type { SampledToken } from "../../nn/sampler.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { everyExecutor } from "../support/rlExecutors.ts";

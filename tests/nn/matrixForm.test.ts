@@ -1,4 +1,4 @@
-/** A matrix in two parts, wherever a model has one: the path that packed weights and adapters take. */
+/** A matrix in two parts, wherever a model has one: the path that forms from outside take, such as adapters. */
 import { beforeAll, describe, expect, it } from "vitest";
 import {
   add,

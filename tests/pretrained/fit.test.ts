@@ -14,7 +14,7 @@ import { estimateParameters, modelConfig, type ModelOptions } from "../../nn/con
 import { cacheBytes, loraParameters, mostTokens, stepMemory, weightBytes } from "../../pretrained/fit.ts";
 import { addLora } from "../../pretrained/lora.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { packModel } from "../../pretrained/packedMatrix.ts";
+import { packModel } from "../../pretrained/packed/matrix.ts";
 import { initParams, type TransformerParams } from "../../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
 import { SHAPES } from "../../scripts/shapes.ts";

@@ -17,6 +17,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   environments: ["engine", "rl"],
   data: ["engine", "nn", "rl", "environments"],
   papers: ["engine", "nn", "rl", "methods", "environments"],
+  // Of the kernels what those are made with that an op from outside brings along.
   pretrained: ["kernels", "engine", "nn"],
   distribute: ["engine", "nn", "rl", "methods", "data", "pretrained"],
   connect: ["engine", "nn", "rl", "methods", "environments", "pretrained", "distribute"],

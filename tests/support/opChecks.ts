@@ -14,6 +14,7 @@ import { noGrad } from "../../engine/tape.ts";
 import { scope } from "../../engine/scope.ts";
 import { Tensor, toTypedArray } from "../../engine/tensor.ts";
 import { isFloat } from "../../engine/types.ts";
+import * as packed from "../../pretrained/packed/ops.ts";
 import { GuardedDevice } from "./guarded.ts";
 
 /** Ops have different parameter types; the checks pass each op its own samples' parameters and look no closer. */
@@ -23,10 +24,13 @@ export type AnySample = Sample<unknown>;
 /** For `fuseInPlace`: two of four arguments overwritten, the others read. */
 const inPlace = fuseInPlace("inPlace", (p, g, m, rate) => [p.sub(m.mul(rate)), m.mul(0.9).add(g)], [0, 2]);
 
-/** All definitions: exported `…Op` objects and the `.op` of pointwise functions. */
+/** Ops that stand outside of the engine and bring their kernels along: what their modules export. */
+const OUTSIDE = Object.values(packed);
+
+/** All definitions, of ops from outside, too: exported `…Op` objects and the `.op` of pointwise functions. */
 export function allOps(): AnyOp[] {
   const found = new Map<string, AnyOp>();
-  for (const value of [...Object.values(ops), assignOp, inPlace] as unknown[]) {
+  for (const value of [...Object.values(ops), ...OUTSIDE, assignOp, inPlace] as unknown[]) {
     if (typeof value === "object" && value !== null && "infer" in value)
       found.set((value as AnyOp).name, value as AnyOp);
     else if (typeof value === "function" && "op" in value) found.set((value.op as AnyOp).name, value.op as AnyOp);

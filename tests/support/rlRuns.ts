@@ -4,7 +4,7 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { Rng } from "../../engine/random.ts";
 import { addLora, type LoraModel } from "../../pretrained/lora.ts";
 import { AdamW, schedule } from "../../nn/optimizer.ts";
-import { type PackedFormat, packModel } from "../../pretrained/packedMatrix.ts";
+import { type PackedFormat, packModel } from "../../pretrained/packed/matrix.ts";
 import { type Model, trainableOf } from "../../nn/transformer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
 import { grpo } from "../../rl/objective/grpo.ts";

@@ -3,7 +3,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import type { ModelConfig } from "../../nn/config.ts";
 import { addLora, type LoraModel } from "../../pretrained/lora.ts";
-import { type PackedFormat, packModel } from "../../pretrained/packedMatrix.ts";
+import { type PackedFormat, packModel } from "../../pretrained/packed/matrix.ts";
 import { frozenModel, type FrozenWeights, frozenWeights } from "../../distribute/async/frozen.ts";
 import { toyModel } from "./rlToy.ts";
 

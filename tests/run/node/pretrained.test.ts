@@ -21,7 +21,7 @@ import { device as makeDevice, type Device } from "../../../engine/device.ts";
 import { treeLeaves } from "../../../engine/tree.ts";
 import { generationFromHuggingFace } from "../../../pretrained/config/generation.ts";
 import { addLora } from "../../../pretrained/lora.ts";
-import { type PackedMatrix, packModel } from "../../../pretrained/packedMatrix.ts";
+import { type PackedMatrix, packModel } from "../../../pretrained/packed/matrix.ts";
 import { readSafetensors } from "../../../nn/safetensors.ts";
 import type { Tensor } from "../../../engine/tensor.ts";
 import { loadPretrained, loadTokenizer, savePretrained } from "../../../run/node/index.ts";

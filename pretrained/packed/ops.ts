@@ -1,26 +1,36 @@
 /**
- * Products with packed matrices: frozen weights in 16 or 8 bits (`kernels/packed.ts` has the formats), which the
- * kernels decode as they multiply. A packed matrix W [rows, columns] is an i32 tensor [rows, words] to these ops, so
+ * Products with packed matrices: frozen weights in 16 or 8 bits (`format.ts` has the formats), which the kernels
+ * decode as they multiply. A packed matrix W [rows, columns] is an i32 tensor [rows, words] to these ops, so
  * nothing is differentiated by it; the two products, x · Wᵀ and x · W, are each other's derivative. Users hold a
- * `PackedMatrix` (pretrained/packedMatrix.ts).
+ * `PackedMatrix` (`matrix.ts`).
  *
- * The ops bring their kernels along (the family `custom`): a page that trains from scratch carries none of them.
+ * These ops stand outside of the engine and bring their kernels along (the family `custom`): a page that trains from
+ * scratch carries none of them. The checks of tests/ops run over them as over the engine's own.
  */
+import { check } from "../../engine/errors.ts";
+import { apply1, type Call, type Elements, type OpDef, type SampleInput, typed } from "../../engine/op.ts";
+import { checkIds } from "../../engine/ops/indexing.ts";
+import { reshape } from "../../engine/ops/movement.ts";
+import { sum } from "../../engine/ops/reduce.ts";
+import type { Rng } from "../../engine/random.ts";
+import { integers, normal } from "../../engine/sampling.ts";
+import type { Tensor } from "../../engine/tensor.ts";
+import {
+  checkFloat,
+  checkInt,
+  sameShape,
+  type Shape,
+  showShape,
+  showType,
+  sizeOf,
+  type TensorType,
+} from "../../engine/types.ts";
 import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
-import { type PackedFormat, type PackedMatmulSpec, packedRow, type PackedRowsSpec } from "../../kernels/packed.ts";
 import type { Problem } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/packed.ts";
-import * as wasmRows from "../../kernels/wasm/packedRows.ts";
-import * as wgsl from "../../kernels/wgsl/packed.ts";
-import { check } from "../errors.ts";
-import { apply1, type Call, type Elements, type OpDef, type SampleInput, typed } from "../op.ts";
-import type { Rng } from "../random.ts";
-import { integers, normal } from "../sampling.ts";
-import type { Tensor } from "../tensor.ts";
-import { checkFloat, checkInt, sameShape, type Shape, showShape, showType, sizeOf, type TensorType } from "../types.ts";
-import { checkIds } from "./indexing.ts";
-import { sum } from "./reduce.ts";
-import { reshape } from "./movement.ts";
+import { type PackedFormat, type PackedMatmulSpec, packedRow, type PackedRowsSpec } from "./format.ts";
+import * as wasm from "./wasmProducts.ts";
+import * as wasmRows from "./wasmRows.ts";
+import * as wgsl from "./wgsl.ts";
 
 interface PackedParams {
   readonly format: PackedFormat;

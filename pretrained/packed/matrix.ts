@@ -1,7 +1,7 @@
 /**
  * Frozen matrices in 16 or 8 bits. They save memory if a checkpoint is not trained, or only by an adapter. A packed
  * matrix takes the place of a matrix in a model (`MatrixForm`). The kernels of its products decode it as they multiply
- * (engine/ops/packed.ts), so no f32 copy exists, on the device or on the host.
+ * (`ops.ts`), so no f32 copy exists, on the device or on the host.
  *
  * Each packed weight stands for a number that is exact in f32. So a model with packed matrices computes what the f32
  * model with the unpacked ones computes, up to the order of its sums. Activations, gradients and whatever is trained
@@ -9,22 +9,22 @@
  *
  * Not here: 4 bits, activations in 8 bits, calibration.
  */
-import type { Device } from "../engine/device.ts";
-import { check } from "../engine/errors.ts";
-import type { MatrixForm } from "../engine/matrixForm.ts";
-import { arange } from "../engine/ops/create.ts";
-import { transpose } from "../engine/ops/movement.ts";
-import { packedMatmul, packedRows } from "../engine/ops/packed.ts";
-import { scope } from "../engine/scope.ts";
-import { Storage, Tensor } from "../engine/tensor.ts";
-import type { Tree } from "../engine/tree.ts";
-import { type FloatType, type Shape, showShape, sizeOf } from "../engine/types.ts";
-import { type PackedFormat, packedRow } from "../kernels/packed.ts";
+import type { Device } from "../../engine/device.ts";
+import { check } from "../../engine/errors.ts";
+import type { MatrixForm } from "../../engine/matrixForm.ts";
+import { arange } from "../../engine/ops/create.ts";
+import { transpose } from "../../engine/ops/movement.ts";
+import { scope } from "../../engine/scope.ts";
+import { Storage, Tensor } from "../../engine/tensor.ts";
+import type { Tree } from "../../engine/tree.ts";
+import { type FloatType, type Shape, showShape, sizeOf } from "../../engine/types.ts";
+import { freezeWeight, replaceWeights, type TransformerParams } from "../../nn/parameters.ts";
+import type { Model } from "../../nn/transformer.ts";
+import { type PackedFormat, packedRow } from "./format.ts";
+import { packedMatmul, packedRows } from "./ops.ts";
 import { type MatrixBytes, packRows } from "./packing.ts";
-import { freezeWeight, replaceWeights, type TransformerParams } from "../nn/parameters.ts";
-import type { Model } from "../nn/transformer.ts";
 
-export type { PackedFormat } from "../kernels/packed.ts";
+export type { PackedFormat } from "./format.ts";
 export type { MatrixBytes, PackableDtype } from "./packing.ts";
 
 /** Options of `packMatrix`. */
@@ -50,7 +50,7 @@ export interface PackedWords {
 export class PackedMatrix implements MatrixForm {
   readonly shape: Shape;
   readonly format: PackedFormat;
-  /** i32 [out, words]: the rows of the matrix that x is multiplied by, as `kernels/packed.ts` describes them. */
+  /** i32 [out, words]: the rows of the matrix that x is multiplied by, as `format.ts` describes them. */
   readonly packed: Tensor;
   readonly #transposed: boolean;
 

@@ -1,6 +1,6 @@
 /**
- * Packed matrices: frozen weights in 16 or 8 bits, and their layout in memory. Their kernels, in `wasm/packed.ts` and
- * `wgsl/packed.ts`, decode them in registers; no f32 copy exists.
+ * Packed matrices: frozen weights in 16 or 8 bits, and their layout in memory. Their kernels (`wasmProducts.ts`,
+ * `wasmRows.ts`, `wgsl.ts`) decode them in registers; no f32 copy exists.
  *
  * | Format | A weight is                                                          | Bits       |
  * | ------ | -------------------------------------------------------------------- | ---------- |

@@ -1,24 +1,33 @@
 /**
- * Products with packed matrices (`kernels/packed.ts` has the formats; their rows are in packedRows.ts).
+ * Products with packed matrices on the CPU (`format.ts` has the formats; their rows are in wasmRows.ts).
  *
- * - x · Wᵀ: rows of x and of W both run along k, as in the dot tiles of `matmul.ts`. With few rows of x (decoding) a
- *   tile decodes in registers, and the time is that of reading W: fewer bits are less time. With many, a block of rows
- *   of W is decoded into a temporary that stays in the cache, and multiplied from there.
+ * - x · Wᵀ: rows of x and of W both run along k, as in the dot tiles of `kernels/wasm/matmul.ts`. With few rows of x
+ *   (decoding) a tile decodes in registers, and the time is that of reading W: fewer bits are less time. With many, a
+ *   block of rows of W is decoded into a temporary that stays in the cache, and multiplied from there.
  * - x · W, which the gradient needs: W is decoded in passes of some rows, into a temporary of panels of 8 columns that
- *   stays in the second-level cache, and from there multiplied as the outer tiles of `matmul.ts` do. A unit owns some
- *   columns of the result and has its own part of the temporary.
+ *   stays in the second-level cache, and from there multiplied as the outer tiles there do. A unit owns some columns of
+ *   the result and has its own part of the temporary.
  *
  * Sums run in the order of `matmul`'s, so each result has the bits of the product with the unpacked matrix: for
  * x · Wᵀ where k is a multiple of a group (8; of a block, 32, in q8), for x · W always.
  */
-import type { Program, Step, WasmKernel } from "../kernel.ts";
-import { type PackedFormat, type PackedMatmulSpec, packedRow } from "../packed.ts";
-import { range, scaleAt, stepsOf, decode } from "./packedDecode.ts";
-import { F32x4, type FunctionBuilder, I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
-import { copy, fill, fillWords } from "./copy.ts";
-import { fetch, fetchedRows } from "./fetch.ts";
-import { sumLanes, sumLanes4 } from "./lanes.ts";
-import { unrolledLoop } from "./unrolled.ts";
+import type { Program, Step, WasmKernel } from "../../kernels/kernel.ts";
+import {
+  F32x4,
+  type FunctionBuilder,
+  I32,
+  i32s,
+  I32x4,
+  kernelModule,
+  load,
+  type Var,
+} from "../../kernels/wasm/assembler.ts";
+import { copy, fill, fillWords } from "../../kernels/wasm/copy.ts";
+import { fetch, fetchedRows } from "../../kernels/wasm/fetch.ts";
+import { sumLanes, sumLanes4 } from "../../kernels/wasm/lanes.ts";
+import { unrolledLoop } from "../../kernels/wasm/unrolled.ts";
+import { type PackedFormat, type PackedMatmulSpec, packedRow } from "./format.ts";
+import { range, scaleAt, stepsOf, decode } from "./wasmDecode.ts";
 
 /** See `PackedMatmulSpec`. */
 export const packedMatmul = (spec: PackedMatmulSpec): Program<WasmKernel> =>
@@ -39,7 +48,7 @@ const MANY_ROWS = 4;
 const BLOCK_ROWS = { few: 4, many: 16 } as const;
 const UNITS = 32;
 const UNIT_COLS = 64;
-/** The numbers of unrolled turns of the innermost loops, as in `matmul.ts`. */
+/** The numbers of unrolled turns of the innermost loops, as in `kernels/wasm/matmul.ts`. */
 const UNROLLED = { dot: 8, outer: 2 } as const;
 
 function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec): Program<WasmKernel> {

@@ -1,5 +1,5 @@
 /**
- * Packing on the host: rows of weights, in the element types of checkpoints, to the words of `kernels/packed.ts`, and
+ * Packing on the host: rows of weights, in the element types of checkpoints, to the words of `format.ts`, and
  * their rounding.
  *
  * - bf16, f16: to nearest, ties to even (IEEE 754 §4.3.1). Weights that are stored in that type already are not
@@ -8,9 +8,9 @@
  *   q = w / scale to nearest, ties away from zero; so |w − scale · q| ≤ scale / 2. It is the rounding of GGUF's Q8_0
  *   (`quantize_row_q8_0_ref` in ggml), which rounds its scale to f16 after the division instead of before it.
  */
-import { check } from "../engine/errors.ts";
-import { BLOCK, type PackedFormat, packedRow } from "../kernels/packed.ts";
-import { bfloat16Bits, float16Bits, fromBfloat16Bits, fromFloat16Bits } from "../nn/half.ts";
+import { check } from "../../engine/errors.ts";
+import { bfloat16Bits, float16Bits, fromBfloat16Bits, fromFloat16Bits } from "../../nn/half.ts";
+import { BLOCK, type PackedFormat, packedRow } from "./format.ts";
 
 /** Element types of checkpoints that can be packed, as safetensors names them. */
 export type PackableDtype = "F32" | "F16" | "BF16";

@@ -1,9 +1,9 @@
 /** Rows of a packed matrix, as an embedding looks them up. */
-import { type Program, type WasmKernel, single } from "../kernel.ts";
-import { type PackedFormat, packedRow, type PackedRowsSpec } from "../packed.ts";
-import { I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
-import { fillWords } from "./copy.ts";
-import { decode, range, scaleAt, stepsOf } from "./packedDecode.ts";
+import { type Program, type WasmKernel, single } from "../../kernels/kernel.ts";
+import { I32, i32s, I32x4, kernelModule, load, type Var } from "../../kernels/wasm/assembler.ts";
+import { fillWords } from "../../kernels/wasm/copy.ts";
+import { type PackedFormat, packedRow, type PackedRowsSpec } from "./format.ts";
+import { decode, range, scaleAt, stepsOf } from "./wasmDecode.ts";
 
 /** See `PackedRowsSpec`. A unit is one row of y. */
 export function packedRows({ format, rows, columns, count }: PackedRowsSpec): Program<WasmKernel> {

@@ -1,6 +1,6 @@
 /** The words of a packed matrix as f32 in registers. */
-import type { PackedFormat } from "../packed.ts";
-import { F32x4, type FunctionBuilder, I32, I32x4, load } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, I32, I32x4, load } from "../../kernels/wasm/assembler.ts";
+import type { PackedFormat } from "./format.ts";
 
 /** 0 … n − 1. */
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);

@@ -17,8 +17,8 @@ import {
   treeEntries,
   treeLeaves,
   valueAndGrad,
-} from "../../engine/index.ts";
-import { Rng } from "../../engine/random.ts";
+} from "../../../engine/index.ts";
+import { Rng } from "../../../engine/random.ts";
 import {
   addLora,
   type LoraParams,
@@ -27,7 +27,7 @@ import {
   packMatrix,
   packModel,
   type PackedFormat,
-} from "../../pretrained/index.ts";
+} from "../../../pretrained/index.ts";
 import {
   countParameters,
   forward,
@@ -39,11 +39,12 @@ import {
   outputMatrix,
   replaceWeights,
   trainableOf,
-} from "../../nn/index.ts";
-import { fromBfloat16Bits, fromFloat16Bits } from "../../nn/half.ts";
-import { packedMatmul } from "../../kernels/wasm/packed.ts";
-import { runWasm } from "../kernels/wasm-harness.ts";
-import { gpuOptions } from "../support/gpu.ts";
+} from "../../../nn/index.ts";
+import { fromBfloat16Bits, fromFloat16Bits } from "../../../nn/half.ts";
+import { packedMatmul } from "../../../pretrained/packed/wasmProducts.ts";
+import * as wgsl from "../../../pretrained/packed/wgsl.ts";
+import { runWasm } from "../../kernels/wasm-harness.ts";
+import { gpuOptions } from "../../support/gpu.ts";
 
 const FORMATS = ["bf16", "f16", "q8"] as const;
 const KINDS = ["reference", "wasm", "webgpu"] as const;
@@ -198,6 +199,14 @@ describe("products", () => {
     });
   });
 
+  it("are made on a GPU from tiles of 64×64 where large ones are too few, and in one part", () => {
+    const spec = { format: "q8", m: 128, rows: 3072, columns: 1024, transposed: true, bias: false } as const;
+    const kernels = (m: number): string[] =>
+      wgsl.packedMatmul({ ...spec, m }, { schedule: "gpu" }).steps.map(({ kernel }) => kernel.key);
+    expect(kernels(128)).toEqual([expect.stringContaining("matmul/tiled/4x1/16x16x16/")]);
+    expect(kernels(1024)).toEqual([expect.stringContaining("matmul/tiled/8x1/16x16x16/")]);
+  });
+
   it("are the same for any partition into units, touch no other memory, and no row sees its neighbours", () => {
     for (const format of FORMATS) {
       const matrix = pack(devices.wasm, format, normals(new Rng(3), n * k, 0.05), [n, k]);
@@ -284,7 +293,7 @@ describe.each(["qwen3", "gpt2"] as const)("a %s model", (family) => {
 
   it("cannot be trained itself, and says so", async () => {
     const packed = await packModel({ config, params: initParams(config, new Rng(11), devices.wasm) }, "q8");
-    expect(() => trainableOf(packed)).toThrow("packed weights cannot be trained; add an adapter");
+    expect(() => trainableOf(packed)).toThrow("trainableOf: only floats can be trained; add an adapter");
   });
 
   it("may have matrices of several formats, and some that stay f32", async () => {
