@@ -35,6 +35,7 @@ const SLIPS: Record<string, [pattern: RegExp, replacement: string]> = {
 const HARMLESS: Record<string, readonly string[]> = {
   // `store` checks rows and columns again: the check in `main` only ends idle threads early.
   matmul: ["no bounds check", "bounds check one too late"],
+  packedMatmul: ["no bounds check", "bounds check one too late"],
   // Behind the end of the ids lie the guards, which are outside every table.
   writeRows: ["no bounds check", "bounds check one too late"],
   // Which logit `top` is does not matter: it only keeps the exponentials in range.
@@ -88,6 +89,7 @@ const NAMES = `
   add sigmoid geluErf where dropout sum max argmax maskedSum cumsum inPlace
   permute broadcastTo concat pad assign fill random cast matmul
   gather scatterAdd takeAlong scatterAlong writeRows rotary
+  packedMatmul packedRows
   sample cacheAttention softmax softmaxBackward norm normBackward attention attentionBackward logProbs logProbsBackward`
   .trim()
   .split(/\s+/);
