@@ -1,4 +1,4 @@
-/** The book's first page: what each chapter teaches, in the order of reading. */
+/** First page of the book: what each chapter teaches, in the order of reading. */
 import type { Chapter } from "./chapter.ts";
 import { escape, htmlPage } from "./html.ts";
 import { type Links, markdown } from "./markdown.ts";
