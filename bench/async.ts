@@ -24,7 +24,7 @@ import { type WarmStart, warmStart } from "./warmStart.ts";
 
 interface Arm {
   readonly name: string;
-  /** The threads of the executor that learns. */
+  /** Threads of the executor that learns. */
   readonly threads: number;
   readonly async?: { readonly workers: number; readonly maxStaleness: number };
 }

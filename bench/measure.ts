@@ -146,8 +146,8 @@ export async function measure(
 const time = async (p: ContenderProcess, calls: number): Promise<number> => (await p.ask({ do: "time", calls })).ms!;
 
 /**
- * Warms a contender up with several rounds of calls. Optimised code appears only while it runs, and the compiler's own
- * threads take a processor from a contender with two threads, so this lasts until the compiler is idle.
+ * Warms a contender up with several rounds of calls, so that the compiler is idle in the measurement: it optimises only
+ * code that runs, and its own threads take a processor from a contender with two threads.
  */
 async function warmUp(entry: Entry, p: ContenderProcess, warmMs: number): Promise<void> {
   let [spent, made, last] = [0, 0, Infinity];

@@ -20,9 +20,9 @@ const HELP = `worldgrad: reinforcement learning on a pretrained model of 260 tho
 
   npm run stories -- [flags]
 
-  --seeds LIST   whole numbers, commas between them         (default 0,1,2,3,4)
+  --seeds LIST   whole numbers, separated by commas         (default 0,1,2,3,4)
   --quick        two steps of two groups of two: a trial run
-  --out DIR      where report.md goes                        (default runs/stories)
+  --out DIR      folder of report.md                        (default runs/stories)
   --help         this text
 `;
 const FLAGS = {

@@ -1,8 +1,9 @@
 /**
  * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests
  * run: tests/support/rlMethods.ts (properties), rlOtherMethods.ts (named tests) and rlGoldens.ts (numbers of other
- * systems); and the head of docs/rows.md, what came of them, from rows.ts. tests/project/methodTable.test.ts fails if a
- * file is not up to date, or if a row has neither.
+ * systems). It also writes the head of docs/rows.md, the outcomes of runs, from rows.ts.
+ * tests/project/methodTable.test.ts fails if a file is not up to date, or if a row has neither golden entries nor
+ * properties.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -8,7 +8,7 @@ export interface Case {
   readonly task: Task;
   /** Floating-point operations that the mathematics needs, without recomputation; a multiply-add is two. */
   readonly flops: number;
-  /** Bytes that must move if every operand is read once and every result written once. 0: not counted. */
+  /** Bytes that must move if every operand is read once and every result written once; 0 if not counted. */
   readonly bytes: number;
   /** Work of one call, such as 256 tokens, for a rate. Without it the rate is in GFLOP/s. */
   readonly work?: { readonly amount: number; readonly unit: string };

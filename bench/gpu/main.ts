@@ -32,7 +32,7 @@ beside jax-js on WebGPU and PyTorch on CUDA where they are installed
 /** A part: the tests, or a run of `npm run bench`. */
 interface Part {
   readonly name: string;
-  /** Variables of its process. */
+  /** Environment variables of its process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Whether its output goes to a file NAME.txt and not to the terminal. */
   readonly kept?: true;

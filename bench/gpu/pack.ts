@@ -32,7 +32,7 @@ const LOADERS = ["/usr/lib/x86_64-linux-gnu/libvulkan.so.1", "/usr/lib/aarch64-l
 
 const RUN = `#!/bin/sh
 # Measures this machine's GPU: unpacks beside itself, then runs the tests and benchmarks of bench/gpu/main.ts.
-# What is measured is written to results/ as soon as it is there. Flags: sh run.sh --help
+# Each result is written to results/ at once. Flags: sh run.sh --help
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 cd "$here"
@@ -46,7 +46,7 @@ if [ ! -d tree ]; then
 fi
 cd tree
 case " $* " in *" --out"*) ;; *) set -- --out "$here/results" "$@" ;; esac
-# Beside the system's own loader, should it have none.
+# The folder's Vulkan loader serves a system without one.
 LD_LIBRARY_PATH="\${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/tree/.vulkan" PATH="$here:$PATH" \\
   exec "$here/node" --import tsx bench/gpu/main.ts "$@"
 `;

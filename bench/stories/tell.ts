@@ -75,7 +75,7 @@ export function toldIn(trajectory: Trajectory, template: Template): Told {
   };
 }
 
-/** Stretches of at least three words up to `.`, `!` or `?`. */
+/** Sentences: at least three words up to `.`, `!` or `?`. */
 export const sentencesOf = (text: string): string[] =>
   (text.match(/[^.!?]+[.!?]/g) ?? []).map((s) => s.trim().toLowerCase()).filter((s) => wordsOf(s).length >= 3);
 const wordsOf = (text: string): string[] => text.toLowerCase().match(/[a-z']+/g) ?? [];

@@ -80,7 +80,7 @@ export function parseChapter(source: string, path: string): Chapter {
   });
   const { number, title, sections } = sectionsOf(partsOf(lines, path), path);
   const promise = sections[0]!.prose.split(/\n\s*\n/)[0]!;
-  if (!promise.startsWith(PROMISE)) fail(path, 2, `directly below the title must stand "${PROMISE}"`);
+  if (!promise.startsWith(PROMISE)) fail(path, 2, `the text below the title must begin with "${PROMISE}"`);
   return complete({
     path,
     endPath: path,
@@ -102,7 +102,7 @@ export function complete(parts: Omit<Chapter, "changes">): Chapter {
   const seen = new Set<string>();
   for (const [i, { heading, prose, firstLine }] of sections.entries()) {
     const file = i < sections.length - LAST_HEADINGS.length ? path : endPath;
-    if (seen.has(heading)) fail(file, firstLine, `the heading "${heading}" stands twice`);
+    if (seen.has(heading)) fail(file, firstLine, `the heading "${heading}" occurs twice`);
     seen.add(heading);
     if (prose === "") fail(file, firstLine, `the section "${heading}" has no text`);
   }
@@ -127,7 +127,7 @@ export function broken({ endPath, source, sections, changes }: Chapter): string 
   return changes.reduce((text, { before, after }) => {
     const parts = `\n${text}\n`.split(`\n${before.join("\n")}\n`);
     if (parts.length !== 2) {
-      fail(endPath, firstLine, `the diff wants one place that reads "${before.join("\n")}", found ${parts.length - 1}`);
+      fail(endPath, firstLine, `the diff must match one place that reads "${before.join("\n")}", found ${parts.length - 1}`);
     }
     return parts.join(`\n${after.join("\n")}\n`).slice(1, -1);
   }, source);

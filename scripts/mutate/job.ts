@@ -19,6 +19,6 @@ export interface Outcome {
   /** Mutants that tests executed without failing. */
   readonly survived: readonly number[];
   readonly unreached: readonly number[];
-  /** Tests that fail without any mutant, or after one was on. */
+  /** Tests that fail without any mutant, or after one was active. */
   readonly broken: readonly string[];
 }
