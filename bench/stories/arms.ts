@@ -43,7 +43,7 @@ export const ARMS: Readonly<Record<string, Arm>> = {
   "GRPO, LoRA": { beta: 0.1, lora: true },
   [CONTROL]: { shuffled: true },
 };
-/** Name of the untrained model in results and tables. */
+/** Name of the pretrained model before RL, in results and tables. */
 export const START = "before";
 /**
  * Learning rates, chosen on seed 100: at 1e-3 the model forgot its English within 20 steps. An adapter needs a larger
@@ -91,7 +91,7 @@ export function shuffledGrpo(rng: Rng): AdvantageEstimator {
   };
 }
 
-/** Trains an arm and measures it. `START` measures the untrained model. */
+/** Trains an arm and measures it. `START` measures the pretrained model. */
 export async function runArm(common: Common, name: string, seed: number, settings = SETTINGS): Promise<RunRecord> {
   const began = performance.now();
   const { beta = 0, lora, shuffled } = ARMS[name] ?? {};

@@ -147,7 +147,7 @@ const OWN_TOKENS = 128;
 
 /** Token ids of texts, `<s>` first. */
 export interface HeldOutTexts {
-  /** Samples of the untrained model at temperature 1, from `<s>` alone: what it knew. */
+  /** Samples of the pretrained model at temperature 1, from `<s>` alone: what it knew before RL. */
   readonly own: readonly (readonly number[])[];
   readonly byHand: readonly (readonly number[])[];
 }

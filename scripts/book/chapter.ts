@@ -127,7 +127,11 @@ export function broken({ endPath, source, sections, changes }: Chapter): string 
   return changes.reduce((text, { before, after }) => {
     const parts = `\n${text}\n`.split(`\n${before.join("\n")}\n`);
     if (parts.length !== 2) {
-      fail(endPath, firstLine, `the diff must match one place that reads "${before.join("\n")}", found ${parts.length - 1}`);
+      fail(
+        endPath,
+        firstLine,
+        `the diff must match one place that reads "${before.join("\n")}", found ${parts.length - 1}`,
+      );
     }
     return parts.join(`\n${after.join("\n")}\n`).slice(1, -1);
   }, source);
