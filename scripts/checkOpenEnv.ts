@@ -1,6 +1,6 @@
 /**
  * Comparison of a real OpenEnv server with the committed recording, by which the client and the tests' server are
- * checked. `pip` has the package `openenv`; where it does not, its sources work, too (`PYTHONPATH=src`, with fastapi,
+ * checked. The server needs the package `openenv` of `pip`, or its sources (`PYTHONPATH=src`, with fastapi,
  * uvicorn, pydantic, websockets, fastmcp and requests):
  *
  *     python tests/environments/openenv-room.py 8765 &

@@ -111,7 +111,7 @@ function breaker({ prose }: Section, { outputs, broken }: PageData): string {
   return `<div class="breaker">
 <div class="editor">${codeBox(highlight(diff.trimEnd(), "diff"), "code", "What to change")}</div>
 <div class="bar"></div>
-${outputBox("Prints then (+), and before (−)", diffLines(outputs.join(""), broken))}
+${outputBox("Output after the change (+) and before (−)", diffLines(outputs.join(""), broken))}
 </div>`;
 }
 

@@ -70,7 +70,7 @@ ${styles.map((style) => `<link rel="stylesheet" href="${style}">`).join("\n")}
 ${modules.map((script) => `<script type="module" src="${script}"></script>`).join("\n")}
 </head>
 <body class="${kind}">
-<a class="skip" href="#content">To the text</a>
+<a class="skip" href="#content">Skip to the text</a>
 <header class="top">
 <p class="brand">worldgrad</p>
 <nav aria-label="Site">

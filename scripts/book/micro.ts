@@ -1,7 +1,7 @@
 /**
- * learn/00-micro.ts as a chapter, the first of the book. Its text stands in a comment at the head and in comments `//
- * 1. Heading. Text` above its parts. Its 200 lines have no room for the last sections, which stand in the comment at
- * the head of its exercises.
+ * learn/00-micro.ts as a chapter, the first of the book. Its prose is a comment at its head, and comments of the form
+ * `// 1. Heading. Text` above its parts. Its 200 lines have no room for the last sections, which stand in the comment
+ * at the head of its exercises.
  */
 import { type Chapter, complete, fail, type Section, uncommented } from "./chapter.ts";
 
