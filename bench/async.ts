@@ -1,13 +1,13 @@
 /**
- * What playing while learning gains: the seconds of a step of `npm start`'s reinforcement learning, with playing and
- * learning in turn, and with threads that play. Every arm begins with the same warm start, with the texts of
- * `rl/terminal` (bench/contenders/worldgradRl.ts).
+ * Speed-up of playing while learning: seconds of an RL step of `npm start` when playing and learning take turns, and
+ * when threads play meanwhile. Every arm begins with the same warm start, on the texts of the case `rl/terminal`
+ * (bench/contenders/worldgradRl.ts).
  *
  *     npx tsx bench/async.ts [--steps 12] [--arms sync1,sync2,1x0,1x1,2x1] [--warmup 150] [--quick]
  *
  * `syncN` plays and learns in turn with N threads of the executor. `WxK` has W playing threads, staleness K and a
  * learner of one thread. The first steps of an arm fill its queue and are not counted. Nothing else should run at the
- * same time. Steps of different arms play episodes of different lengths, so compare tokens per second.
+ * same time. Arms play episodes of different lengths, so compare tokens per second.
  */
 import { parseArgs } from "node:util";
 import { threadWorkers } from "../run/node/threads.ts";
@@ -24,7 +24,7 @@ import { type WarmStart, warmStart } from "./warmStart.ts";
 
 interface Arm {
   readonly name: string;
-  /** The threads of the executor that learns. */
+  /** Threads of the executor that learns. */
   readonly threads: number;
   readonly async?: { readonly workers: number; readonly maxStaleness: number };
 }
@@ -37,7 +37,7 @@ const ARMS: readonly Arm[] = [
   { name: "2x1", threads: 1, async: { workers: 2, maxStaleness: 1 } },
 ];
 
-/** The steps that fill the queue and compile what a step needs. */
+/** Uncounted first steps, which fill the queue and compile what a step needs. */
 const FILL = 3;
 
 interface Measured {
@@ -48,7 +48,7 @@ interface Measured {
   readonly staleness: number;
 }
 
-/** The means over the counted steps. */
+/** Means over the counted steps. */
 async function measure(
   { threads, async }: Arm,
   { template, policy }: WarmStart,
@@ -101,7 +101,7 @@ async function main(): Promise<void> {
     fail("--steps and --warmup must be integers ≥ 1");
 
   const full = presetFor(parseStart(values.quick ? ["--quick"] : []) as StartOptions);
-  // Fewer texts and demonstrations than in a real run: they take time and do not change the cost of a step.
+  // Fewer texts and demonstrations than in a real run save time and do not change the cost of a step.
   const preset: Preset = {
     ...full,
     tokenizer: { ...full.tokenizer, corpusEpisodes: Math.min(300, full.tokenizer.corpusEpisodes) },

@@ -1,7 +1,7 @@
 /**
- * The process of one contender. It reads requests from standard input, one JSON object a line, and answers each on file
- * descriptor 3, as libraries print other things on standard output. `peers/torch_bench.py` has the same protocol.
- * `process.ts` compiles and starts it.
+ * Process of one contender, which `process.ts` compiles and starts. It reads requests from standard input, one JSON
+ * object a line, and answers on file descriptor 3, because libraries print to standard output. `peers/protocol.py` does
+ * so in Python.
  */
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";

@@ -1,7 +1,6 @@
 /**
- * The numbers that every contender gets. They are a function of seed and position, so that TypeScript and Python make
- * the same ones without files. The mixing is the finaliser of MurmurHash3 (Appleby 2011), which is random enough for
- * inputs of a benchmark.
+ * Inputs of all contenders: a function of seed and position, so that TypeScript and Python make equal numbers without
+ * files. The mixing is the finaliser of MurmurHash3 (Appleby 2011), random enough for a benchmark.
  */
 
 /** `count` floats in [−scale, scale), multiples of scale · 2⁻²³. */
@@ -11,7 +10,7 @@ export function noise(seed: number, count: number, scale = 1): Float32Array {
   return values;
 }
 
-/** As `noise`, for a tensor of this shape. */
+/** `noise` for a tensor of this shape. */
 export function noiseOf(seed: number, shape: readonly number[], scale = 1): Float32Array {
   const count = shape.reduce((a, b) => a * b, 1);
   return noise(seed, count, scale);
@@ -29,18 +28,21 @@ function hash(seed: number, i: number): number {
   return (x ^ (x >>> 16)) >>> 0;
 }
 
-/** At most 64 places, spread over a result of `size` elements, at which it is compared; with the first and the last. */
+/** Up to 64 places, spread over a result of `size` elements from the first to the last, at which it is compared. */
 export function samplePlaces(size: number): number[] {
   const count = Math.min(size, 64);
   return Array.from({ length: count }, (_, i) => (count === 1 ? 0 : Math.floor((i * (size - 1)) / (count - 1))));
 }
 
-/** The values at those places. */
+/** Values at `samplePlaces`. */
 export function sample(values: ArrayLike<number>): number[] {
   return samplePlaces(values.length).map((i) => values[i]!);
 }
 
-/** The positions t of q, k, v [B, T, H, D] at which the last head of the last row is compared, with their elements. */
+/**
+ * Positions t at which the last head of the last row of q, k, v [B, T, H, D] is compared, and the places of their
+ * elements.
+ */
 export function headPlaces({ B, T, H, D }: Record<"B" | "T" | "H" | "D", number>): {
   readonly positions: readonly number[];
   readonly places: readonly number[];
@@ -50,7 +52,7 @@ export function headPlaces({ B, T, H, D }: Record<"B" | "T" | "H" | "D", number>
   return { positions, places: firsts.flatMap((first) => Array.from({ length: D }, (_, d) => first + d)) };
 }
 
-/** Initial values of parameter number `place` of the model in `cases/task.ts`. */
+/** Initial values of parameter number `place` of the model of `cases/task.ts`. */
 export function parameterValues(
   place: number,
   shape: readonly number[],
@@ -64,7 +66,7 @@ export function parameterValues(
 /** Inputs and targets, [B, T] each, of training step `step`. */
 export function trainingBatch(step: number, B: number, T: number, V: number): { ids: Int32Array; targets: Int32Array } {
   const text = noiseIds(10 + (step % 4), B * (T + 1), V);
-  const part = (shift: number): Int32Array =>
+  const shifted = (shift: number): Int32Array =>
     Int32Array.from({ length: B * T }, (_, i) => text[Math.floor(i / T) * (T + 1) + (i % T) + shift]!);
-  return { ids: part(0), targets: part(1) };
+  return { ids: shifted(0), targets: shifted(1) };
 }

@@ -1,7 +1,7 @@
 /**
- * `npx tsx bench/diverseBeams.ts`: what groups of beams find that one group, or as many samples, do not. stories260K
- * goes on with openings of stories, in eight tries each; the task is that one of the tries names a certain animal. The
- * tries' likeness to each other is the mean similarity of all pairs (papers/rewards/similarity.ts).
+ * `npx tsx bench/diverseBeams.ts`: diverse beam search beside beam search with one group and sampling. stories260K
+ * continues openings of stories, in eight tries each. A task is an opening and an animal, solved if one of the tries
+ * names the animal; `alike` is the mean similarity of all pairs of tries (papers/rewards/similarity.ts).
  */
 import { device, Rng } from "../engine/index.ts";
 import { type Generated, generate } from "../nn/index.ts";

@@ -1,11 +1,11 @@
 /**
- * The figures of site/exact.html as tables, for docs/log.md: for each state of the policy and each method the angle
- * between its mean step and the true gradient, and its signal / noise; with an older policy as well; the world model's
- * gradient; and where the ascent along the true gradient ends from other first weights.
+ * Figures of site/exact.html as tables, for docs/log.md: for each state of the policy and each method the angle between
+ * its mean step and the true gradient, and its signal / noise, also with an older policy; the gradient of the world
+ * model; and the expected reward that ascent along the true gradient reaches from other initial weights.
  *
  *     npx tsx bench/exact.ts [--groups 2,8,32] [--seeds 10]
  *
- * It measures no time, so other programs may run beside it. A minute or two.
+ * It takes a minute or two and measures no time, so other programs may run beside it.
  */
 import { parseArgs } from "node:util";
 import { device } from "../engine/index.ts";
@@ -40,14 +40,14 @@ for (const state of Object.keys(STATES) as StateName[]) {
   for (const player of state === "start" ? (["self"] as const) : (["self", "older"] as const)) table(state, player);
 }
 
-/** χ² of the policy against the older one: the mean of (p/q)² over the older one's episodes, minus 1. */
+/** χ² of the policy against the older one: the mean of (p/q)² over episodes of the older one, minus 1. */
 function distance(state: StateName): string {
   const { space, older } = laboratory.state(state);
   const played = probabilitiesOf(older!);
   return formatFigure(space.probabilities.reduce((sum, p, e) => sum + p ** 2 / played[e]!, -1));
 }
 
-/** A line for each method: angle (length), and signal / noise. */
+/** Prints a line for each method: angle, length, and signal / noise. */
 function table(state: StateName, player: Question["player"]): void {
   const played = player === "self" ? "the policy itself" : `the policy one step ago (χ² ${distance(state)})`;
   console.log(`\nepisodes of ${played}: angle, length; signal / noise`);
@@ -63,7 +63,7 @@ function table(state: StateName, player: Question["player"]): void {
   }
 }
 
-console.log(`\nexpected reward after ${STEPS_TO_REST} steps along the true gradient, by seed of the first weights:`);
+console.log(`\nexpected reward after ${STEPS_TO_REST} steps along the true gradient, by seed of the initial weights:`);
 for (let seed = 0; seed < Number(values.seeds); seed++) {
   const { space } = stateAfter(STEPS_TO_REST, on, seed);
   const reward = EPISODES.reduce((sum, episode, e) => sum + space.probabilities[e]! * episode.reward, 0);

@@ -1,6 +1,6 @@
 /**
  * `npx tsx bench/faults.ts [WORDS]`: the kill matrix of workers on other machines, with a real nats-server and real
- * processes. A table in Markdown, for docs/scale.md. With words, only the faults whose names have them.
+ * processes, as a table in Markdown for docs/scale.md. WORDS select the faults whose names contain them.
  */
 import process from "node:process";
 import { device as makeDevice } from "../engine/device.ts";

@@ -1,4 +1,4 @@
-/** The machine on which something is measured, and which contenders it has. Nothing here is timed. */
+/** The machine of a measurement, its adapter, and the contenders that can run on it. Nothing here is timed. */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
@@ -24,12 +24,13 @@ export const machine = (): Machine => ({
   os: `${process.platform} ${process.arch}`,
 });
 
-/**
- * Processes that wanted a processor in the last minute, per processor: above about a half they disturb a measurement.
- */
+/** Load average of the last minute, per processor. Above about 0.5, other programs disturb a measurement. */
 export const load = (): number => Math.round((100 * (loadavg()[0] ?? 0)) / availableParallelism()) / 100;
 
-/** The commit that was measured; `+` where files differ from it. A folder of bench/gpu/pack.ts has it in a file. */
+/**
+ * The measured commit; `+` if kernels/, engine/, nn/ or rl/ differ from it. A folder of bench/gpu/pack.ts has it in a
+ * file.
+ */
 export function commit(): string {
   if (existsSync(".commit")) return readFileSync(".commit", "utf8").trim();
   const git = (...args: string[]): string => spawnSync("git", args, { encoding: "utf8" }).stdout?.trim() ?? "";
@@ -38,14 +39,17 @@ export function commit(): string {
 }
 
 export interface Adapter {
-  /** The name of the adapter, as DEVELOPERS.md lists them, or "none". */
+  /** Name of the adapter as in DEVELOPERS.md, or "none". */
   readonly choice: string;
   readonly description: string;
   readonly software: boolean;
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The adapter that the tests would take, or `wanted`. A new process opens it: libraries are found when one starts. */
+/**
+ * The adapter that the tests would take, or `wanted`. A new process opens it, because a process looks for libraries
+ * when it starts.
+ */
 export function findAdapter(wanted?: string): Adapter {
   const before = process.env["WORLDGRAD_ADAPTER"];
   if (wanted !== undefined) process.env["WORLDGRAD_ADAPTER"] = wanted;
@@ -76,7 +80,7 @@ async function describeAdapter(): Promise<void> {
   process.exit(0); // Dawn keeps the process alive
 }
 
-/** Those of the named contenders that can run here; prints a line for each kind that cannot. */
+/** The named contenders that can run here, and a line for each kind that cannot. */
 export function available(
   wanted: readonly string[] | undefined,
   adapter: Adapter,
@@ -121,7 +125,7 @@ export function available(
 
 const isName = (word: string): boolean => CONTENDERS.some(({ name }) => name === word);
 
-/** Which of the contenders in Python there are. */
+/** The libraries of the contenders in Python that are installed. */
 function pythonHas(): { torch: "none" | "cpu" | "cuda"; trl: boolean } {
   const script =
     "import importlib.util, torch; " +

@@ -1,7 +1,7 @@
 /**
- * `npm run bench`: measures worldgrad beside other engines. `options.ts` has the flags, `cases/` what is measured,
- * `contenders/` the engines, `measure.ts` the way of measuring. Tests check correctness; `promises.ts` (`--check`)
- * checks what is promised about speed.
+ * `npm run bench`: worldgrad beside other engines. `options.ts` has the flags, `cases/` what is measured, `contenders/`
+ * the engines, `measure.ts` the way of measuring. Tests check correctness; `promises.ts` (`--check`) checks what is
+ * promised about speed.
  */
 import { availableParallelism } from "node:os";
 import { report } from "../run/node/flags.ts";
@@ -15,7 +15,7 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(HELP);
     return 0;
   }
-  // Where the results go is no part of what was measured, and a path of whoever measured.
+  // The recorded command has no --results: the path says nothing about the measurement.
   const kept = args.filter((arg, i) => !arg.startsWith("--results") && args[i - 1] !== "--results");
   const command = `npm run bench -- ${kept.join(" ")}`.trim();
   if (options.mode === "report") return (await import("./report.ts")).writeReport(options);

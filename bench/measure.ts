@@ -1,6 +1,7 @@
 /**
- * Measures one case: starts the contenders, checks their results, warms them up, then times them in alternating rounds,
- * so that a busy machine disturbs all alike. A contender with a wrong result is reported as wrong and not timed.
+ * Measurement of one case: starts the contenders, checks their results, warms them up, then times them in alternating
+ * rounds, so that a busy machine disturbs all alike. A contender with a wrong result is reported as wrong and not
+ * timed.
  */
 import type { Case } from "./cases/case.ts";
 import type { Answer } from "./protocol.ts";
@@ -11,14 +12,14 @@ import { median, relativeError, summarize, type Summary } from "./statistics.ts"
 export interface Measurement {
   readonly contender: string;
   readonly description: string;
-  /** Why there is no time: the contender cannot do it, its results are wrong, or it failed. */
+  /** Reason for a missing time: the contender cannot do the case, its results are wrong, or it failed. */
   readonly reason?: string;
   readonly error?: number;
   /** Milliseconds per call. */
   readonly ms?: Summary;
   /** Milliseconds per call, round by round. */
   readonly rounds?: readonly number[];
-  /** Milliseconds of the processor per call, of all threads together: the median of the rounds. */
+  /** Processor time per call in milliseconds, summed over threads: the median of the rounds. */
   readonly processorMs?: number;
   readonly peakRss?: number;
   readonly live?: number;
@@ -29,18 +30,18 @@ export interface Measurement {
 export interface MeasureOptions {
   readonly rounds: number;
   readonly warmMs: number;
-  /** The threads of contenders with several threads. */
+  /** Threads of contenders with several threads. */
   readonly threads: number;
-  /** Variables for processes that use a GPU adapter. */
+  /** Environment variables of processes that use a GPU adapter. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** About how long a round lasts, if it has more than one call. */
+/** Approximate length of a round with more than one call. */
 const ROUND_MS = 60;
-/** If calls take this long, three rounds have to suffice. */
+/** Length of a call above which three rounds suffice. */
 const SLOW_MS = 1500;
 
-/** Calls after which a contender is warm, or `warmMs`: worldgrad with two threads needs 200 steps. */
+/** Calls, or else `warmMs`, after which a contender is warm: worldgrad with two threads needs 200 steps. */
 const WARM_CALLS = 300;
 
 /** Starts processes when they are needed and keeps them for the next case. */
@@ -117,7 +118,7 @@ export async function measure(
       if (cannot !== undefined) entry.reason = cannot;
       if (check === undefined) return;
       expected ??= check;
-      // Half precision is another task: its first losses must be near, and its rounding is not judged.
+      // Half precision need only be near: its rounding is not judged.
       const tolerance = entry.contender.variant?.endsWith("f16") ? Math.max(test.tolerance, 2e-2) : test.tolerance;
       entry.error = relativeError(check, expected);
       if (entry.error > tolerance) {
@@ -145,8 +146,8 @@ export async function measure(
 const time = async (p: ContenderProcess, calls: number): Promise<number> => (await p.ask({ do: "time", calls })).ms!;
 
 /**
- * Warms a contender up with several rounds of calls. Optimised code appears only while it runs, and the compiler's own
- * threads take a processor from a contender with two threads, so this lasts until the compiler is idle.
+ * Warms a contender up with several rounds of calls, so that the compiler is idle in the measurement: it optimises only
+ * code that runs, and its own threads take a processor from a contender with two threads.
  */
 async function warmUp(entry: Entry, p: ContenderProcess, warmMs: number): Promise<void> {
   let [spent, made, last] = [0, 0, Infinity];

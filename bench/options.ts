@@ -5,16 +5,16 @@ import { isShape } from "./cases/matmul.ts";
 import { CONTENDERS } from "./contenders/index.ts";
 
 export interface BenchOptions {
-  /** The beginnings of names of cases, and shapes of matrix products. */
+  /** Prefixes of names of cases, and shapes of matrix products. */
   readonly words: readonly string[];
   readonly contenders: readonly string[] | undefined;
   readonly rounds: number;
-  /** The most milliseconds for which a contender is warmed up. */
+  /** Longest warm-up of a contender in milliseconds. */
   readonly warmMs: number;
   readonly threads: number;
   readonly json: boolean;
   readonly mode: "run" | "check" | "report" | "list";
-  /** The file to which results are appended; undefined: none. */
+  /** File to which results are appended; undefined for none. */
   readonly results: string | undefined;
 }
 
@@ -26,16 +26,16 @@ and their results are checked before they are timed
   npm run bench -- matmul NT:64x128x512  a matrix product of your own (layout:MxKxN; 16*NT:… for 16 at once)
   npm run bench:peers                    installs the engines to compare with (jax-js, tfjs) in bench/peers
 
-  --contenders A,B  who takes part; a name stands for all that begin with it   (default: all that this machine has)
+  --contenders A,B  contenders, by name or prefix of a name                    (default: all that this machine has)
                     ${CONTENDERS.map(({ name }) => name).join(" ")}
   --rounds N        rounds; a figure is their median                           (default 7)
-  --warm MS         the most milliseconds of warming up a contender        (default 2500)
+  --warm MS         longest warm-up of a contender, in milliseconds            (default 2500)
   --threads N       threads of worldgrad-threads                               (default: one per processor, at most 8)
   --json            one JSON object a case instead of tables
   --results FILE    where results are appended; "none" for nowhere             (default bench/results.jsonl)
   --list            the names of all cases
   --check           measures what the project promises; exit code 1 if a figure falls short
-                    (--check 3 5: what lines 3 and 5 of the promises say alone)
+                    (--check 3 5: only lines 3 and 5 of the promises)
   --report          writes docs/performance.md and its plots from the results
   --help            this text
 `;
@@ -53,7 +53,7 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
-/** @param processors how many this machine has @throws UsageError with one line that says what was expected */
+/** @param processors the number that this machine has @throws UsageError with one line that says what was expected */
 export function parseBench(args: readonly string[], processors: number): BenchOptions | "help" {
   const { words, flags } = separate(args);
   const values = parse(flags, FLAGS);
@@ -82,7 +82,7 @@ export function parseBench(args: readonly string[], processors: number): BenchOp
   };
 }
 
-/** Words may stand anywhere among the flags. What follows a flag that takes a value is its value. */
+/** Splits words, which may stand anywhere, from flags with their values. */
 function separate(args: readonly string[]): { words: string[]; flags: string[] } {
   const words: string[] = [];
   const flags: string[] = [];
@@ -100,7 +100,7 @@ function separate(args: readonly string[]): { words: string[]; flags: string[] }
 }
 
 /**
- * Takes words that are shapes as matrix products of their own; the word "matmul" before them then does not mean all.
+ * Splits shapes of matrix products from names of cases; beside a shape, the word "matmul" does not select all products.
  */
 export function splitWords(words: readonly string[]): { shapes: string[]; names: string[] } {
   const shapes = words.filter(isShape);

@@ -1,4 +1,4 @@
-/** Plots as SVG text: bars, and lines on logarithmic axes. No library, no script, readable on any background. */
+/** Plots as SVG text: bars, and lines on logarithmic axes, without a library or script, readable on any background. */
 
 export interface Bars {
   readonly title: string;
@@ -39,7 +39,7 @@ function picture(width: number, height: number, title: string, parts: readonly s
 const short = (value: number): string =>
   value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
 
-/** Horizontal bars in groups. Each group has a scale of its own, so that small cases are readable beside large ones. */
+/** Horizontal bars in groups. Each group has its own scale, so that small cases are readable beside large ones. */
 export function barPlot({ title, unit, groups }: Bars): string {
   const [width, left, bar] = [760, 240, 18];
   const names = [...new Set(groups.flatMap(({ bars }) => bars.map(({ name }) => name)))];
@@ -64,7 +64,7 @@ export function barPlot({ title, unit, groups }: Bars): string {
   return picture(width, y + 6, title, parts);
 }
 
-/** The powers of ten that cover the values. */
+/** Powers of ten that cover the values. */
 function decades(values: readonly number[]): number[] {
   const [from, to] = [Math.floor(Math.log10(Math.min(...values))), Math.ceil(Math.log10(Math.max(...values)))];
   return Array.from({ length: Math.max(to - from, 1) + 1 }, (_, i) => from + i);

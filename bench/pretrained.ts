@@ -1,7 +1,7 @@
 /**
- * What a model from a folder takes on one thread of WebAssembly, beside what `npm run fit` says: loading, drawing
- * tokens, and one step of AdamW on an adapter (LoRA on all linear layers). Seconds are those of the processor, which
- * a busy machine does not stretch as it does the clock.
+ * Time and memory of a model from a folder on one thread of WebAssembly, beside the figures of `npm run fit`: loading,
+ * drawing tokens, and one step of AdamW on an adapter (LoRA on all linear layers). Seconds are processor time, which a
+ * busy machine stretches less than the clock.
  *
  *     npx tsx scripts/randomModel.ts Qwen3-0.6B models/qwen
  *     npx tsx bench/pretrained.ts models/qwen bf16 1 128
@@ -26,7 +26,7 @@ const [rows, tokens] = [0, 1].map((i) => wholeNumber(["rows", "tokens"][i]!, siz
 ];
 const gradientCheckpointing = sizes[2] === "checkpointing";
 
-/** Seconds of the processor since the last call. */
+/** Processor seconds since the last call. */
 let last = process.cpuUsage();
 const seconds = (): number => {
   const { user, system } = process.cpuUsage(last);
@@ -54,18 +54,18 @@ const adapted = addLora(model, { r: RANK, targetModules: "all-linear" }, new Rng
 const { params } = adapted.trainable;
 const optimizer = new AdamW(params);
 const lossOf = (leaves: LoraParams): Tensor => {
-  const { params: own } = adapted.trainable.modelOf(leaves);
+  const { params: whole } = adapted.trainable.modelOf(leaves);
   const ids = tensor(
     Int32Array.from({ length: N }, (_, i) => i % 250),
     { device: on, shape: [rows, tokens] },
   );
   const hidden = pickHidden(
-    forward(own, model.config, ids, { gradientCheckpointing }),
+    forward(whole, model.config, ids, { gradientCheckpointing }),
     Int32Array.from({ length: N }, (_, i) => i),
   );
   const targets = tensor(new Int32Array(N), { device: on });
   const temperature = tensor(new Float32Array(N).fill(1), { device: on });
-  return sum(tokenLogProbs(hidden, outputMatrix(own), targets, { temperature }).logProbs);
+  return sum(tokenLogProbs(hidden, outputMatrix(whole), targets, { temperature }).logProbs);
 };
 seconds();
 const norm = scope(() => optimizer.step(valueAndGrad(lossOf)(params).grads, 1e-4));

@@ -1,13 +1,12 @@
 /**
- * What a whole step of reinforcement learning takes with an adapter (LoRA of rank 16 on all linear layers) on a model
- * from a folder, on one thread of WebAssembly: playing, rewards, scores, gradient, update. It is the task "grpo" of
- * `npm run bench`: prompts of random tokens, a reward that is a function of the completion. Seconds are those of the
- * processor.
+ * Time and memory of a whole RL step with an adapter (LoRA of rank 16 on all linear layers) on a model from a folder,
+ * on one thread of WebAssembly: playing, rewards, scores, gradient, update. The task is "grpo" of `npm run bench`:
+ * prompts of random tokens, a reward that is a function of the completion. Seconds are processor time.
  *
  *     npx tsx bench/pretrainedRl.ts models/smollm bf16 2 4 64 32 [STEPS]
  *
- * The numbers are groups, episodes of a group, tokens of a prompt, tokens of a completion. With STEPS, `further` has
- * the seconds of as many steps more. bench/peers/trl_lora_bench.py measures the same of TRL with PEFT.
+ * The numbers are groups, episodes of a group, tokens of a prompt, tokens of a completion. `further` has the seconds of
+ * STEPS more steps. bench/peers/trl_lora_bench.py measures TRL with PEFT on this task.
  */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
@@ -25,7 +24,7 @@ const [groups, groupSize, prompt, completion] = names.map((name, i) =>
   wholeNumber(name, sizes[i] ?? ["2", "4", "64", "32"][i]!, 1),
 ) as [number, number, number, number];
 
-/** Seconds of the processor since the last call. */
+/** Processor seconds since the last call. */
 let last = process.cpuUsage();
 const seconds = (): number => {
   const { user, system } = process.cpuUsage(last);

@@ -1,4 +1,4 @@
-/** Starts a contender in a process of its own (`child.ts`, compiled) and sends it one request after another. */
+/** Process of a contender (`child.ts`, compiled, or a program in Python), which gets one request after another. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
@@ -8,12 +8,13 @@ import type { Answer, Request } from "./protocol.ts";
 import type { Contender } from "./contenders/index.ts";
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
-/** The interpreter that has torch. */
+/** Python interpreter that has torch. */
 export const PYTHON: string = process.env["WORLDGRAD_PYTHON"] ?? "python3";
 
 /**
- * `child.ts` as JavaScript, as a user of the package has it. Run by tsx, each function would be given its name whenever
- * it is made, which costs small steps 15 % of their time (docs/log.md). Beside `peers/`, where contenders look for it.
+ * `child.ts` compiled to JavaScript, as users of the package run it. tsx would give each function its name whenever it
+ * is made, which costs small steps 15 % of their time (docs/log.md). The output lies beside `peers/`, where contenders
+ * look for it.
  */
 let compiled: Promise<string> | undefined;
 async function compileChild(): Promise<string> {
@@ -23,7 +24,7 @@ async function compileChild(): Promise<string> {
   return `${outdir}/child.js`;
 }
 
-/** How long to wait for an answer: a first call may compile for minutes on a software adapter. */
+/** Time limit of an answer: a first call may compile for minutes on a software adapter. */
 const PATIENCE_MS = 300_000;
 
 /** Whether a contender is a program in Python, `peers/ENGINE_bench.py`. */
@@ -85,7 +86,7 @@ export class ContenderProcess {
     }
   }
 
-  /** The error message of a process that ended, among whatever else it printed. */
+  /** Error message of a process that ended, picked from all that it printed. */
   #lastWords(): string {
     const lines = this.#complaints.split("\n").filter((line) => line.trim() !== "");
     const line = lines.findLast((text) => /error/i.test(text)) ?? lines.at(-1) ?? "the process ended without a word";

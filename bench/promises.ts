@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- --check`: measures what the project promises about speed, side by side on this machine, and prints
- * one line for each promise with its figure and its threshold. "short" makes the exit code 1, and so does "missing", as
- * a promise that was not measured is not kept. PyTorch may be missing, because not every machine can have it.
+ * `npm run bench -- --check`: what the project promises about speed, measured side by side on this machine. It prints
+ * one line for each promise with its figure and its threshold. The exit code is 1 if a line is "short", or "missing": a
+ * promise that was not measured is not kept. Only PyTorch may be missing, because not every machine can have it.
  */
 import { allCases } from "./cases/index.ts";
 import { nameOf, SIZES } from "./cases/model.ts";
@@ -12,7 +12,6 @@ import type { BenchOptions } from "./options.ts";
 import { runCases, settingFor } from "./run.ts";
 import { ratio } from "./statistics.ts";
 
-/** The measurements by case and contender. */
 export type Results = ReadonlyMap<string, ReadonlyMap<string, Measurement>>;
 
 export interface Claim {
@@ -21,16 +20,16 @@ export interface Claim {
   readonly figure: (results: Results) => number | undefined;
   readonly limit: { readonly atLeast: number } | { readonly atMost: number };
   readonly unit: string;
-  /** The measurement to compare with: if that contender cannot do the case, there is nothing to compare. */
+  /** The measurement to compare with. If its contender cannot do the case, there is nothing to compare. */
   readonly rival?: readonly [test: string, contender: string];
-  /** Whether the figure may be missing: PyTorch need not be there. */
+  /** Whether the figure may be missing, as where PyTorch is not installed. */
   readonly optional?: boolean;
 }
 
 const times = (results: Results, test: string, contender: string): readonly number[] | undefined =>
   results.get(test)?.get(contender)?.rounds;
 
-/** How many times as fast `fast` is as `slow`. */
+/** Speed of `fast` as a multiple of the speed of `slow`. */
 function speedup(results: Results, test: string, slow: string, fast: string): number | undefined {
   const [a, b] = [times(results, test, slow), times(results, test, fast)];
   return a && b && ratio(a, b);
@@ -46,7 +45,7 @@ const PROFILE = `profile/${nameOf(SIZES[0]!)}`;
 
 const flopsOf = new Map(allCases().map(({ name, flops }) => [name, flops]));
 
-/** The rate in FLOP per millisecond. */
+/** Rate in FLOP per millisecond. */
 function flopRate(results: Results, test: string, contender: string): number | undefined {
   const ms = milliseconds(results, test, contender);
   return ms === undefined ? undefined : flopsOf.get(test)! / ms;
@@ -57,7 +56,7 @@ const quotient = (a: number | undefined, b: number | undefined): number | undefi
 
 const THREADS = ["worldgrad", "worldgrad-threads"] as const;
 
-/** The time of an RL step, as a multiple of what its FLOPs would take at the rate of the training step. */
+/** Time of an RL step, as a multiple of the time of its FLOPs at the rate of the training step. */
 function rlOverhead(results: Results): number | undefined {
   const figures = results.get("rl/terminal")?.get("worldgrad-threads")?.figures;
   const rate = flopRate(results, SMALL, "worldgrad-threads");
@@ -66,7 +65,7 @@ function rlOverhead(results: Results): number | undefined {
   return (rollout + learning) / ((gflop * 1e9) / rate);
 }
 
-/** The milliseconds of a step that are neither in matrix products nor in attention. */
+/** Milliseconds of a step outside matrix products and attention. */
 function otherMs(results: Results): number | undefined {
   const figures = results.get(PROFILE)?.get("worldgrad-webgpu")?.figures;
   if (figures === undefined) return undefined;
@@ -184,9 +183,7 @@ export function judge(claim: Claim, results: Results): Verdict {
   return { verdict: holds ? "ok" : "short", text: `${start} ${figure.toFixed(2)}${unit}, ${sign} ${bound}${unit}` };
 }
 
-/**
- * What is measured for each line, and by which contenders. A case that an earlier line measured is not measured again.
- */
+/** Cases and contenders of each line. A case of an earlier line is measured again only on another adapter. */
 const PLAN: readonly {
   readonly line: number;
   readonly cases: readonly string[];
@@ -201,8 +198,8 @@ const PLAN: readonly {
 ];
 
 /**
- * Measures lines 1 to 5, or those of the lines that `words` name.
- * @returns the exit code @throws UsageError for a word that is no line, as a check of nothing would pass
+ * Measures the lines that `words` name, or all.
+ * @returns the exit code @throws UsageError for a word that is no line, because a check of nothing would pass
  */
 export async function checkPromises(options: BenchOptions, command: string): Promise<number> {
   const lines = PLAN.map(({ line }) => String(line)).toSorted();

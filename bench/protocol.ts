@@ -1,4 +1,4 @@
-/** The requests of `process.ts` and the answers of `child.ts` and `peers/torch_bench.py`: one JSON object a line. */
+/** Requests of `process.ts` and answers of `child.ts` and `peers/protocol.py`: one JSON object a line. */
 import type { Task } from "./cases/task.ts";
 
 export type Request =
@@ -9,16 +9,16 @@ export type Request =
 
 export interface Answer {
   readonly error?: string;
-  /** The answer to the start: who this is. */
+  /** Answer to the start: library, version, executor. */
   readonly description?: string;
-  /** The answer to `prepare`: samples of the results, or why the contender cannot do it. */
+  /** Answer to `prepare`: samples of the results, or why the contender cannot do it. */
   readonly check?: readonly number[];
   readonly cannot?: string;
-  /** The answer to `time`: milliseconds of the clock for all calls together. */
+  /** Answer to `time`: milliseconds of the clock for all calls together. */
   readonly ms?: number;
-  /** Milliseconds of the processor in the same calls, of all threads together: a busy machine stretches them less. */
+  /** Processor time of the calls in milliseconds, summed over threads: a busy machine stretches it less. */
   readonly processorMs?: number;
-  /** The answer to `memory`, in bytes: what the engine counts as its own, and the most that the process took. */
+  /** Answer to `memory`, in bytes: what the engine counts as its own, and the peak of the process. */
   readonly live?: number;
   readonly peak?: number;
   readonly peakRss?: number;

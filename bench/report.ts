@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- --report`: makes docs/performance.md with its plots from the file of results. Only the newest line
- * of each case and contender counts. Nothing is measured here.
+ * `npm run bench -- --report`: docs/performance.md with its plots, from the file of results. Only the newest line of
+ * each case and contender counts. Nothing is measured here.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { UsageError } from "../run/usage.ts";
@@ -13,7 +13,7 @@ import { markdownTable, showMemory, showMs, showRate } from "./table.ts";
 
 const PLOTS = "docs/plots";
 
-/** The results of one machine, newest first by case and contender. WebGPU on two adapters is two contenders. */
+/** Results of one machine, the newest by case and contender. WebGPU on two adapters is two contenders. */
 export interface MachineResults {
   readonly name: string;
   readonly lines: readonly ResultLine[];
@@ -25,12 +25,12 @@ const contenderOf = (line: ResultLine): string =>
 const adapterWord = (adapter: string): string =>
   /swiftshader/i.test(adapter) ? "SwiftShader" : /llvmpipe/i.test(adapter) ? "lavapipe" : adapter.split(" ")[0]!;
 
-/** Whether a GPU computed it, and not a program that plays one. */
+/** Whether a GPU computed the line, not a software adapter. */
 const onGpu = ({ adapter, result }: ResultLine): boolean =>
   result.contender.startsWith("torch-cuda") ||
   (result.contender.endsWith("webgpu") && !/swiftshader|llvmpipe|lavapipe|^none$/i.test(adapter));
 
-/** Newest line of each machine, case and contender; machines in order of first appearance. */
+/** Newest lines by machine, case and contender; machines in order of first appearance. */
 export function newest(lines: readonly ResultLine[]): MachineResults[] {
   const machines = new Map<string, Map<string, ResultLine>>();
   for (const line of lines) {
@@ -52,7 +52,7 @@ const SHORT_CASES = [
 ];
 const SHORT_CONTENDERS = ["worldgrad", "worldgrad-threads", "jax-js", "tfjs", "torch"];
 
-/** A short table: a few cases, times in milliseconds. */
+/** Table of a few cases: times in milliseconds. */
 export function shortTable({ name, lines }: MachineResults): string {
   const cell = (test: string, contender: string): string => {
     const line = lines.find((l) => l.case === test && contenderOf(l) === contender);
@@ -68,7 +68,7 @@ export function shortTable({ name, lines }: MachineResults): string {
       tests.map((test) => [`\`${test}\``, ...contenders.map((c) => cell(test, c))]),
     ),
     "",
-    `${name}; ${dates.at(-1)}. One thread each, but \`worldgrad-threads\` with ${threads}.`,
+    `${name}; ${dates.at(-1)}. One thread each; \`worldgrad-threads\` has ${threads}.`,
   ].join("\n");
 }
 
@@ -142,7 +142,7 @@ interface Growth {
   readonly points: readonly (readonly [number, number])[];
 }
 
-/** Time per step against each dimension, with the exponent of the best power law, from the fastest round of each. */
+/** Time per step against each dimension, from the fastest round, with the exponent of the best power law. */
 export function growthOf(lines: readonly ResultLine[]): Growth[] {
   return Object.entries(GROWTH).flatMap(([dimension, { shapes, x }]) => {
     const points = shapes.flatMap((shape): [number, number][] => {
@@ -156,72 +156,71 @@ export function growthOf(lines: readonly ResultLine[]): Growth[] {
 const FAMILIES: readonly (readonly [name: string, about: string])[] = [
   [
     "step",
-    "Training step: loss, gradient, AdamW. Every contender has the same weights and batches at the start and must " +
-      "give the same first four losses.",
+    "Training step: loss, gradient, AdamW. All contenders begin with equal weights and batches, and their first four " +
+      "losses must agree.",
   ],
   ["block", "One transformer block, forward and backward."],
-  ["forward", "Forward pass of the same model."],
+  ["forward", "Forward pass of the model."],
   ["decode", "Sampling with a cache: prompts of 8 tokens, 56 more each."],
   ["rl", "One step of reinforcement learning in the terminal, settings of `npm start`."],
   [
     "grpo",
-    "A step of the same GRPO job in worldgrad and in TRL 1.13 (transformers 5.18, PyTorch 2.13), one thread each: " +
+    "A step of one GRPO job in worldgrad and in TRL 1.13 (transformers 5.18, PyTorch 2.13), one thread each: " +
       "playing, rewards, gradient and update of all weights. Models of 27,000, 260,000 and 857,000 parameters with 8 " +
-      "groups of 8 episodes of 48 tokens, and with one group of 8, which is TRL's batch when a script says nothing; " +
+      "groups of 8 episodes of 48 tokens, and with one group of 8, which is TRL's default batch; " +
       "one of the shape of SmolLM2-135M with 2 groups of 4 episodes of 32.",
   ],
-  ["matmul", "Matrix products, layout:M×K×N. N and T say how the operands lie; NT is a linear layer's forward pass."],
+  ["matmul", "Matrix products, layout:M×K×N. T marks a transposed operand; NT is a linear layer's forward pass."],
   ["packed", "A linear layer with frozen weights in f32, 16 or 8 bits, form:rows×in×out. One row: drawing a token."],
   ["softmax", "Softmax over rows."],
   ["norm", "LayerNorm over rows."],
   ["attention", "Causal attention."],
   ["logProbs", "Log-probabilities of given tokens, from logits [rows, V]."],
-  ["ladder", "The rungs of our ladder of WGSL matrix products."],
+  ["ladder", "Rungs of the ladder of WGSL matrix products."],
 ];
 
-/** What is said of a family's results, computed from them. */
+/** Remarks on the results of a family, computed from them. */
 const REMARKS: Readonly<Record<string, (lines: readonly ResultLine[]) => string>> = { grpo: besideTrl };
 
 /**
- * TRL's time over ours in each case, in three ways, as they differ on a busy machine: of two rounds side by side the
- * machine was equally busy, the medians of a column may come from different rounds, and the processor's time has no
- * waiting in it.
+ * TRL's time over ours in each case, in three ways, which differ on a busy machine: two rounds side by side had an
+ * equally busy machine, the medians of a column may come from different rounds, and processor time contains no waiting.
  */
 function besideTrl(lines: readonly ResultLine[]): string {
   const tests = [...new Set(lines.filter((l) => family(l.case) === "grpo").map((l) => l.case))];
   const of = (test: string, contender: string): ResultLine | undefined =>
     lines.find((l) => l.case === test && l.result.contender === contender);
   const pairs = tests.flatMap((test) => {
-    const [own, trl] = [of(test, "worldgrad"), of(test, "trl")];
-    return own?.result.ms && trl?.result.ms ? [{ own: own.result, trl: trl.result, roofline: own.roofline }] : [];
+    const [ours, trl] = [of(test, "worldgrad"), of(test, "trl")];
+    return ours?.result.ms && trl?.result.ms ? [{ ours: ours.result, trl: trl.result, roofline: ours.roofline }] : [];
   });
   if (pairs.length === 0) return "";
   // Older lines have no seconds of the processor.
   const list = (value: (pair: (typeof pairs)[number]) => number): string =>
     pairs.map((pair) => (Number.isFinite(value(pair)) ? value(pair).toFixed(2) : "–")).join(", ");
-  const least = list(({ own, trl, roofline }) => ratio(trl.rounds!, own.rounds!) / (roofline ?? NaN));
+  const least = list(({ ours, trl, roofline }) => ratio(trl.rounds!, ours.rounds!) / (roofline ?? NaN));
   return (
-    "Wanted were five times TRL's speed up to a million parameters and as much at 135 million. What came out, TRL's " +
-    `time over ours in the order of the table: ${list(({ own, trl }) => ratio(trl.rounds!, own.rounds!))} (the ` +
-    "median of the ratios of two rounds side by side), " +
-    `${list(({ own, trl }) => trl.ms!.median / own.ms!.median)} (of the medians in the table), ` +
-    `${list(({ own, trl }) => trl.processorMs! / own.processorMs!)} (of the processor's time). A step that did ` +
-    `nothing but its multiplications at the roofline would be at ${least}: no program with vectors of four numbers ` +
-    "can be at five times with a step of 64 episodes and 260,000 parameters or more, nor at one with 135 million, as " +
-    "PyTorch's products have wider vectors and fused multiply-add. What holds up small steps is the cost of an op's " +
-    "call, as their share of the roofline says."
+    "Goal: five times TRL's speed up to a million parameters, and equal speed at 135 million. TRL's time over ours, " +
+    `in the order of the table: ${list(({ ours, trl }) => ratio(trl.rounds!, ours.rounds!))} (median over rounds of ` +
+    "the ratio within a round), " +
+    `${list(({ ours, trl }) => trl.ms!.median / ours.ms!.median)} (ratio of the medians in the table), ` +
+    `${list(({ ours, trl }) => trl.processorMs! / ours.processorMs!)} (ratio of processor times). A step that did ` +
+    `only its multiplications, at the roofline, would reach ${least}. So no program with vectors of four numbers can ` +
+    "reach five times with a step of 64 episodes and 260,000 parameters or more, nor one with 135 million: " +
+    "PyTorch's products have wider vectors and fused multiply-add. In small steps the cost of calling an op " +
+    "dominates, as their share of the roofline shows."
   );
 }
 
-/** docs/performance.md for all machines, and the plots it shows, by file name. */
+/** docs/performance.md for all machines, and its plots by file name. */
 export function performancePage(machines: readonly MachineResults[]): { page: string; plots: Record<string, string> } {
   const plots: Record<string, string> = {};
   const gpus = machines.flatMap(({ name, lines }) => {
-    const own = lines.filter(onGpu);
-    if (own.length === 0) return [];
-    const commits = [...new Set(own.map(({ commit }) => commit))].join(", ");
-    const adapters = [...new Set(own.filter(isWebgpu).map(({ adapter }) => adapter))].join("; ");
-    return [`## ${adapters}`, "", `In ${name}. Commits ${commits}.`, "", gpuTables(own), ""];
+    const measured = lines.filter(onGpu);
+    if (measured.length === 0) return [];
+    const commits = [...new Set(measured.map(({ commit }) => commit))].join(", ");
+    const adapters = [...new Set(measured.filter(isWebgpu).map(({ adapter }) => adapter))].join("; ");
+    return [`## ${adapters}`, "", `In ${name}. Commits ${commits}.`, "", gpuTables(measured), ""];
   });
   const computed = machines.map(({ name, lines }) => ({ name, lines: lines.filter((line) => !onGpu(line)) }));
   const sections = computed
@@ -293,23 +292,23 @@ export function performancePage(machines: readonly MachineResults[]): { page: st
 const HEAD = `# Performance
 
 Written by \`npm run bench -- --report\` from \`bench/results.jsonl\`; do not edit by hand. Every contender runs in a
-process of its own and does the same work on the same numbers. Its results are compared before anything is timed; a
-contender with wrong results is shown as wrong, without a time. Rounds alternate between the contenders. A figure is the
-median of the rounds, with the smallest and the largest beside it. The roofline is the least time that this machine
-needs for a case in WebAssembly: for its multiplications and additions at the rate of a loop of 128-bit SIMD that
-touches no memory, or for its bytes at the rate of a loop that only adds arrays, whichever is more. Native code
-(PyTorch) has wider vectors and fused multiply-add, so no share is given for it.
+process of its own and does equal work on equal numbers. Its results are compared before anything is timed; a contender
+with wrong results is shown as wrong, without a time. Rounds alternate between the contenders. A figure is the median of
+the rounds, with the smallest and the largest beside it. The roofline is the least time that this machine needs for a
+case in WebAssembly: for its multiplications and additions at the rate of a loop of 128-bit SIMD that touches no memory,
+or for its bytes at the rate of a loop that only adds arrays, whichever is more. Native code (PyTorch) has wider vectors
+and fused multiply-add, so it has no share of the roofline.
 
 The contenders are as fair as we could make them. \`jax-js\` has everything under \`jit\`, embeddings as products with
 one-hot matrices (their gradient does not work under \`jit\` otherwise), and one thread (it looks for a \`Worker\`
 global, which Node does not have). \`tfjs\` is tidied, uses its own Adam and its fused product with bias, transposes
-matrices before a product (its WebAssembly is up to 20 times slower if asked to do it itself), and has one thread.
-\`torch\` is PyTorch's CPU, eager.
+matrices before a product (its own transposed product is up to 20 times slower on WebAssembly), and has one thread.
+\`torch\` is PyTorch on the CPU, eager.
 
-The first sections are of CPUs; \`webgpu\` in them is a software adapter, which says how many kernels of which size run
-and nothing about a GPU. The sections after them are of GPUs, measured with \`npm run gpu\`
+The first sections are of CPUs. Their \`webgpu\` is a software adapter: it shows how many kernels of which size run, and
+nothing about a GPU. Later sections are of GPUs, measured with \`npm run gpu\`
 ([bench/gpu.md](../bench/gpu.md)). Times of small kernels there are those of the host's calls, and differ between two
-machines with the same GPU by up to a half.
+machines with equal GPUs by up to a half.
 `;
 
 function growthSection(growth: readonly Growth[]): string[] {
@@ -322,7 +321,7 @@ function growthSection(growth: readonly Growth[]): string[] {
   return [
     "### Growth",
     "",
-    "Milliseconds per step as one dimension grows and the others stay; ms ∝ xᵖ fits best with this p.",
+    "Milliseconds per step as one dimension grows and the others stay; p is the exponent of the best fit ms ∝ xᵖ.",
     "",
     markdownTable(["dimension", "p", "x: ms"], rows),
     "",
@@ -341,8 +340,8 @@ function profileSection(lines: readonly ResultLine[]): string[] {
       return [
         `### Where a step's time goes: ${contenderOf(line)}`,
         "",
-        `\`${line.case.slice(8)}\`, each program by itself many times, summed by op: ` +
-          `${showMs(total)} ms together; the twelve largest.`,
+        `\`${line.case.slice(8)}\`, each program run alone many times, summed by op: ` +
+          `${showMs(total)} ms in all; the twelve largest.`,
         "",
         markdownTable(["op", "ms", "share"], rows),
         "",
@@ -373,7 +372,7 @@ export async function writeReport({
   const { format, resolveConfig } = await import("prettier");
   const tidy = async (text: string): Promise<string> =>
     format(text, { ...(await resolveConfig("docs/performance.md")), parser: "markdown" });
-  // What is measured by hand, with scripts of its own.
+  // Results of scripts that are run by hand.
   const byHand = readFileSync("bench/pretrained.md", "utf8");
   writeFileSync("docs/performance.md", await tidy(`${page.trimEnd()}\n\n${byHand}`));
   console.log(`wrote docs/performance.md and ${Object.keys(plots).length} plots in ${PLOTS}`);

@@ -1,10 +1,10 @@
-/** The file of results: one JSON object a line, one line per case and contender, only ever appended to. */
+/** The file of results: one JSON object a line for each case and contender. Lines are only ever appended. */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import type { Case } from "./cases/case.ts";
 import type { Machine } from "./machine.ts";
 import type { Measurement } from "./measure.ts";
 
-/** Where and how something was measured. */
+/** Place and conditions of a measurement. */
 export interface RunInfo {
   readonly time: string;
   readonly commit: string;
@@ -12,7 +12,7 @@ export interface RunInfo {
   readonly adapter: string;
   readonly command: string;
   readonly threads: number;
-  /** How busy the machine was before, see `load` in machine.ts. */
+  /** Load of the machine before the run (`load` in machine.ts). */
   readonly load?: number;
 }
 

@@ -1,33 +1,30 @@
 /**
- * Measures what this machine can do at most: multiplications and additions per second in a loop of WebAssembly SIMD
- * that touches no memory, and bytes per second of y ← y + x over arrays that no cache holds. After Williams, Waterman
- * and Patterson 2009 ("Roofline"). It bounds what WebAssembly can reach with 128-bit vectors and without fused
- * multiply-add; native code reaches more.
+ * The roofline of this machine (Williams, Waterman and Patterson 2009): multiplications and additions per second in a
+ * loop of WebAssembly SIMD that touches no memory, and bytes per second of y ← y + x over arrays that no cache holds.
+ * It bounds what WebAssembly can reach with 128-bit vectors and without fused multiply-add; native code reaches more.
  *
- * Each measurement runs in a process of its own (`contenders/roofline.ts`); for n threads n of them run at once.
+ * Each measurement runs in its own process (`contenders/roofline.ts`); for n threads n of them run at once.
  */
 import type { Case } from "./cases/case.ts";
 import { FMA_FLOPS, SUM_BYTES } from "./contenders/roofline.ts";
 import { ContenderProcess } from "./process.ts";
 
 export interface Roofline {
-  /** FLOP/s and bytes/s. */
   readonly flops: number;
   readonly bytes: number;
 }
 
-/** Calls in a row, so that processes overlap although they start a little apart. */
+/** Calls in a row, so that processes overlap although they do not start at once. */
 const CALLS = 8;
 
 /**
- * Measures the machine with `threads` processes at once: the best of several rounds, as other work only slows them
+ * Measures the machine with `threads` processes at once: the best of several rounds, because other work only slows them
  * down.
  */
 export async function measureRoofline(threads: number): Promise<Roofline> {
   const runners = await Promise.all(
     Array.from({ length: threads }, () => ContenderProcess.start({ name: "roofline" }, 1, {})),
   );
-  /** Milliseconds of one call. */
   const best = async (op: "fma" | "bandwidth"): Promise<number> => {
     for (const runner of runners) await runner.ask({ do: "prepare", task: { op } });
     let least = Infinity;
@@ -46,9 +43,7 @@ export async function measureRoofline(threads: number): Promise<Roofline> {
   }
 }
 
-/**
- * The least milliseconds that the machine needs for a case: for its arithmetic or for its memory, whichever is more.
- */
+/** Least milliseconds of a case on the machine: of its arithmetic or of its memory, whichever is more. */
 export function leastMs({ flops, bytes }: Pick<Case, "flops" | "bytes">, machine: Roofline): number {
   return 1000 * Math.max(flops / machine.flops, bytes / machine.bytes);
 }

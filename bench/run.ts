@@ -1,4 +1,4 @@
-/** Runs cases one after another, prints each, and appends the results. */
+/** Runs cases one after another, prints each and appends its results. */
 import { UsageError } from "../run/usage.ts";
 import { type Case, chooseCases, isMeant } from "./cases/case.ts";
 import { allCases } from "./cases/index.ts";
@@ -11,13 +11,13 @@ import { appendResults, type ResultLine } from "./results.ts";
 import { measureRoofline } from "./roofline.ts";
 import { rooflineShare, type Rooflines, showCase } from "./table.ts";
 
-/** A software adapter computes about 3 GFLOP/s, so larger calls would take minutes. */
+/** FLOPs above which a software adapter is left out: at about 3 GFLOP/s a call would take minutes. */
 const SOFTWARE_LIMIT = 1.2e9;
 
-/** tfjs trains at about 3 GFLOP/s, so larger models would take a minute a step. */
+/** FLOPs above which tfjs is left out: it trains at about 3 GFLOP/s, and a step would take a minute. */
 const TFJS_LIMIT = 1e10;
 
-/** What a run needs to know about its machine and its options. */
+/** Options, contenders and machine of a run. */
 export interface Setting {
   readonly options: BenchOptions;
   readonly contenders: readonly Contender[];
@@ -46,8 +46,7 @@ export async function settingFor(
   const processors = `${here.cpu}, ${here.cores} processors, Node ${here.node}`;
   say(`${processors}, WebGPU adapter: ${adapter.description}, commit ${info.commit}`);
   for (const line of missing) say(line);
-  if (info.load > 0.5)
-    say(`this machine is busy (load ${info.load} per processor): times are worth little, ratios more`);
+  if (info.load > 0.5) say(`this machine is busy (load ${info.load} per processor): trust ratios, not times`);
   if (!contenders.some(({ executor }) => executor === "wasm")) {
     const none = { flops: 0, bytes: 0 };
     return { options, contenders, adapter, machine: { one: none, all: none }, info };
@@ -74,7 +73,7 @@ export async function runCases(
       const asked = contenders.filter((c) => test.asks(c) && !isTooMuch(test, c, adapter));
       const left = contenders.filter((c) => test.asks(c) && !asked.includes(c)).map(({ name }) => name);
       if (left.length > 0)
-        (options.json ? console.error : console.log)(`${test.name}: too much for ${left.join(", ")}`);
+        (options.json ? console.error : console.log)(`${test.name}: left out, as too slow: ${left.join(", ")}`);
       if (asked.length === 0) continue;
       const results = await measure(test, asked, stable, settings);
       all.set(test.name, new Map(results.map((result) => [result.contender, result])));
@@ -111,12 +110,12 @@ function report(test: Case, results: readonly Measurement[], setting: Setting): 
   if (options.results !== undefined) appendResults(options.results, lines);
 }
 
-/** The cases that the words of the command line name. @throws UsageError if a word fits none */
+/** Cases that the words of the command line name. @throws UsageError if a word fits none */
 export function casesFor(words: readonly string[]): Case[] {
   const { shapes, names } = splitWords(words);
   const all = allCases();
   const unknown = names.find((name) => !all.some((test) => isMeant(test.name, name)));
   if (unknown !== undefined) throw new UsageError(`there is no case "${unknown}" (--list shows all)`);
-  const own = shapes.map((shape) => matmulCase(shape));
-  return shapes.length > 0 && names.length === 0 ? own : [...own, ...chooseCases(all, names)];
+  const products = shapes.map((shape) => matmulCase(shape));
+  return shapes.length > 0 && names.length === 0 ? products : [...products, ...chooseCases(all, names)];
 }

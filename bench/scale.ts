@@ -1,7 +1,7 @@
 /**
- * `npx tsx bench/scale.ts`: tokens per second with a real nats-server, a learner in this process and 1, 2 and 4
- * processes that play (scale/worker.ts), on one machine. It prints a table in Markdown, for docs/scale.md. Nothing else
- * should run at the same time.
+ * `npx tsx bench/scale.ts`: tokens per second with a real nats-server, a learner in this process and 1, 2 and 4 playing
+ * processes (scale/worker.ts) on one machine, as a table in Markdown for docs/scale.md. Nothing else should run at the
+ * same time.
  */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -23,12 +23,12 @@ import { natsServer } from "../tests/support/natsServer.ts";
 import { load, machine } from "./machine.ts";
 import { warmStart } from "./warmStart.ts";
 
-/** How much is measured. */
+/** Extent of the measurement. */
 interface How {
   readonly workers: readonly number[];
-  /** Seconds that each answer of the environment takes; the runs are made for each of them. */
+  /** Seconds that each answer of the environment takes; there is a run for each. */
   readonly waits: readonly number[];
-  /** Steps that count, and steps before them, which fill the queue and compile what a step needs. */
+  /** Counted steps, and the steps before them, which fill the queue and compile what a step needs. */
   readonly steps: number;
   readonly fill: number;
   readonly staleness: number;
@@ -36,22 +36,22 @@ interface How {
   readonly preset: Preset;
 }
 
-/** What a run took. */
+/** Figures of a run. */
 interface Run {
-  /** Tokens of episodes that were learnt from, per second of the clock. */
+  /** Tokens of learnt episodes per second of the clock. */
   readonly tokensPerSecond: number;
-  /** The share of the time in which the learner does not wait. */
+  /** Share of the time in which the learner does not wait. */
   readonly learner: number;
   readonly staleness: number;
-  /** Seconds of the processor per second of the clock: the learner's process, and all else on the machine. */
+  /** Processor seconds per second of the clock: of the learner, and of everything else on the machine. */
   readonly processors: { readonly learner: number; readonly others: number };
 }
 
-/** Seconds of the processors that this process has used, and in which the machine did something. */
-function processorSeconds(): { own: number; all: number } {
+/** Processor seconds of this process and of the whole machine. */
+function processorSeconds(): { learner: number; all: number } {
   const { user, system } = process.cpuUsage();
   const all = cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0);
-  return { own: (user + system) / 1e6, all: all / 1000 };
+  return { learner: (user + system) / 1e6, all: all / 1000 };
 }
 
 async function measureRun(
@@ -92,12 +92,12 @@ async function measureRun(
     }
     const seconds = (last - began) / 1000;
     const after = processorSeconds();
-    const [own, all] = [after.own - before.own, after.all - before.all];
+    const [learner, all] = [after.learner - before.learner, after.all - before.all];
     return {
       tokensPerSecond: tokens / seconds,
       learner: 1 - idle / seconds,
       staleness: stale / steps,
-      processors: { learner: own / seconds, others: Math.max(0, all - own) / seconds },
+      processors: { learner: learner / seconds, others: Math.max(0, all - learner) / seconds },
     };
   } finally {
     for (const player of players) player.kill("SIGKILL");
@@ -105,7 +105,7 @@ async function measureRun(
   }
 }
 
-/** Measures everything and writes it line by line. @throws if there is no nats-server */
+/** Measures all runs and writes the table line by line. @throws if there is no nats-server */
 export async function measureAll(how: How, write: (line: string) => void): Promise<void> {
   const server = await natsServer();
   try {
@@ -128,12 +128,12 @@ export async function measureAll(how: How, write: (line: string) => void): Promi
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   try {
-    // The learner's executor and those of the processes that play have one thread each.
+    // Executors of the learner and of the playing processes have one thread each.
     process.env["WORLDGRAD_THREADS"] = "1";
     const { cpu, cores } = machine();
     console.log(`${cpu}, ${cores} processors, load before ${load()}`);
     const full = presetFor(parseStart(["--env", "terminal"]) as StartOptions);
-    // The terminal with the model of `npm start`, after a short warm start.
+    // Settings of `npm start` in the terminal, with a short warm start.
     const preset = {
       ...full,
       tokenizer: { ...full.tokenizer, corpusEpisodes: 300 },

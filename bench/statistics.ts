@@ -1,4 +1,4 @@
-/** The few statistics that a benchmark needs. */
+/** Statistics of the benchmark. */
 import { check } from "../engine/errors.ts";
 
 /** The middle value, or the mean of the two in the middle. */
@@ -20,15 +20,15 @@ export function summarize(values: readonly number[]): Summary {
 }
 
 /**
- * How many times as long `slow` takes as `fast`: the median over rounds of the ratio within a round, in which both had
- * the same conditions. Rounds that only one of them has are left out.
+ * Time of `slow` as a multiple of the time of `fast`: the median over rounds of the ratio within a round, in which both
+ * had equal conditions. Rounds that only one of them has are left out.
  */
 export function ratio(slow: readonly number[], fast: readonly number[]): number {
   const rounds = Math.min(slow.length, fast.length);
   return median(Array.from({ length: rounds }, (_, i) => slow[i]! / fast[i]!));
 }
 
-/** The exponent p of the power law y ∝ xᵖ that fits best: the slope of a straight line through the logarithms. */
+/** Exponent p of the power law y ∝ xᵖ that fits best: the slope of a straight line through the logarithms. */
 export function fittedExponent(points: readonly (readonly [x: number, y: number])[]): number {
   check(points.length >= 2, () => `fittedExponent: expected two points or more, got ${points.length}`);
   check(
@@ -43,9 +43,7 @@ export function fittedExponent(points: readonly (readonly [x: number, y: number]
   return logs.reduce((total, [x, y]) => total + (x - mx) * (y - my), 0) / spread;
 }
 
-/**
- * The largest difference from `expected`, as a share of its largest magnitude. Infinity if lengths differ or for NaN.
- */
+/** Largest difference from `expected`, relative to its largest magnitude. Infinity if lengths differ or for NaN. */
 export function relativeError(values: readonly number[], expected: readonly number[]): number {
   if (values.length !== expected.length) return Infinity;
   const scale = expected.reduce((most, x) => Math.max(most, Math.abs(x)), 0) || 1;

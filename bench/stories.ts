@@ -1,9 +1,9 @@
 /**
- * `npm run stories`: reinforcement learning on stories260K, a pretrained model of 260 thousand parameters that others
- * made (A. Karpathy's TinyStories models). The task is a story about a given word that ends and does not repeat itself
+ * `npm run stories`: reinforcement learning on stories260K, a pretrained model of 260 thousand parameters (A.
+ * Karpathy's TinyStories models). The task is a story about a given word that ends and does not repeat itself
  * (stories/tell.ts); stories/arms.ts has the methods and the control.
  *
- * OUT/report.md has the tables of the runs that are finished.
+ * OUT/report.md has the tables of the finished runs.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,9 +20,9 @@ const HELP = `worldgrad: reinforcement learning on a pretrained model of 260 tho
 
   npm run stories -- [flags]
 
-  --seeds LIST   whole numbers, commas between them         (default 0,1,2,3,4)
-  --quick        two steps of two groups of two, to see it work
-  --out DIR      where report.md goes                        (default runs/stories)
+  --seeds LIST   whole numbers, separated by commas         (default 0,1,2,3,4)
+  --quick        two steps of two groups of two: a trial run
+  --out DIR      folder of report.md                        (default runs/stories)
   --help         this text
 `;
 const FLAGS = {
@@ -42,7 +42,7 @@ const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [row(head), row(head.map((_, i) => (i === 0 ? "---" : "--:"))), ...rows.map(row)].join("\n");
 
-/** The whole report. Markdown; intervals are 95 % bootstraps over seeds. */
+/** The report in Markdown; intervals are 95 % bootstraps over seeds. */
 export function reportOf(runs: readonly RunRecord[]): string {
   const { steps, groups, groupSize } = runs[0]!.settings;
   const seeds = [...new Set(runs.map(({ seed }) => seed))];
@@ -51,7 +51,7 @@ export function reportOf(runs: readonly RunRecord[]): string {
     runs.find((run) => run.arm === arm && run.seed === seed);
   const valuesOf = (arm: string, value: (run: RunRecord) => number): string =>
     cell(meanOver(runs.filter((run) => run.arm === arm).map(value)));
-  /** `arm` − `other` in the seeds that both have, and in how many it is above 0. */
+  /** `arm` − `other` over their common seeds, and the number of seeds in which it is above 0. */
   const difference = (arm: string, other: string): string => {
     const pairs = seeds.flatMap((seed) => {
       const [a, b] = [runOf(arm, seed), runOf(other, seed)];
@@ -60,7 +60,7 @@ export function reportOf(runs: readonly RunRecord[]): string {
     const found = pairedDifference([pairs]);
     return found === null || arm === other ? "" : `${cell(found, signed)}, ${found.higher} of ${found.seeds}`;
   };
-  /** The mean reward of the episodes in training, in five stretches. */
+  /** Mean reward of the episodes in training, in five stretches. */
   const bounds = Array.from({ length: 6 }, (_, i) => Math.round((i * steps) / 5));
   const stretches = bounds.slice(1).flatMap((to, i) => (to > bounds[i]! ? [[bounds[i]!, to] as const] : []));
   const trained = arms.filter((arm) => arm !== START);

@@ -1,11 +1,11 @@
-/** A case's measurements as lines for a terminal, and tables of a document. */
+/** Measurements of a case as lines for a terminal, and tables of a document. */
 import type { Case } from "./cases/case.ts";
 import type { Contender } from "./contenders/index.ts";
 import type { Measurement } from "./measure.ts";
 import { leastMs, type Roofline } from "./roofline.ts";
 import { ratio } from "./statistics.ts";
 
-/** The rooflines of this machine, for one thread and for all. */
+/** Rooflines of this machine, for one thread and for all. */
 export interface Rooflines {
   readonly one: Roofline;
   readonly all: Roofline;
@@ -15,19 +15,19 @@ export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >=
 
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-/** 12.3 GFLOP/s, or what the case counts per second. */
+/** Rate as text: 12.3 GFLOP/s, or the work of the case per second. */
 export function showRate(test: Pick<Case, "flops" | "work">, ms: number): string {
   if (test.work !== undefined) return `${whole.format((1000 * test.work.amount) / ms)} ${test.work.unit}`;
   return `${(test.flops / ms / 1e6).toPrecision(3)} GFLOP/s`;
 }
 
-/** The share of the roofline that was reached; undefined for an executor that our roofline does not describe. */
+/** Share of the roofline that was reached; undefined for executors that it does not describe. */
 export function rooflineShare(test: Case, contender: Contender, ms: number, machine: Rooflines): number | undefined {
   if (contender.executor !== "wasm" || test.flops + test.bytes === 0) return undefined;
   return leastMs(test, contender.threads === "all" ? machine.all : machine.one) / ms;
 }
 
-/** The most memory that the process took and, if the engine counts its tensors, that they took. */
+/** Peak memory of the process and, if the engine counts them, of its tensors. */
 export function showMemory({ peakRss, peak }: Measurement): string {
   const mib = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
   if (peakRss === undefined) return "";

@@ -1,17 +1,17 @@
 /**
- * Our reader of `tokenizer.json` beside `@huggingface/tokenizers`, both held to Python's `tokenizers`: on how many
- * texts of each kind of file the ids and the decoded text are those of the Python library, what both take for all of
- * them, one by one and joined to one text, and the size of both, bundled and gzipped. A table in Markdown.
+ * Reader of `tokenizer.json` beside `@huggingface/tokenizers`, with the results of Python's `tokenizers` as expected
+ * ones. A table in Markdown has, for each kind of file and each reader, the number of texts with other ids or another
+ * decoded text, and the time for all texts, one by one and joined. Below it is the size of both, bundled and gzipped.
  *
  *     npx tsx bench/tokenizers.ts [FILE]
  *
- * What Python's library gives stands in FILE: tests/fixtures/tokenizers/families.json unless given, and more texts with
+ * FILE has the expected results, by default tests/fixtures/tokenizers/families.json. A file with more texts:
  *
  *     pip install tokenizers==0.23.2
  *     python3 tests/fixtures/tokenizers/make_families.py /tmp/fuzz.json 3000
  *
- * Where Python has the library, its time is shown beside ours (bench/peers/tokenizers_bench.py). The package comes with
- * `npm run bench:peers`; without it ours is compared alone.
+ * If Python has the library, the table has its time (bench/peers/tokenizers_bench.py). `npm run bench:peers` installs
+ * the package; without it the table has our reader alone.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -27,7 +27,7 @@ const ROUNDS = 5;
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const FILE = process.argv[2] ?? here("../tests/fixtures/tokenizers/families.json");
 
-/** As make_families.py writes it; what is missing in a case is as the field before it, `decoded` as the text. */
+/** A file of make_families.py. A missing field of a case equals the field before it, a missing `decoded` the text. */
 interface Fixture {
   readonly source: string;
   readonly texts: readonly string[];
@@ -41,7 +41,7 @@ interface Fixture {
 
 interface Reader {
   readonly name: string;
-  /** Finds special tokens and follows the template, as Python's does. */
+  /** Ids with special tokens and template, as in the Python library. */
   encode(text: string): readonly number[];
   decode(ids: readonly number[], specials: "name" | "skip"): string;
 }
@@ -55,7 +55,7 @@ const ours = (json: object): Reader => {
   };
 };
 
-/** The package's part that is used here; a variable, because it may not be installed and then has no types. */
+/** Module of the package; a variable, because the package may not be installed and then has no types. */
 const PACKAGE = "./peers/tokenizers.js";
 interface Package {
   readonly Tokenizer: new (
@@ -68,7 +68,7 @@ interface Package {
 }
 const found = (await import(PACKAGE).catch(() => undefined)) as Package | undefined;
 const theirs = ({ Tokenizer }: Package, json: object): Reader => {
-  // Python cleans nothing up unless a configuration beside the file says so.
+  // Python's library cleans nothing up unless a configuration beside the file says so.
   const tokenizer = new Tokenizer(json, { clean_up_tokenization_spaces: false });
   return {
     name: "@huggingface/tokenizers",
@@ -77,7 +77,7 @@ const theirs = ({ Tokenizer }: Package, json: object): Reader => {
   };
 };
 
-/** What an encoding or decoding gives; a reader that throws gives its error, which differs from any result. */
+/** Result of an encoding or decoding; for a reader that throws its error, which differs from any result. */
 function resultOf<T>(compute: () => T): T | string {
   try {
     return compute();
@@ -88,10 +88,10 @@ function resultOf<T>(compute: () => T): T | string {
 const differing = <T>(cases: readonly T[], got: (of: T) => unknown, expected: (of: T) => unknown): number =>
   cases.filter((of) => JSON.stringify(resultOf(() => got(of))) !== JSON.stringify(expected(of))).length;
 
-/** All texts as one: what is left where a call for each costs nothing. */
+/** All texts joined: a single call, so that the cost of calls does not count. */
 const joined = (texts: readonly string[]): readonly string[] => [texts.join("\n")];
 
-/** Milliseconds of the processor for all texts, the median of some rounds. */
+/** Processor milliseconds for all texts: the median of some rounds. */
 function timeOf(reader: Reader, texts: readonly string[]): number {
   const rounds = Array.from({ length: ROUNDS + 1 }, () => {
     const before = process.cpuUsage();
@@ -102,7 +102,7 @@ function timeOf(reader: Reader, texts: readonly string[]): number {
   return median(rounds.slice(1)); // the first one compiles
 }
 
-/** Times of Python's library by kind, if Python has it: text by text, and all as one. */
+/** Times of Python's library by kind, if it is installed: one by one, and joined. */
 function pythonTimes(): Readonly<Record<string, readonly number[]>> | string {
   try {
     const printed = execFileSync(PYTHON, [here("peers/tokenizers_bench.py"), FILE, String(ROUNDS)], {
@@ -116,7 +116,7 @@ function pythonTimes(): Readonly<Record<string, readonly number[]>> | string {
   }
 }
 
-/** KB of a module with all that it needs, minified and gzipped. */
+/** KB of a module with its imports, minified and gzipped. */
 async function sizeOf(entry: string): Promise<number> {
   const { outputFiles } = await build({
     entryPoints: [here(entry)],

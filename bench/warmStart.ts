@@ -1,4 +1,4 @@
-/** The model with which arms of a measurement begin: that of `npm start` after its warm start, or of a short one. */
+/** Common start of the arms of a measurement: the model of `npm start` after its warm start, or after a short one. */
 import { Experiment } from "../run/experiment.ts";
 import { device as makeDevice } from "../engine/index.ts";
 import type { Preset } from "../run/preset.ts";

@@ -1,8 +1,8 @@
 /**
- * `npm run attacks`: runs every test that the tables "Attacks" and "Faults that were found" of docs/testing.md name,
- * and writes into their column "Ran" what came of it: how many tests have these names, how many of them passed, and
- * what a test says that it tried (`tests/support/tried.ts`). With `--minutes N` it also fuzzes for so long, and writes
- * that table. Exit code 1 if a test failed, or is not there.
+ * `npm run attacks`: runs the tests that the tables "Attacks" and "Faults that were found" of docs/testing.md name, and
+ * writes the result into their column "Ran": how many tests have these names, how many of them passed, and counts of
+ * what they tried (`tests/support/tried.ts`). With `--minutes N` it also fuzzes for N minutes and writes that table.
+ * The exit code is 1 if a test failed or does not exist.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,24 +16,24 @@ import { packageFolder } from "./packageFolder.ts";
 
 const PAGE = "docs/testing.md";
 
-/** A test that ran, as vitest's JSON reporter tells of it. */
+/** A test that ran, from vitest's JSON report. */
 export interface Ran {
   readonly file: string;
-  /** The titles of the groups that it is in, and its own. */
+  /** Titles of its groups, and its own. */
   readonly name: string;
   readonly passed: boolean;
-  /** What it says that it tried. */
+  /** Counts of what it tried. */
   readonly tried?: Readonly<Record<string, number>> | undefined;
 }
 
-/** The cells of a row of a table, without what pads them. */
+/** Cells of a row of a table, trimmed. */
 export const cellsOf = (line: string): string[] =>
   line
     .split(/(?<!\\)\|/)
     .slice(1, -1)
     .map((cell) => cell.trim());
 
-/** The tests that a cell names, as `` `FILE`: “words of a title”, “of another”; `FILE`: … ``. */
+/** Tests named in a cell, as `` `FILE`: “words of a title”, “of another”; `FILE`: … ``. */
 export function testsNamed(cell: string): { readonly file: string; readonly titles: readonly string[] }[] {
   return Array.from(cell.matchAll(/`(tests\/[^`]+)`: (“.*?”)(?=;|$)/g), ([, file, titles]) => ({
     file: file!,
@@ -41,17 +41,17 @@ export function testsNamed(cell: string): { readonly file: string; readonly titl
   }));
 }
 
-/** The cell "Ran" of a row whose tests are these. @throws Error if no test has a title that the row names */
+/** Cell "Ran" of a row that names these tests. @throws Error if no test has a title that the row names */
 export function ranCell(named: string, tests: readonly Ran[]): string {
-  const own = testsNamed(named).flatMap(({ file, titles }) =>
+  const matches = testsNamed(named).flatMap(({ file, titles }) =>
     titles.flatMap((title) => {
-      // `%s` stands for whatever a test is drawn for.
+      // `%s` stands for any title of the file: the test is drawn for many inputs.
       const found = tests.filter((test) => test.file === file && (title === "%s" || test.name.includes(title)));
       if (found.length === 0) throw new Error(`attacks: ${file} has no test “${title}”`);
       return found;
     }),
   );
-  const all = [...new Set(own)];
+  const all = [...new Set(matches)];
   const passed = all.filter((test) => test.passed).length;
   const tried = new Map<string, number>();
   for (const test of all)
@@ -60,7 +60,7 @@ export function ranCell(named: string, tests: readonly Ran[]): string {
   return [`${passed} of ${all.length}`, ...counts].join("; ");
 }
 
-/** The page with the column "Ran" of both tables written anew. */
+/** The page with a new column "Ran" in both tables. */
 export function withRan(page: string, tests: readonly Ran[]): string {
   let columns: readonly string[] = [];
   return page
@@ -80,7 +80,7 @@ export function withRan(page: string, tests: readonly Ran[]): string {
     .join("\n");
 }
 
-/** The page with another table in place of the one that begins with the same line. */
+/** The page with a new table in place of the one with the same first line. */
 export function withTable(page: string, table: string): string {
   const [lines, head] = [page.split("\n"), table.split("\n")[0]!];
   const from = lines.findIndex((line) => line.startsWith("|") && cellsOf(line).join() === cellsOf(head).join());
@@ -89,7 +89,7 @@ export function withTable(page: string, table: string): string {
   return [...lines.slice(0, from), ...table.trim().split("\n"), ...lines.slice(from + length)].join("\n");
 }
 
-/** Runs the files, whatever project of vitest.config.ts they belong to. */
+/** Runs the files, of whichever project of vitest.config.ts. */
 function run(files: readonly string[]): Ran[] {
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-attacks-"));
   const path = join(folder, "report.json");

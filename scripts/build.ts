@@ -1,11 +1,11 @@
 /**
- * `npm run build`: makes dist/ with one JavaScript module and one declaration file per source file, and
- * dist/worldgrad.min.js, everything for a page in one minified file, and dist/agentWorker.min.js, what a page needs
- * whose agent learns in a worker. The modules are TypeScript's own output, so that
- * the package reads like the source.
+ * `npm run build`: makes dist/ with one JavaScript module and one declaration file per source file,
+ * dist/worldgrad.min.js, the whole library for a page in one minified file, and dist/agentWorker.min.js, for a page
+ * whose agent learns in a worker. The modules are the output of TypeScript itself, so that the package reads like the
+ * source.
  *
- * It prints the sizes and fails if a page that trains is over its budget, if an entry point imports from a layer above
- * it, or if something of Node is in what must run in browsers.
+ * It prints the sizes. It fails if a page that trains exceeds its limit, if an entry point imports from a layer above
+ * it, or if browser code imports from Node.
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,22 +19,19 @@ import { packageFolder } from "./packageFolder.ts";
 interface Entry {
   readonly name: string;
   readonly file: string;
-  /** The folders that it may import from. */
+  /** Folders that it may import from. */
   readonly folders: readonly string[];
-  /** The packages that it may import; none by default. */
+  /** Packages that it may import; default none. */
   readonly external?: readonly string[];
 }
 
 const ROOMS = ["kernels", "engine", "nn", "rl"];
 const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect"];
-/**
- * The folders that each entry point may import from. A page that imports names gets no environment and no method that
- * it does not name.
- */
+/** Folders that each entry point may import from. A page gets only the environments and methods that it names. */
 const ENTRIES: readonly Entry[] = [
   { name: "worldgrad", file: "index.js", folders: [...ROOMS, ...OUTER] },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"] },
-  // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
+  // All ops as methods, for chains. Functions make smaller pages.
   { name: "worldgrad/tensor-methods", file: "tensorMethods.js", folders: ["kernels", "engine"] },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"] },
   { name: "worldgrad/rl", file: "rl/index.js", folders: ROOMS },
@@ -52,15 +49,15 @@ const ENTRIES: readonly Entry[] = [
     file: "distribute/index.js",
     folders: [...ROOMS, "methods", "data", "pretrained", "distribute"],
   },
-  // Both sides; what a page gets of it is below.
+  // Both sides of a worker; `dist/agentWorker.min.js` has the side of the page.
   {
     name: "worldgrad/worker",
     file: "distribute/worker/index.js",
     folders: [...ROOMS, "pretrained", "distribute/worker"],
   },
-  // A run goes through every part, and its settings name any method and any world.
+  // A run uses every part, and its settings name any method and any environment.
   { name: "worldgrad/run", file: "run/index.js", folders: [...ROOMS, ...OUTER, "run"] },
-  // The package for it is an optional peer, loaded when a session is opened.
+  // The package is an optional peer, loaded when a session is opened.
   {
     name: "worldgrad/mcp",
     file: "connect/mcp/index.js",
@@ -69,8 +66,8 @@ const ENTRIES: readonly Entry[] = [
   },
   // Chat templates of checkpoints.
   { name: "worldgrad/chat", file: "connect/chat/index.js", folders: [...ROOMS, "connect/chat"] },
-  // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
-  // made.
+  // For tests. fast-check is an optional peer, which the user installs. Of the engine only the creation of tensors is
+  // used.
   {
     name: "worldgrad/fast-check",
     file: "fastCheck.js",
@@ -79,17 +76,17 @@ const ENTRIES: readonly Entry[] = [
   },
 ];
 
-/** With the list of what went into each file. */
+/** Options of a bundle that lists what went into each file. */
 const MEASURED = { ...FOR_BROWSERS, metafile: true, logLevel: "warning" } as const;
 
-/** A page that names what it uses and is split into chunks: what a browser loads of it with one executor. */
+/** A page that names what it uses and is split into chunks; its size is what a browser loads with one executor. */
 interface Page {
   readonly name: string;
   readonly text: string;
 }
 const TENSORS = `export { tensor, scope, valueAndGrad, device } from "./engine/index.js";`;
 const NN = `export { AdamW, Decoder, forward, generate, initParams, logits, modelConfig } from "./nn/index.js";`;
-/** The limit of a page that trains with GRPO + ECHO, in bytes, minified and gzipped. Whoever raises it says why. */
+/** Limit of a page that trains with GRPO + ECHO, in bytes, minified and gzipped. Whoever raises it says why. */
 const MOST_OF_A_PAGE_THAT_TRAINS = 100 * 1024;
 const PAGES: readonly Page[] = [
   {
@@ -114,7 +111,7 @@ for (const file of readdirSync(dist, { recursive: true, encoding: "utf8" })) {
   if (file.endsWith(".d.ts")) rewriteDeclaration(join(dist, file));
   if (file === "engine/backends/webgpu-api.js") bareImport(join(dist, file));
 }
-console.log(`texts of ${await documentOptions(dist)} options`);
+console.log(`comments of ${await documentOptions(dist)} options`);
 
 console.log("entry               modules   minified       gzip");
 for (const { name, file, folders, external } of ENTRIES) {
@@ -132,20 +129,20 @@ const { outputFiles: forPages } = await build({
 });
 const inPage = gzipSync(forPages[0]!.contents, { level: 9 }).length;
 writeFileSync(join(dist, "agentWorker.min.js"), forPages[0]!.contents);
-console.log(`\nAgentWorker by itself, for a page whose agent is in a worker: ${inPage} bytes gzipped`);
+console.log(`\nAgentWorker alone, for a page whose agent is in a worker: ${inPage} bytes gzipped`);
 console.log("\na page, with one executor        wasm     webgpu");
 let trains = 0;
 for (const { name, text } of PAGES) {
   const [wasm, webgpu] = await pageSizes(text);
   console.log([name.padEnd(26), pad(wasm, 10), pad(webgpu, 10)].join(" "));
-  trains = Math.max(wasm, webgpu); // the last of them
+  trains = Math.max(wasm, webgpu); // the last page
 }
 if (trains > MOST_OF_A_PAGE_THAT_TRAINS)
   throw new Error(
     `build: a page that trains has ${trains} bytes gzipped, at most ${MOST_OF_A_PAGE_THAT_TRAINS} wanted`,
   );
 
-/** TypeScript rewrites `./x.ts` to `./x.js` in JavaScript but not in declarations. */
+/** Rewrites `./x.ts` to `./x.js`, which TypeScript does in JavaScript but not in declarations. */
 function rewriteDeclaration(path: string): void {
   const text = readFileSync(path, "utf8");
   const rewritten = text.replace(/((?:from|import|declare module) ?\(?\s*"\.{1,2}\/[^"]+)\.ts"/g, '$1.js"');
@@ -155,8 +152,8 @@ function rewriteDeclaration(path: string): void {
 }
 
 /**
- * Takes TypeScript's helper for relative paths out of the import of the optional package, which is no path: Rspack
- * reads the comment that tells it to leave the import alone only where it is the import's own.
+ * Removes TypeScript's helper for relative paths from the import of the optional package, which is no path. The comment
+ * that tells Rspack to leave the import alone works only directly in an `import`.
  */
 function bareImport(path: string): void {
   const text = readFileSync(path, "utf8");
@@ -178,7 +175,7 @@ async function bundle(
   return { text: outputFiles[0]!.contents, metafile };
 }
 
-/** Bytes, minified and gzipped chunk by chunk, that a browser loads of a page with either executor, on one thread. */
+/** Bytes, minified and gzipped by chunk, that a browser loads of a page with either executor, on one thread. */
 async function pageSizes(text: string): Promise<[wasm: number, webgpu: number]> {
   const { outputFiles, metafile } = await build({
     ...MEASURED,
@@ -188,7 +185,7 @@ async function pageSizes(text: string): Promise<[wasm: number, webgpu: number]> 
     outdir: dist,
   });
   const outputs = Object.entries(metafile.outputs);
-  /** The chunk that begins with this module, and what it imports at once. */
+  /** The chunk that begins with this module, and its static imports. */
   const loaded = (entry: string): string[] => {
     const found = outputs.find(([, { entryPoint }]) => entryPoint === entry);
     if (found === undefined) throw new Error(`build: a page has no chunk of ${entry}`);
@@ -201,7 +198,7 @@ async function pageSizes(text: string): Promise<[wasm: number, webgpu: number]> 
   };
   const bytes = (executor: string): number => {
     const paths = new Set([...loaded("page.js"), ...loaded(`engine/backends/${executor}.js`)]);
-    const files = outputFiles.filter(({ path }) => [...paths].some((own) => join(dist, own) === path));
+    const files = outputFiles.filter(({ path }) => [...paths].some((wanted) => join(dist, wanted) === path));
     return files.reduce((sum, { contents }) => sum + gzipSync(contents, { level: 9 }).length, 0);
   };
   return [bytes("wasm"), bytes("webgpu")];

@@ -1,5 +1,5 @@
 """
-What transformers' apply_chat_template writes, recorded for scripts/chatTemplates.ts:
+Output of transformers' apply_chat_template, recorded for scripts/chatTemplates.ts:
 
     python3 scripts/chatTemplates.py FOLDER > recorded.json
 
@@ -20,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %}: its text is as it is."""
+    """{% generation %}, which writes its content unchanged."""
 
     tags = {"generation"}
 

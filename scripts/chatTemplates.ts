@@ -1,10 +1,11 @@
 /**
- * Renders many chat templates with many conversations, and compares with what scripts/chatTemplates.py recorded:
+ * Comparison of many chat templates on many conversations with the output that scripts/chatTemplates.py recorded:
  *
  *     npx tsx scripts/chatTemplates.ts FOLDER recorded.json
  *
- * Numbers of the conversations are read as Python reads them, so that 1.0 is no 1 and no digit of an integer is lost.
- * Prints the templates that have differences, and counts. Ends with 1 if a text differs; a refusal is no difference.
+ * Numbers of the conversations are read as Python reads them, so that 1.0 differs from 1 and integers keep all digits.
+ * It prints the templates that differ, and counts. The exit code is 1 if a text differs or only the reference refuses;
+ * a refusal here is no difference.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -81,7 +82,7 @@ console.log(
 console.table(counts);
 process.exitCode = counts.different + counts["refused there"] > 0 ? 1 : 0;
 
-/** The first place in which two texts differ. */
+/** The first difference of two texts, with some context. */
 function difference(a: string, b: string): string {
   let at = 0;
   while (a[at] === b[at]) at++;

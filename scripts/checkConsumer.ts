@@ -1,12 +1,12 @@
 /**
- * `npm run check:consumer`: checks the packed tarball as a user would have it, outside this repository and without the
+ * `npm run check:consumer`: checks the packed tarball as a user has it, outside this repository and without the
  * network.
  *
  * It packs dist/ (run `npm run build` first) and installs the tarball into an empty folder. There it follows the maps
  * of the declarations to the sources, imports every entry point in Node, trains ten steps on WebAssembly, type-checks
  * strictly without `@webgpu/types` and `@types/node` (engine and nn also without the DOM's types; rl takes an
  * AbortSignal), adds fast-check, the optional peer, to check a gradient as a property, bundles for the browser, where
- * imports of `node:` would be errors, and builds examples/embed/vite as its reader would, with Vite's own settings.
+ * imports of `node:` are errors, and builds examples/embed/vite with Vite's own settings.
  */
 import { spawnSync } from "node:child_process";
 import {
@@ -68,7 +68,7 @@ if (typeof node.loadPretrained !== "function") throw new Error("worldgrad/node d
 console.log("worldgrad " + info.version + ", " + Object.keys(all).length + " names, " + report);
 `;
 
-/** Ops as methods, with the types that they have as functions. */
+/** Program with ops as methods, typed as the functions are. */
 const METHODS = `
 import "worldgrad/tensor-methods";
 import { device, grad, ones, tensor, type Tensor } from "worldgrad/engine";
@@ -80,7 +80,7 @@ const values = [...(await grad(loss)(ones([2, 1])).read()), whole[0]];
 if (values.join() !== "56,80,1") throw new Error("worldgrad/tensor-methods: " + values.join());
 `;
 
-/** A program that also needs fast-check, the optional peer. */
+/** Program that also needs fast-check, the optional peer. */
 const PROPERTY = `
 import fc from "fast-check";
 import { add, checkGradient, device, sum, tanh, type Tensor } from "worldgrad/engine";
@@ -95,7 +95,7 @@ await fc.assert(
 );
 `;
 
-/** "Go to definition" ends in a source file that is there. */
+/** Checks that "Go to definition" ends in an existing source file. */
 function checkMaps(root: string): void {
   const maps = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".d.ts.map"));
   const lost = maps.filter((path) => {

@@ -1,19 +1,20 @@
 /**
- * Holds the OpenEnv client and the tests' server against a real OpenEnv server. `pip` has the package `openenv`; where
- * it has not, the sources do (`PYTHONPATH=src`, with fastapi, uvicorn, pydantic, websockets, fastmcp and requests):
+ * Comparison of a real OpenEnv server with the committed recording, by which the client and the tests' server are
+ * checked. The server needs the package `openenv` of `pip`, or its sources (`PYTHONPATH=src`, with fastapi,
+ * uvicorn, pydantic, websockets, fastmcp and requests):
  *
  *     python tests/environments/openenv-room.py 8765 &
  *     npx tsx scripts/checkOpenEnv.ts http://127.0.0.1:8765
  *
- * With the name of a folder in `envs/` of OpenEnv's repository it is that server, started there:
+ * The name of a folder in `envs/` of OpenEnv's repository chooses that server, started there:
  *
  *     PYTHONPATH=src:. uvicorn envs.grid_world_env.server.app:app --port 8901 &
  *     npx tsx scripts/checkOpenEnv.ts http://127.0.0.1:8901 grid_world_env
  *
- * Says what tests/support/openEnvDialogue.ts lists and compares the frames with the committed recording
+ * It sends what tests/support/openEnvDialogue.ts lists and compares the frames with the recording
  * (tests/environments/openenv-recorded.json, openenv-foreign.json; `--record` writes it), then plays an episode of the
- * room with the client. Exits with 1 on a difference: then this version of the server has another protocol, or another
- * world.
+ * room with the client. The exit code is 1 on a difference: this version of the server has another protocol or another
+ * environment.
  */
 import { WebSocket } from "ws";
 import { isDeepStrictEqual } from "node:util";
@@ -56,13 +57,13 @@ for (const { name, turns } of heard) {
 }
 if (server === undefined) {
   const environment = openEnv({ url, action: "message", WebSocket }).make();
-  const said: unknown[] = [await environment.reset(3)];
+  const episode: unknown[] = [await environment.reset(3)];
   for (const text of ["hello", "worldgrad"]) {
     const { observation, reward, done } = await environment.step(text);
-    said.push([observation, reward, done]);
+    episode.push([observation, reward, done]);
   }
   environment.close?.();
-  console.log(`an episode with the client: ${JSON.stringify(said)}`);
+  console.log(`an episode with the client: ${JSON.stringify(episode)}`);
 }
 console.log(`${differences} differences from ${source}`);
 process.exitCode = differences > 0 ? 1 : 0;

@@ -1,6 +1,6 @@
 /**
- * `npm run examples`: runs every example and fails if one fails, if one is too long to read at once, or if it does not
- * end with the line that its head promises ("Its last line: `…`").
+ * `npm run examples`: runs every example. It fails if an example fails, is too long to read at once, or does not end
+ * with the line that its head promises ("Its last line: `…`").
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { packageFolder } from "./packageFolder.ts";
 
 const MAX_LINES = 80;
-/** Examples that write a whole method out (docs/programs.md), and their limit. */
+/** Examples that write a whole method out (docs/programs.md), and their limit of lines. */
 const PROGRAMS = ["actfocus", "dapo", "dpo", "grpo", "gspo", "paw", "ppo", "rloo", "vtrace"];
 const MAX_LINES_OF: Readonly<Record<string, number>> = Object.fromEntries(PROGRAMS.map((name) => [`${name}.ts`, 200]));
 
@@ -19,7 +19,7 @@ for (const { name } of readdirSync(folder, { withFileTypes: true }).filter((entr
   const lines = source.split("\n").length - 1;
   const most = MAX_LINES_OF[name] ?? MAX_LINES;
   if (lines > most) failures.push(`${name} has ${lines} lines, expected at most ${most}`);
-  if (!name.endsWith(".ts")) continue; // tests/browser runs the page, and those in embed/
+  if (!name.endsWith(".ts")) continue; // tests/browser opens the page and those in embed/
   console.log(`\n--- examples/${name}`);
   const start = performance.now();
   const { status, stdout } = spawnSync("npx", ["tsx", join(folder, name)], {

@@ -1,7 +1,7 @@
 /**
- * `npx tsx scripts/with-adapter.ts npx tsx scripts/familyTable.ts` measures how far each variant of each family is from
- * Transformers on every executor, and writes the table into docs/pretrained.md. tests/pretrained/families.test.ts holds
- * the same differences to bounds, and fails if the table does not have what it measures on reference and wasm.
+ * `npx tsx scripts/with-adapter.ts npx tsx scripts/familyTable.ts`: measures how far each variant of each family is
+ * from Transformers on every executor, and writes the table into docs/pretrained.md. tests/pretrained/families.test.ts
+ * bounds these differences, and fails if the table differs from what it measures on reference and wasm.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ const FAMILIES: Readonly<Record<string, string>> = {
 const cellsOf = ({ logits, gradient, sameText }: Difference): string =>
   `${logits.toExponential(1)} | ${gradient.toExponential(1)} | ${sameText ? "equal" : "**differs**"}`;
 
-/** The cells of all variants on one executor. */
+/** Cells of all variants on one executor. */
 async function column({ open }: Executor): Promise<{ readonly on: string; readonly cells: readonly string[] }> {
   const device = await open();
   const cells: string[] = [];

@@ -1,6 +1,6 @@
-/** How esbuild bundles for pages: for `npm run build`, and for the checks and tests that open a page. */
+/** Options of esbuild for pages: for `npm run build`, and for the checks and tests that open a page. */
 
-/** Nothing is external unless it is said: an import of `node:` or of a package is an error. */
+/** No import is external by default: an import of `node:` or of a package is an error. */
 export const FOR_BROWSERS = {
   bundle: true,
   write: false,

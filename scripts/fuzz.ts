@@ -1,6 +1,6 @@
 /**
- * `npm run fuzz -- --minutes N [--seed S] [--only NAME]`: fuzzes every parser for N minutes together, and prints the
- * table of docs/testing.md. Ends with 1 if something failed, with the document that did it; one that is read for a
+ * `npm run fuzz -- --minutes N [--seed S] [--only NAME]`: fuzzes all parsers for N minutes in total, and prints the
+ * table of docs/testing.md. The exit code is 1 if a document failed, which is printed; a document that is read for a
  * minute ends the process.
  */
 import process from "node:process";

@@ -1,8 +1,9 @@
 /**
  * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests
  * run: tests/support/rlMethods.ts (properties), rlOtherMethods.ts (named tests) and rlGoldens.ts (numbers of other
- * systems); and the head of docs/rows.md, what came of them, from rows.ts. tests/project/methodTable.test.ts fails if a
- * file is not up to date, or if a row has neither.
+ * systems). It also writes the head of docs/rows.md, the outcomes of runs, from rows.ts.
+ * tests/project/methodTable.test.ts fails if a file is not up to date, or if a row has neither golden entries nor
+ * properties.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +47,7 @@ value and gradient are compared to 1e-6 on the f64 reference and to 1e-5 on the 
 1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests, which also hold values by hand.
 `;
 
-/** Everything that methods are compared with. */
+/** Golden entries by method. */
 const GOLDEN: ReadonlyMap<string, readonly string[]> = (() => {
   const map = new Map<string, string[]>();
   const add = (method: string, entry: string): void => void map.set(method, [...(map.get(method) ?? []), entry]);
@@ -62,7 +63,7 @@ export interface MethodRow {
   readonly source: string;
   readonly golden: readonly string[];
   readonly properties: readonly string[];
-  /** The properties that it cannot have, and why. */
+  /** Properties that it cannot have, and why. */
   readonly exceptions: Readonly<Record<string, string>>;
 }
 
@@ -106,7 +107,7 @@ export function methodRows(): MethodRow[] {
 
 const NOTES: Readonly<Record<string, string>> = {
   ...ADVANTAGE_NOTES,
-  vespo: "golden: its gradient also flows through φ; ours does so with `detached: false`",
+  vespo: "golden: its gradient also flows through φ, as ours does with `detached: false`",
   optimal_token_baseline:
     "`verl.optimal_token_baseline` lines rollouts up by column, gaps included: equal up to the first gap",
 };
@@ -117,10 +118,10 @@ function listOf(properties: Readonly<Record<string, string>>): string {
     .join("\n");
 }
 
-/** In the place of numbers of other systems. */
-const NO_GOLDEN = "none, but properties";
+/** Cell of a row without numbers of other systems. */
+const NO_GOLDEN = "properties only";
 
-/** The text of a cell, whose pipes are escaped. */
+/** Text of a cell with its pipes escaped. */
 const cell = (text: string): string => text.replaceAll("|", "\\|");
 
 function tableOf(rows: readonly MethodRow[]): string {
@@ -141,7 +142,7 @@ const PROPERTIES_OF: Readonly<Record<string, Readonly<Record<string, string>>>> 
   Advantages: ADVANTAGE_PROPERTIES,
 };
 
-/** The text of docs/methods.md. */
+/** Text of docs/methods.md. */
 export function methodTable(): Promise<string> {
   const rows = methodRows();
   const sections = [...new Set(rows.map((row) => row.section))].map((section) => {
@@ -172,33 +173,33 @@ export function methodTable(): Promise<string> {
     const where = "run" in evidence ? ` ([figures](rows.md#${anchorOf(evidence.run)}))` : `: ${evidence.why}`;
     return `| ${name} | \`${cell(flag)}\` | ${outcome}${where} |`;
   });
-  const runTable = ["| Row | With | What came out |", "| - | - | - |", ...runs].join("\n");
+  const runTable = ["| Method | Flags | Outcome |", "| - | - | - |", ...runs].join("\n");
   const text = `${INTRODUCTION}
 ${sections.join("\n")}
 ## Presets
 
-The methods of \`--method\`. \`tests/methods/presets.test.ts\` trains with each, with one pass over its episodes and
-with two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
+The methods of \`--method\`. \`tests/methods/presets.test.ts\` trains with each, with one and with two passes over its
+episodes. A plus sign adds world models and token weights: \`dapo+echo+actfocus\`.
 
 ${presetTable}
 
-Names for a paper's method with its data and rewards. Each stands for flags, and what the user sets goes before them:
+Names of a paper's method with its data and rewards. Each stands for flags, which the user's own flags override:
 
 ${recipeTable}
 
 ## In a run
 
-What methods that are more than a loss did in a run of the main job, good or bad. [rows.md](rows.md) has what each
-promises, the commands and the figures.
+Outcomes of methods that are more than a loss in a run of the main job, good or bad. [rows.md](rows.md) has the promise
+of each, the commands and the figures.
 
 ${runTable}
 
 ## Options
 
-What \`--set PART.OPTION=VALUE\` and the options objects in code know. A table in the source declares each option once \
-(\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Defaults: \
-those of **tokenizer**, **sft**, **rl** and **rollout** hold where the environment has no numbers of its own; \
-**derived**: the last column says of what; **none**: the part does without it; **needed**: it has to be given.
+Options of \`--set PART.OPTION=VALUE\` and of options objects in code. A table in the source declares each option once \
+(\`engine/optionTable.ts\`); functions and objects, which no command line can express, are left out here. Defaults \
+of **tokenizer**, **sft**, **rl** and **rollout** hold unless the environment sets others; **derived**: from what the \
+last column says; **none**: the part works without it; **needed**: it must be given.
 
 ${optionTable}
 
@@ -207,7 +208,7 @@ ${rows.length} rows.
   return format(text, { parser: "markdown", printWidth: 120 });
 }
 
-/** The text of docs/rows.md, whose sections are those of the page that is there. */
+/** Text of docs/rows.md, with the sections of the existing page. */
 export const rowsText = (page: string): Promise<string> =>
   format(rowPage(page), { parser: "markdown", printWidth: 120 });
 

@@ -1,11 +1,11 @@
 /**
- * `npm run mutate`: can the tests see a mistake? Every loss and estimator is changed in one small place (a sign, a
- * mask, an index, a denominator, …; scripts/mutate/mutants.ts), the tests run, and one of them has to fail. The files
- * on disk stay as they are: the edits exist in the module that the test runner loads (scripts/mutate/instrument.ts).
+ * `npm run mutate`: mutation tests of losses and estimators. Each is changed in one small place (a sign, a mask, an
+ * index, a denominator, …; scripts/mutate/mutants.ts), the tests run, and one of them must fail. Files on disk stay as
+ * they are: the edits exist in the module that the test runner loads (scripts/mutate/instrument.ts).
  *
- * It prints what survives, and the share that was killed. Some edits change no number and cannot be killed, about one
- * in twenty: so survivors are read, and do not fail. Exit code 1 if a test fails without any edit; 2 for wrong flags,
- * or if the tests do not run.
+ * It prints the survivors and the share that was killed. About one edit in twenty changes no number and cannot be
+ * killed, so survivors are to be read, and are no failure. The exit code is 1 if a test fails without any edit; 2 for
+ * wrong flags, or if the tests do not run.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,7 +21,7 @@ import { allMutants, readTarget, targetFiles, testFiles } from "./mutate/targets
 import { packageFolder } from "./packageFolder.ts";
 
 const HELP = `npm run mutate -- [--only PATTERN] [--jobs N] [--list]
-  --only PATTERN  mutants whose line in the list matches this regular expression, as methods/losses/kl or "sign"
+  --only PATTERN  mutants whose line in the list matches this regular expression, such as methods/kl or "sign"
   --jobs N        processes at once, default 2
   --list          prints the mutants and runs nothing`;
 
@@ -44,7 +44,7 @@ async function runTests(path: string, job: Job): Promise<Outcome> {
   const code = await new Promise((resolve) => child.on("close", resolve));
   try {
     const result = JSON.parse(readFileSync(job.outcome, "utf8")) as Outcome;
-    // The outcome has the tests that fail; vitest itself complains of a file that cannot be loaded, or of a crash.
+    // The outcome has the failing tests. vitest itself fails on a file that cannot be loaded, or a crash.
     const crash = code === 0 ? [] : [`vitest ended with ${String(code)}:\n${output.slice(-2000)}`];
     return { ...result, broken: [...result.broken, ...crash] };
   } catch {
@@ -52,12 +52,12 @@ async function runTests(path: string, job: Job): Promise<Outcome> {
   }
 }
 
-/** Gives every `jobs`-th mutant to each process; all of them load the same modules. */
+/** Gives each process every `jobs`-th mutant; all of them load equal modules. */
 async function tryAll(mutants: readonly Mutant[], chosen: readonly number[], jobs: number): Promise<Outcome> {
   const modules = Object.fromEntries(
     targetFiles().map((file) => {
-      const own = mutants.flatMap((mutant, id) => (mutant.file === file ? [[id, mutant] as const] : []));
-      return [join(packageFolder, file), instrument(readTarget(file), own)];
+      const ofFile = mutants.flatMap((mutant, id) => (mutant.file === file ? [[id, mutant] as const] : []));
+      return [join(packageFolder, file), instrument(readTarget(file), ofFile)];
     }),
   );
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-mutate-"));
@@ -103,9 +103,9 @@ async function main(): Promise<number> {
   const { survived, unreached, broken } = await tryAll(mutants, chosen, jobs);
   for (const id of chosen) {
     if (survived.includes(id)) console.log(`SURVIVED  ${lineOf(mutants[id]!)}`);
-    if (unreached.includes(id)) console.log(`SURVIVED, no test comes here  ${lineOf(mutants[id]!)}`);
+    if (unreached.includes(id)) console.log(`SURVIVED, no test reaches it  ${lineOf(mutants[id]!)}`);
   }
-  for (const test of broken) console.log(`BROKEN without any edit, or by one that was undone: ${test}`);
+  for (const test of broken) console.log(`BROKEN without an edit, or after one was undone: ${test}`);
   const count = chosen.length - survived.length - unreached.length;
   const share = ((100 * count) / chosen.length).toFixed(1);
   const seconds = ((performance.now() - begun) / 1000).toFixed(0);

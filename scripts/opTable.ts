@@ -1,7 +1,7 @@
 /**
- * `npx tsx scripts/opTable.ts`: writes docs/ops.md, the table of all ops, from their definitions. What it says of tests
- * is what tests/ops/ops.test.ts does with the same definitions. tests/project/opTable.test.ts fails if the file is not
- * up to date.
+ * `npx tsx scripts/opTable.ts`: writes docs/ops.md, the table of all ops, from their definitions. Its columns on tests
+ * describe what tests/ops/ops.test.ts does with these definitions. tests/project/opTable.test.ts fails if the file is
+ * not up to date.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -69,11 +69,11 @@ function callsOf(op: AnyOp, samples: readonly AnySample[]): string {
   return `${most(wasm)} · ${most(generatorsFor({ schedule: "gpu" }))}`;
 }
 
-/** The text of docs/ops.md. */
+/** Text of docs/ops.md. */
 export function opTable(): Promise<string> {
   const values = Object.values(ops) as unknown[];
   const formulas = new Set(values.flatMap((f) => (typeof f === "function" && "op" in f ? [(f.op as AnyOp).name] : [])));
-  const listed = allOps().filter((op) => op.name !== "inPlace"); // only the tests have it
+  const listed = allOps().filter((op) => op.name !== "inPlace"); // exists in the tests only
   const rows = listed
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map((op) => {

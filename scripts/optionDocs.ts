@@ -1,13 +1,13 @@
 /**
- * Texts of options for editors: an option's sentence stands once, in its table (engine/optionTable.ts), where nothing
- * but the running program sees it. The build writes it as a comment over the option in the declarations of `dist/`.
+ * Comments of options for editors. The sentence of an option stands in its table (engine/optionTable.ts), where only
+ * the running program sees it; the build writes it as a comment over the option in the declarations of `dist/`.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Option, OptionTable } from "../engine/optionTable.ts";
 
-/** Documents the tables of every module of `dist` whose declaration has one. @returns how many options got a text */
+/** Writes comments into every declaration of `dist` that has a table. @returns the number of new comments */
 export async function documentOptions(dist: string): Promise<number> {
   let count = 0;
   for (const file of readdirSync(dist, { recursive: true, encoding: "utf8" })) {
@@ -24,8 +24,8 @@ export async function documentOptions(dist: string): Promise<number> {
 }
 
 /**
- * A declaration with a comment over each option that has none.
- * @param module what the module exports, by name
+ * A declaration with a comment over each option that had none.
+ * @param module the exports of the module, by name
  */
 export function documented(
   declaration: string,
@@ -48,7 +48,7 @@ export function documented(
   return { text: lines.join("\n"), added };
 }
 
-/** What the option does and what holds without it. `*` + `/` would end the comment. */
+/** Description and default of an option. `*` + `/` would end the comment. */
 function sentence({ about, default: value, required }: Option<unknown>): string {
   const text = `${about.replace(/^[a-z]/, (letter) => letter.toUpperCase())}.`.replaceAll("*/", "* /");
   const isPlain = ["number", "string", "boolean"].includes(typeof value);

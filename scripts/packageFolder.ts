@@ -1,4 +1,4 @@
-/** The folder of package.json, for scripts that are started from any folder. */
+/** Folder of package.json, for scripts that are started from any folder. */
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 

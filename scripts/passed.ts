@@ -1,6 +1,6 @@
 /**
- * `npx tsx scripts/passed.ts`: how much of the code one step of GRPO + ECHO passes through, files and functions by
- * folder, and how often each function of `engine/errors.ts` is called on the way. docs/decisions.md has the figures.
+ * `npx tsx scripts/passed.ts`: how much code one step of GRPO + ECHO executes, in files and functions by folder, and
+ * the number of calls of each function of `engine/errors.ts`. docs/decisions.md has the figures.
  */
 import { Session } from "node:inspector/promises";
 import { sep } from "node:path";
@@ -35,7 +35,7 @@ await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed:
 const play = { env: gridworld, envOptions: {}, groups: 2, groupSize: 4, rollout: { maxTurns: 2, maxActionTokens: 4 } };
 const learner = { model, template, optimizer: new AdamW(model.params), lr: () => 1e-3 };
 const steps = trainRl({ ...learner, ...play, objective, steps: 2, rng: new Rng(0) });
-await steps.next(); // makes kernels and caches, as the first step of every run does
+await steps.next(); // makes kernels and caches
 await session.post("Profiler.takePreciseCoverage");
 await steps.next();
 const { result } = await session.post("Profiler.takePreciseCoverage");

@@ -29,7 +29,7 @@ fetch() {
 apt update
 fetch mesa-vulkan-drivers/bookworm-backports libdrm2/bookworm-backports libvulkan1
 
-# What the driver links against and this machine lacks; a package can bring new needs, hence the rounds.
+# Libraries that the driver needs and this machine lacks; a package may need further ones, hence the rounds.
 for round in 1 2 3 4; do
   missing="$(LD_LIBRARY_PATH="$work/lib" ldd "$work/lib/libvulkan_lvp.so" |
     sed -n 's/^\s*\(\S*\) => not found$/\1/p' | sort -u)"

@@ -1,6 +1,6 @@
 /**
- * Writes a folder with a model of a published shape and random weights, to measure with: memory and time do not depend
- * on what the weights say. The tokenizer has as many tokens as the shape, bytes and words without merges.
+ * Folder with a model of a published shape and random weights, for measurements: memory and time do not depend on the
+ * weights. The tokenizer has as many tokens as the shape: bytes, and words without merges.
  *
  *     npx tsx scripts/randomModel.ts SmolLM2-135M models/smol
  */
@@ -74,7 +74,7 @@ for (const [path, sizes] of parameterShapes(config)) {
   const isGain = /[nN]orm(\.|$)/.test(path);
   const count = sizes.reduce((product, n) => product * n, 1);
   for (let at = 0; at < count; at += 2 ** 20) {
-    // Uniform, with the usual standard deviation of 0.02; xorshift32.
+    // Uniform by xorshift32, with the usual standard deviation of 0.02.
     const values = Float32Array.from({ length: Math.min(2 ** 20, count - at) }, () => {
       state ^= state << 13;
       state ^= state >>> 17;

@@ -1,7 +1,7 @@
-/** Shapes of published checkpoints, to measure and to count with. */
+/** Shapes of published checkpoints, for measurements and counts. */
 import { type ModelConfig, modelConfig } from "../nn/index.ts";
 
-/** Sizes as the checkpoints' `config.json` has them. */
+/** Sizes from the `config.json` of the checkpoints. */
 export const SHAPES = {
   "SmolLM2-135M": modelConfig({
     family: "llama",

@@ -1,5 +1,5 @@
 /**
- * `npm run site`: makes the live page, the page of the exact gradients, the book and the API reference in site/dist:
+ * `npm run site`: the live page, the page of the exact gradients, the book and the API reference in site/dist, as
  * static files that work offline and under any path. With --serve it also serves them.
  */
 import { cpSync } from "node:fs";
@@ -33,7 +33,7 @@ async function main(): Promise<number> {
     return 0;
   }
   const port = wholeNumber("port", (values["port"] as string | undefined) ?? "8080", 0);
-  if (values["port"] !== undefined && !values["serve"]) throw new UsageError("--port is about --serve; add it");
+  if (values["port"] !== undefined && !values["serve"]) throw new UsageError("--port needs --serve");
   const warm = await warmStartFolder();
   const target = join(packageFolder, "site/dist");
   const sizes = await makePage(target);

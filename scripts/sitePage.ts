@@ -1,4 +1,4 @@
-/** The site's pages as files, and a server for them: for `npm run site` and for the tests that open the pages. */
+/** Pages of the site as files, and a server for them: for `npm run site` and for the tests that open the pages. */
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { extname, join, normalize, sep } from "node:path";
@@ -16,31 +16,33 @@ import { packageFolder } from "./packageFolder.ts";
 
 const source = join(packageFolder, "site");
 
-/** Bytes, gzipped, legal notices included, without a warm start's weights. */
+/** Bytes, gzipped, with legal notices and without the weights of a warm start. */
 export interface PageSize {
-  /** What it loads before its first step, or its first figures. */
+  /** Loaded before its first step, or its first figures. */
   readonly first: number;
-  /** All that it may load: also what is loaded when asked for: another executor, threads, doctor, reports, programs. */
+  /** Loaded at most, with everything on demand: another executor, threads, doctor, reports, programs. */
   readonly all: number;
 }
 
-/** The limit of what the live page loads before its first step, in bytes, gzipped. */
+/** Limit of what the live page loads before its first step, in bytes, gzipped. */
 export const MOST_BEFORE_THE_FIRST_STEP = 200 * 1024;
 
-/** A page: its text and style, the modules that become files, by the names of these, and texts of further files. */
+/**
+ * A page: its text and style, the modules that become files, by the names of these files, and texts of further files.
+ */
 interface Page {
   readonly html: string;
   readonly style: string;
   readonly text: () => string;
   readonly entries: Readonly<Record<string, string>>;
   readonly files?: () => Promise<Readonly<Record<string, string>>>;
-  /** Those of the further files that the page loads at once. */
+  /** Further files that the page loads at once. */
   readonly firstFiles?: readonly string[];
 }
 
 const sourceOf = (html: string): string => readFileSync(join(source, html), "utf8");
 
-/** Each is bundled by itself: what pages share would be in more and larger chunks for both. */
+/** The pages. Each is bundled alone: shared chunks would be more and larger for both. */
 const PAGES = {
   live: {
     html: "index.html",
@@ -60,10 +62,10 @@ const PAGES = {
 
 export type SiteSizes = Readonly<Record<keyof typeof PAGES, PageSize>>;
 
-/** What every page computes with at first. */
+/** The executor with which every page begins. */
 const EXECUTOR = "engine/backends/wasm.ts";
 
-/** Makes the pages in the folder `target`, which is emptied first: static files that work under any path. */
+/** Makes the pages in the folder `target`, which it empties first: static files that work under any path. */
 export async function makePage(target: string): Promise<SiteSizes> {
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
@@ -77,7 +79,7 @@ async function makeOne(target: string, page: Page): Promise<PageSize> {
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(target, name), text);
   const gzipped = (names: Iterable<string>): number =>
     [...names].reduce((sum, name) => sum + gzipSync(readFileSync(join(target, name))).length, 0);
-  const entries = Object.values(page.entries).map((own) => join(source, own));
+  const entries = Object.values(page.entries).map((file) => join(source, file));
   const first = [page.html, page.style, ...(page.firstFiles ?? [])];
   return {
     first: gzipped([...first, ...firstFiles(chunks, [...entries, join(packageFolder, EXECUTOR)])]),
@@ -85,7 +87,7 @@ async function makeOne(target: string, page: Page): Promise<PageSize> {
   };
 }
 
-/** How scripts are made short: names by how often they occur, those of private fields too. */
+/** Options of the minifier: names get shorter the more often they occur, private fields included. */
 const SHORT = {
   compress: { target: "es2023" },
   mangle: { toplevel: true },
@@ -93,19 +95,19 @@ const SHORT = {
 } as const satisfies MinifyOptions;
 
 /**
- * What an address with words loads in one file: readers of settings, and all that they may name. What the doctor reads,
- * too, stays out, or every page would load all of it (tests/site/browser/fetched.test.ts).
+ * Modules that an address with settings loads, in one file: readers of settings, and all that they may name. What the
+ * doctor also reads stays out, because every page would load it (tests/site/browser/fetched.test.ts).
  */
 const OF_SETTINGS = /\/rl\/(methods|rewards|preferences)\/|\/job\/(?!visible)|\/site\/(words|experiment)\./;
 
 /**
- * Bundles modules for the page and its workers, which share files. All that they import at once is one file, because
- * many small ones are a tenth larger when each is gzipped by itself; what they import later is in files of its own.
- * The entries stay apart: one runs in the page, the other in a worker.
- * @param entries files of site/, by the names of what becomes of them
+ * Bundles modules for the page and its workers, which share files. All static imports are one file, because many small
+ * files are a tenth larger, each gzipped alone; dynamic imports have their own files. The entries stay apart: one runs
+ * in the page, the other in a worker.
+ * @param entries files of site/, by the names of their bundles
  */
 async function bundleModules(entries: Readonly<Record<string, string>>): Promise<OutputChunk[]> {
-  const input = Object.fromEntries(Object.entries(entries).map(([name, own]) => [name, join(source, own)]));
+  const input = Object.fromEntries(Object.entries(entries).map(([name, file]) => [name, join(source, file)]));
   const paths = new Set(Object.values(input));
   await using bundle = await rolldown({
     input,
@@ -113,7 +115,7 @@ async function bundleModules(entries: Readonly<Record<string, string>>): Promise
     platform: "browser",
     external: [`./${REPORT_FILES.script}`],
     onLog: (_level, { code, message }) => {
-      // A world's tasks are in its own file and in that of self-play, whichever is loaded first.
+      // Tasks of an environment are in its own file and in that of self-play, whichever is loaded first.
       check(code === "INEFFECTIVE_DYNAMIC_IMPORT", () => `site: ${message}`);
     },
   });
@@ -137,7 +139,7 @@ async function bundleStyle(name: string): Promise<string> {
   return outputFiles[0]!.text;
 }
 
-/** What draws on the live page and in the reports that it saves: a script, a style, and their hashes. */
+/** Files that draw on the live page and in saved reports: a script, a style, and their hashes. */
 async function drawingFiles(): Promise<Readonly<Record<string, string>>> {
   const bundled = await bundleScript("../../site/drawing.ts");
   const { script, style, ...hashes } = withHashes({ ...bundled, script: shortened(bundled.script) });
@@ -148,14 +150,14 @@ async function drawingFiles(): Promise<Readonly<Record<string, string>>> {
   };
 }
 
-/** A script that esbuild has minified, made as short as those of the page. */
+/** A script minified by esbuild, shortened further like those of the page. */
 function shortened(script: string): string {
   const { code, errors } = minifySync("script.js", script, { module: true, ...SHORT });
   check(errors.length === 0, () => `site: ${errors[0]!.message}`);
   return code;
 }
 
-/** The live page with its lists of experiments, and the settings of its own. */
+/** Text of the live page with its lists of experiments and its default settings. */
 function withData(): string {
   const lists: readonly (readonly [id: string, presets: readonly PagePreset[]])[] = [
     ["working", WORKING],
@@ -170,19 +172,19 @@ function withData(): string {
     (text, [id, presets]) => filled(text, "ul", id, listHtml(presets)),
     sourceOf("index.html"),
   );
-  // Settings are numbers and names of ours, without a "<" that could end the element.
-  const own = JSON.stringify(experimentOf(new URLSearchParams()));
-  check(!own.includes("<"), () => `site: expected settings without "<", got ${own}`);
-  return filled(listed, 'script type="application/json"', "experiment", own);
+  // Settings are numbers and names of this project, without a "<" that could end the element.
+  const settings = JSON.stringify(experimentOf(new URLSearchParams()));
+  check(!settings.includes("<"), () => `site: expected settings without "<", got ${settings}`);
+  return filled(listed, 'script type="application/json"', "experiment", settings);
 }
 
-/** The names of the files that these modules, by their paths, need at once, and not only later. */
+/** Names of the files that these modules, given by path, import statically. */
 function firstFiles(chunks: readonly OutputChunk[], modules: readonly string[]): Set<string> {
   const reached = new Set<string>();
   const visit = (chunk: OutputChunk): void => {
     if (reached.has(chunk.fileName)) return;
     reached.add(chunk.fileName);
-    for (const name of chunk.imports) for (const own of chunks) if (own.fileName === name) visit(own);
+    for (const name of chunk.imports) for (const other of chunks) if (other.fileName === name) visit(other);
   };
   for (const module of modules) {
     const found = chunks.find(({ moduleIds }) => moduleIds.includes(module));
@@ -200,9 +202,9 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Serves a folder to this machine alone.
- * @param port 0: any that is free
- * @param isolated whether with the headers that isolate a page, so that it may have threads
+ * Serves a folder to this machine only.
+ * @param port 0 for any free port
+ * @param isolated whether to send the headers that isolate a page, so that it may have threads
  */
 export async function serveFolder(
   folder: string,
@@ -224,7 +226,7 @@ export async function serveFolder(
   return { server, address: `http://localhost:${(server.address() as { readonly port: number }).port}/` };
 }
 
-/** The file that an address names; undefined if there is none in the folder. */
+/** The file of an address; undefined if the folder has none. */
 function fileAt(folder: string, url: string): string | undefined {
   let path: string;
   try {

@@ -1,4 +1,4 @@
-/** The warm start that lies beside the live page, so that its agents need not make one. site/warmStart.ts loads it. */
+/** Warm start beside the live page, so that its agents need not make one. site/warmStart.ts loads it. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { warmUp } from "../site/session.ts";
 import type { WarmStartList } from "../site/warmStart.ts";
 import { packageFolder } from "./packageFolder.ts";
 
-/** Makes that of the page's own experiment, once for each state of its settings. @returns its folder */
+/** Makes the warm start of the experiment of the page, once for each state of its settings. @returns its folder */
 export async function warmStartFolder(): Promise<string> {
   const { warm: preset } = experimentOf(new URLSearchParams());
   const hash = createHash("sha256").update(JSON.stringify(preset)).digest("hex").slice(0, 12);
@@ -25,14 +25,14 @@ export async function warmStartFolder(): Promise<string> {
   return folder;
 }
 
-/** Plays the warm start of these settings and writes it into a folder that is not there yet. */
+/** Makes the warm start of these settings and writes it into a new folder. */
 export async function makeWarmStart(preset: Preset, folder: string): Promise<void> {
   const on = await device("wasm");
   const quiet = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
   const warm = (await warmUp(preset, on, quiet, new AbortController().signal))!;
   on.dispose();
   mkdirSync(folder, { recursive: true });
-  // RL begins with a new optimiser, whose moments are zeros: a megabyte that a page makes itself.
+  // RL begins with a new optimiser, whose moments are a megabyte of zeros that a page makes itself.
   const files = Object.entries(warm.files).filter(([name]) => name !== MOMENTS);
   for (const [name, bytes] of files) writeFileSync(join(folder, name), bytes);
   const list: WarmStartList = {

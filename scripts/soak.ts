@@ -1,7 +1,7 @@
 /**
- * `npm run soak -- [--device wasm|webgpu] [--steps N]`: trains a tiny model for 10,000 steps of RL and prints what the
- * process held meanwhile, and the slope of each measure. Ends with 1 if one has grown. `npx tsx scripts/with-adapter.ts
- * npm run soak -- --device webgpu` takes the adapter of the tests.
+ * `npm run soak -- [--device wasm|webgpu] [--steps N]`: trains a tiny model for 10,000 steps of RL and prints the
+ * memory that the process holds meanwhile, and the slope of each measure. The exit code is 1 if a measure has grown.
+ * `npx tsx scripts/with-adapter.ts npm run soak -- --device webgpu` takes the adapter of the tests.
  */
 import process from "node:process";
 import { parseArgs } from "node:util";
@@ -17,7 +17,7 @@ const isKnown = values.device === "wasm" || values.device === "webgpu";
 if (!isKnown || !Number.isInteger(steps) || steps < 100)
   throw new Error("soak: expected --device wasm or webgpu, and --steps N of at least 100");
 
-/** In megabytes, but for files. */
+/** Number as text: in megabytes, except for open files. */
 const scaled = (name: string, n: number): string => (name === "open files" ? n.toFixed(2) : (n / 1e6).toFixed(3));
 const cells = (sample: Sample): string[] => [
   String(sample.step),

@@ -1,6 +1,7 @@
 /**
- * Runs a command with the tests' WebGPU adapter: `npx tsx scripts/with-adapter.ts npx tsx bench/ops.ts`. It chooses as
- * the tests do (`tests/support/adapter.ts`: hardware → lavapipe → SwiftShader; `WORLDGRAD_ADAPTER` by name).
+ * Runs a command with the WebGPU adapter of the tests: `npx tsx scripts/with-adapter.ts npm run soak -- --device
+ * webgpu`. The choice is that of `tests/support/adapter.ts`: hardware → lavapipe → SwiftShader, or `WORLDGRAD_ADAPTER`
+ * by name.
  */
 import { spawnSync } from "node:child_process";
 import { provisionAdapter } from "../tests/support/adapter.ts";

@@ -1,6 +1,6 @@
 /**
  * `npx tsx scripts/worldPage.ts`: plays the experts' episodes and writes them into docs/worlds.md, whose other text is
- * written by hand. tests/environments/worldPage.test.ts fails if the page has other episodes than those that happen.
+ * written by hand. tests/environments/worldPage.test.ts fails if the episodes of the page are not the current ones.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,16 +10,16 @@ import { ENVIRONMENTS } from "../environments/index.ts";
 import { HINTS } from "../environments/facts/hints.ts";
 import { packageFolder } from "./packageFolder.ts";
 
-/** The worlds whose answers are maps: of their episodes, all but the first show their actions alone. */
+/** Environments that answer with maps: all their episodes but the first show only actions. */
 const MAPS = ["gridworld", "sokoban"];
 
-/** An action per world, on seed 0 of a family, whose answer shows what each of the `hints` says. */
+/** An action per environment, on seed 0 of a family, whose answer shows each of the `hints`. */
 const HINTED: Readonly<Record<string, readonly [family: string, action: string]>> = {
   home: ["read", "read falido.txt in lakodo with lemare"],
   castle: ["go", "go to rumite by makiba"],
 };
 
-/** The expert's episode for seed 0 as lines: the task, and each action with its answer. */
+/** Episode of the expert for seed 0 as lines: the task, and each action with its answer. */
 async function episode(world: string, family: string, isInFull: boolean): Promise<string[]> {
   const spec = ENVIRONMENTS[world]!;
   const env = spec.make({ families: [family] });
@@ -35,7 +35,7 @@ async function episode(world: string, family: string, isInFull: boolean): Promis
   return isInFull ? lines : [...lines, `$ ${actions.join(", ")}`, last.observation];
 }
 
-/** The families of a world, and for each level the episode that has the fewest lines. */
+/** Families of an environment, and for each level its shortest episode. */
 async function families(world: string): Promise<string> {
   const { families } = ENVIRONMENTS[world]!;
   const played = await Promise.all(
@@ -49,7 +49,7 @@ async function families(world: string): Promise<string> {
   return `\`\`\`text\n${lines.join("\n")}\n\`\`\``;
 }
 
-/** What each of the `hints` answers to an action that has a fact wrong. */
+/** Answer under each of the `hints` to an action with a wrong fact. */
 async function hints(world: string, family: string, action: string): Promise<string> {
   const answers: string[] = [];
   for (const hints of HINTS) {
@@ -62,7 +62,7 @@ async function hints(world: string, family: string, action: string): Promise<str
   return `What each of the \`hints\` says:\n\n\`\`\`text\n${answers.join("\n")}\n\`\`\``;
 }
 
-/** The page with the episodes that happen now, each world's between two marks. */
+/** The page with the current episodes, those of each environment between two marks. */
 export async function worldPage(page: string): Promise<string> {
   let text = page;
   for (const world of Object.keys(ENVIRONMENTS)) {

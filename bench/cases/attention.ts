@@ -1,4 +1,4 @@
-/** Every schedule of our WGSL attention, forward and backward by themselves. */
+/** Cases of attention: each schedule of the WGSL kernels, forward and backward apart. */
 import { attentionSchedules } from "../../kernels/wgsl/attentionTable.ts";
 import { headPlaces, noise } from "../data.ts";
 import type { Case } from "./case.ts";
@@ -39,11 +39,14 @@ function ladderCase(shape: Shape, schedule: string, backward: boolean, expected:
 
 interface Samples {
   readonly o: readonly number[];
-  /** Those of dq, then of dk, then of dv. */
+  /** Samples of dq, dk and dv, in this order. */
   readonly gradients: readonly number[];
 }
 
-/** The last head of the last row in f64, at `headPlaces`: all heads of a large shape would take minutes. */
+/**
+ * Expected values of the last head of the last row, in f64, at `headPlaces`: all heads of a large shape would take
+ * minutes.
+ */
 function samples(shape: Shape): Samples {
   const { B, T, H, D } = shape;
   const { positions } = headPlaces(shape);
@@ -57,7 +60,6 @@ function samples(shape: Shape): Samples {
     for (let d = 0; d < D; d++) sum += x[d]! * y[d]!;
     return sum;
   };
-  /** Adds w·x to y. */
   const add = (y: Float64Array, w: number, x: Float64Array): void => {
     for (let d = 0; d < D; d++) y[d]! += w * x[d]!;
   };

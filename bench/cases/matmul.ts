@@ -1,4 +1,7 @@
-/** Matrix products: squares, the shapes of a small transformer, a batch; N and T say how the operands lie. */
+/**
+ * Cases of matrix products: squares, the shapes of a small transformer, a batch. T marks a transposed operand, N one
+ * that is not.
+ */
 import { noise, samplePlaces } from "../data.ts";
 import { ladderNames } from "../contenders/ladder.ts";
 import { type Case, everybody, ours } from "./case.ts";
@@ -6,7 +9,8 @@ import type { MatmulTask, PackedTask } from "./task.ts";
 import { packedBytes } from "../../pretrained/packed/matrix.ts";
 
 /**
- * Layout and M×K×N, after a number of batches: `NT:64x128x512`, `8*NN:64x32x64`. NT is a linear layer's forward pass.
+ * Layout and M×K×N, after a number of batches: `NT:64x128x512`, `8*NN:64x32x64`. NT is the forward pass of a linear
+ * layer.
  */
 const SHAPES = [
   "NN:256x256x256",
@@ -22,7 +26,7 @@ const SHAPES = [
   "16*NN:64x64x32",
 ];
 
-/** The shapes on which every rung of our WGSL ladder is timed. From 1024³ on they are too much for a CPU. */
+/** Shapes on which every rung of the WGSL ladder is timed. A CPU is too slow for those from 1024³ on. */
 const LADDER_SHAPES = [
   "NN:256x256x256",
   "NN:512x512x512",
@@ -54,7 +58,7 @@ export function matmulCase(shape: string, version?: string): Case {
   };
 }
 
-/** Elements of the product at the places that are compared, in f64. */
+/** Elements of the product at `samplePlaces`, in f64. */
 function samples({ batch, m, n, k, transA, transB }: MatmulTask): number[] {
   const [a, b] = [noise(1, batch * m * k), noise(2, batch * k * n)];
   return samplePlaces(batch * m * n).map((place) => {

@@ -1,28 +1,36 @@
-/** The model's cases: training step, forward pass, one block, decoding, and how a step's cost grows. */
+/** Cases of the model: training step, forward pass, one block, sampling, GRPO, and growth of the cost of a step. */
 import { type Case, everybody, ours } from "./case.ts";
 import type { BlockTask, GptShape, GrpoTask, Task, TaskOf } from "./task.ts";
 
-/** FLOPs per token of one block forward: four matrices C×C, two C×4C, and attention over T/2 keys on average. */
+/**
+ * FLOPs per token of the forward pass of a block: four matrices C×C, two C×4C, and attention over T/2 keys on average.
+ */
 const blockFlops = (T: number, C: number): number => 2 * 12 * C * C + 2 * 2 * C * ((T + 1) / 2);
 
-/** Forward pass of the model, in FLOPs. Norms, GELU and softmax are left out, as is usual: they are less than 2 %. */
+/** FLOPs of the forward pass. Norms, GELU and softmax are left out, as is usual: they are less than 2 %. */
 export function forwardFlops({ B, T, C, L, V }: GptShape): number {
   return B * T * (L * blockFlops(T, C) + 2 * C * V);
 }
 
-/** The backward pass costs twice the forward one: a product for each operand of each product. */
+/**
+ * FLOPs of a training step. The backward pass costs twice the forward pass: each product has a gradient for each
+ * operand.
+ */
 export const stepFlops = (shape: GptShape): number => 3 * forwardFlops(shape);
 
 export function parameterCount({ T, C, L, V }: GptShape): number {
   return V * C + T * C + L * (12 * C * C + 13 * C) + 2 * C;
 }
 
-/** Bytes that a step must move: parameters, gradients and two moments, each read and written once. No activations. */
+/**
+ * Bytes that a step must move: parameters, gradients and two moments, each read and written once. Activations are left
+ * out.
+ */
 const stepBytes = (shape: GptShape): number => 4 * 8 * parameterCount(shape);
 
 export const nameOf = ({ B, T, C, L }: GptShape): string => `B${B}-T${T}-C${C}-L${L}`;
 
-/** The sizes of a first experiment, of a small model, and of the largest that a CPU has to train here. */
+/** Sizes of a first experiment, of a small model, and of the largest model for a CPU here. */
 export const SIZES: readonly GptShape[] = [
   { B: 4, T: 64, C: 128, H: 4, L: 2, V: 65 },
   { B: 16, T: 128, C: 256, H: 4, L: 4, V: 65 },
@@ -70,7 +78,7 @@ function decode(B: number): Case {
   return {
     name: `decode/B${B}`,
     task,
-    // The last sampled token is not read again.
+    // The model never reads the last sampled token.
     flops: forwardFlops({ ...task, T: prompt + tokens - 1 }),
     bytes: 0,
     work: { amount, unit: "tok/s" },
@@ -81,7 +89,7 @@ function decode(B: number): Case {
   };
 }
 
-/** The training forward pass of the decoder's model on as many rows, to compare decoding with. */
+/** Forward pass in training of the decoder's model on as many rows, to compare decoding with. */
 function trainingForward(B: number): Case {
   const shape: GptShape = { B, T: 64, C: 128, H: 4, L: 2, V: 65 };
   return {
@@ -118,7 +126,7 @@ const growth = (): Case[] =>
     ),
   );
 
-/** The time of the first training step by op. With several threads it cannot be measured as well. */
+/** Time of the first training step by op. Several threads would make it less exact. */
 const profile: Case = {
   name: `profile/${nameOf(SIZES[0]!)}`,
   task: { op: "profile", ...SIZES[0]! },
@@ -131,9 +139,7 @@ const profile: Case = {
   alone: true,
 };
 
-/**
- * Playing and learning in the settings of `npm start`. Its FLOPs depend on what is played, and are among its figures.
- */
+/** An RL step with the settings of `npm start`. Its FLOPs depend on the episodes, and are among its figures. */
 const rl: Case = {
   name: "rl/terminal",
   task: { op: "rl", warmup: 150 },
@@ -152,14 +158,15 @@ export function llamaParameterCount({ C, H, kvHeads, F, L, V }: GrpoTask): numbe
   return V * C + L * (attention + 3 * C * F + 2 * C) + C;
 }
 
-/** One GRPO job in worldgrad and in TRL, as a whole: playing and learning. */
+/** A whole GRPO step, playing and learning, in worldgrad and in TRL. */
 function grpo(name: string, sizes: Omit<GrpoTask, "op">): Case {
   const task: GrpoTask = { op: "grpo", ...sizes };
   const tokens = task.groups * task.groupSize * (task.prompt + task.completion);
   return {
     name: `grpo/${name}`,
     task,
-    // Two operations a parameter and token: played once, then forward and backward. Attention is left out.
+    // Two operations per parameter and token, in playing (forward) and in learning (forward, backward twice). Attention
+    // is left out.
     flops: 4 * 2 * llamaParameterCount(task) * tokens,
     bytes: 0,
     work: { amount: task.groups * task.groupSize, unit: "episodes/s" },
@@ -171,7 +178,7 @@ function grpo(name: string, sizes: Omit<GrpoTask, "op">): Case {
 }
 
 const SMALL_JOB = { groups: 8, groupSize: 8, prompt: 16, completion: 32, lr: 1e-3 };
-/** The batch that a script for TRL has when it says nothing: 8 completions a device, 8 for each prompt. */
+/** TRL's default batch: 8 completions per device, 8 per prompt. */
 const DEFAULT_JOB = { ...SMALL_JOB, groups: 1 };
 const LARGE_JOB = { groups: 2, groupSize: 4, prompt: 16, completion: 16, lr: 1e-5 };
 

@@ -1,4 +1,4 @@
-/** Softmax, LayerNorm, attention and the log-probabilities of tokens, forward and backward. */
+/** Cases of ops: softmax, LayerNorm, attention and the log-probabilities of tokens, forward and backward. */
 import { type Case, everybody } from "./case.ts";
 import type { Task } from "./task.ts";
 
@@ -15,7 +15,7 @@ function op(name: string, task: Task & { readonly backward: boolean }, flops: nu
   };
 }
 
-/** The operations count exp as 1: these cases are limited by memory, and their bytes say what is possible. */
+/** Cases limited by memory: `bytes` bounds their speed. In `flops` an exp counts as one operation. */
 export function opCases(): Case[] {
   const both = [false, true];
   return [

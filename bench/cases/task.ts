@@ -1,12 +1,12 @@
 /**
- * What can be measured. A task is plain data, so that it can go as JSON to a contender in another process or another
+ * Tasks: what can be measured. A task is plain data and goes as JSON to a contender in another process or another
  * language. Each contender makes its inputs with `data.ts` and the seeds given here, and answers with samples of its
  * results.
  */
 
 /**
  * C[b] = op(A[b]) · op(B[b]); A is [batch, M, K], or [batch, K, M] if transA. A = noise(1), B = noise(2). Result: C.
- * `version` names one rung of our own ladder of WGSL kernels.
+ * `version` names one rung of the ladder of WGSL kernels.
  */
 export interface MatmulTask {
   readonly op: "matmul";
@@ -20,8 +20,8 @@ export interface MatmulTask {
 }
 
 /**
- * A linear layer with frozen weights in 16 or 8 bits: y = x·Wᵀ, x [m, k] = noise(1), W [n, k] = noise(2) in the
- * given form. Result: y, compared with that of the same form in f64.
+ * A linear layer with frozen weights in 16 or 8 bits: y = x·Wᵀ, x [m, k] = noise(1), W [n, k] = noise(2) in the given
+ * form. Result: y, compared with its f64 value for the packed weights.
  */
 export interface PackedTask {
   readonly op: "packed";
@@ -54,8 +54,8 @@ export interface NormTask {
 
 /**
  * Causal attention, scale 1/√D, q, k, v [B, T, H, D] = 2·noise(1, 2, 3). Result: o; with `backward`: dq, dk, dv for
- * noise(4). `schedule` names one of our own schedules of the WGSL kernels: then the backward pass runs by itself, and
- * results are compared at `headPlaces` only.
+ * noise(4). `schedule` names a schedule of the WGSL kernels: the backward pass then runs alone, and results are
+ * compared at `headPlaces` only.
  */
 export interface AttentionTask {
   readonly op: "attention";
@@ -79,7 +79,7 @@ export interface LogProbsTask {
 }
 
 /**
- * GPT-2 (Radford et al. 2019), written once; every contender computes exactly this, f32:
+ * GPT-2 (Radford et al. 2019) in f32. Every contender computes exactly this:
  *
  *     x = E[ids] + P[0…T−1]
  *     for each layer:
@@ -108,7 +108,7 @@ export interface StepTask extends GptShape {
   readonly op: "step";
 }
 
-/** The loss of the same model on the same batches. Result: the losses of the four batches. */
+/** Loss of the model of `StepTask` on its four batches. Result: the four losses. */
 export interface ForwardTask extends GptShape {
   readonly op: "forward";
 }
@@ -122,7 +122,10 @@ export interface BlockTask {
   readonly H: number;
 }
 
-/** Greedy decoding with a cache: B prompts of `prompt` tokens, then `tokens` more. Result: the first row's ids. */
+/**
+ * Sampling with a cache at temperature 1: B equal prompts of `prompt` tokens, then `tokens` more. Result: the ids of
+ * row 0.
+ */
 export interface DecodeTask extends GptShape {
   readonly op: "decode";
   readonly prompt: number;
@@ -158,12 +161,12 @@ export interface GrpoTask {
   readonly lr: number;
 }
 
-/** The time of a training step by op: every program of one step, run by itself many times. */
+/** Time of a training step by op: each program of one step, run alone many times. */
 export interface ProfileTask extends GptShape {
   readonly op: "profile";
 }
 
-/** What this machine can do: multiply-add in WebAssembly SIMD, and memory bandwidth. */
+/** Limits of this machine: multiply-adds in WebAssembly SIMD, and memory bandwidth. */
 export interface RooflineTask {
   readonly op: "fma" | "bandwidth";
 }
@@ -185,7 +188,7 @@ export type Task =
   | RooflineTask;
 export type TaskOf<K extends Task["op"]> = Extract<Task, { op: K }>;
 
-/** A parameter of the model, in the order that numbers the seeds. Names are those of `nn/parameters.ts`. */
+/** A parameter of the model. Its place in the list is part of its seed; names are those of `nn/parameters.ts`. */
 export interface GptParameter {
   readonly name: string;
   readonly shape: readonly number[];
@@ -206,7 +209,6 @@ const normParameters = (name: string, C: number): GptParameter[] => [
   { name: `${name}.bias`, shape: [C], kind: "zero" },
 ];
 
-/** The twelve parameters of a block. */
 export function blockParameters(C: number, path: string): GptParameter[] {
   const linear = (name: string, inputs: number, outputs: number): GptParameter[] => [
     { name: `${path}${name}.weight`, shape: [inputs, outputs], kind: "weight" },

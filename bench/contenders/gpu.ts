@@ -1,4 +1,4 @@
-/** Gives libraries that were written for browsers `navigator.gpu` and WebGPU's constants, from Dawn. */
+/** `navigator.gpu` and the constants of WebGPU, from Dawn, for libraries that were written for browsers. */
 import { type GpuAdapter, adapterName } from "../../engine/backends/webgpu-api.ts";
 
 interface Dawn {
@@ -8,7 +8,7 @@ interface Dawn {
 
 /** @returns the adapter's name, or "" if no GPU is wanted */
 export async function openGpu(wanted: boolean): Promise<string> {
-  const userAgent = "Node"; // jax-js and tfjs ask for it, also without WebGPU
+  const userAgent = "Node"; // jax-js and tfjs read it, also without WebGPU
   if (!wanted) {
     Object.defineProperty(globalThis, "navigator", { value: { userAgent }, configurable: true });
     return "";

@@ -1,12 +1,12 @@
-/** The contenders: their names, their threads, and whether they need the peers or a GPU adapter. */
+/** The contenders: names, engines, executors and threads. */
 
 export interface Contender {
   readonly name: string;
-  /** The engine that runs it; several contenders may be one engine with different settings. */
+  /** Engine of the contender; several contenders may be one engine with different settings. */
   readonly engine: "worldgrad" | "plain" | "jax-js" | "tfjs" | "torch" | "trl";
   readonly executor: "wasm" | "webgpu" | "javascript" | "cpu" | "cuda";
   readonly threads: "one" | "all";
-  /** For torch and TRL: cpu, cuda and so on. */
+  /** Device and mode of torch and TRL. */
   readonly variant?: string;
 }
 

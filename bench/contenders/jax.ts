@@ -1,8 +1,8 @@
 /**
- * @jax-js/jax 0.1.25 (github.com/ekzhang/jax-js), with everything under `jit`. Its arrays are owned: a call consumes
- * its arguments, and `.ref` keeps one. The gradient of an embedding does not work under `jit`, so the lookup is a
- * product with a one-hot matrix, forward and backward. Node has no `Worker` global, so its WebAssembly runs on one
- * thread. Only what the tasks need is typed.
+ * @jax-js/jax 0.1.25 (github.com/ekzhang/jax-js), everything under `jit`. A call consumes its argument arrays, and
+ * `.ref` keeps one. The gradient of an embedding does not work under `jit`, so the lookup is a product with a one-hot
+ * matrix, forward and backward. Node has no `Worker` global, so its WebAssembly runs on one thread. Types cover only
+ * what the tasks use.
  */
 import type { Task } from "../cases/task.ts";
 import { noise, noiseIds, noiseOf } from "../data.ts";
@@ -84,7 +84,7 @@ function prepareOp(jax: Jax, task: Task): Prepared | undefined {
     case "logProbs": {
       const { rows, V } = task;
       const targets = integers(jax, noiseIds(2, rows, V), [rows]);
-      // The targets are no input of the gradient: the function captures them, and `.ref` keeps them.
+      // `targets` is a captured constant, not an input of the gradient; `.ref` keeps it.
       return withGradient(task.backward, [of(1, [rows, V], 4)], of(3, [rows]), (x) =>
         np.sum(nn.logSoftmax(x, -1).mul(nn.oneHot(targets.ref, V)), -1),
       );

@@ -1,4 +1,4 @@
-/** The model's tasks on jax-js: training step, forward pass, one block, each one function under `jit`. */
+/** Tasks of the model on jax-js: training step, forward pass, one block, each a function under `jit`. */
 import { blockParameters, type BlockTask, type GptShape, gptParameters, type Task } from "../cases/task.ts";
 import { noise, parameterValues, trainingBatch } from "../data.ts";
 import type { Prepared } from "./engine.ts";
@@ -32,7 +32,7 @@ function block(jax: Jax, x: Arr, p: Block, H: number): Arr {
   return y.add(linear(inner, "mlp.down"));
 }
 
-/** A list of arrays in the order of `gptParameters`; the functions below consume it. */
+/** Loss of the model. It consumes `params`, in the order of `gptParameters`, and the batch. */
 function lossOf(jax: Jax, shape: GptShape, params: Arr[], ids_BT: Arr, targets_BT: Arr): Arr {
   const { numpy: np, nn } = jax;
   const { B, T, H, L, V, C } = shape;
@@ -68,7 +68,7 @@ function stepTask(jax: Jax, shape: GptShape): Prepared {
   let [m, v] = [empty(), empty()];
 
   const both = jax.valueAndGrad((params: Arr[], ids: Arr, targets: Arr) => lossOf(jax, shape, params, ids, targets));
-  // `corrections` = [1 − β₁ᵗ, 1 − β₂ᵗ] are data, as otherwise every step would be compiled anew.
+  // `corrections` = [1 − β₁ᵗ, 1 − β₂ᵗ] is an input: as constants they would compile every step anew.
   const step = jax.jit(
     (params: Arr[], m: Arr[], v: Arr[], ids: Arr, targets: Arr, correction1: Arr, correction2: Arr) => {
       const [loss, grads] = both(
@@ -110,8 +110,7 @@ function stepTask(jax: Jax, shape: GptShape): Prepared {
       for (let i = 0; i < 4; i++) losses.push((await run().data())[0]!);
       return losses;
     },
-    // Waits after each step, as its documentation advises: its work is done when somebody waits, and piles up until
-    // then.
+    // Each step is awaited, as the documentation of jax-js advises: work piles up until it is awaited.
     run: async () => {
       run().dispose();
       await jax.blockUntilReady(params);
@@ -158,7 +157,7 @@ function blockTask(jax: Jax, { B, T, C, H }: BlockTask): Prepared {
     return np.sum(block(jax, inputs[0]!, p, H).mul(g));
   };
   const qkv = 1 + list.findIndex(({ name }) => name === "attention.qkv.weight");
-  // All gradients are made and returned; two of them are compared.
+  // All gradients are computed and returned; two of them are compared.
   return preparedJax(
     jax,
     [of(1), ...params, of(2)],

@@ -1,5 +1,6 @@
 /**
- * For all tasks on jax-js: the part of its API that they use, arrays from numbers, LayerNorm, and a task under `jit`.
+ * Shared by all tasks on jax-js: the part of its API that they use, arrays from numbers, LayerNorm, and a task under
+ * `jit`.
  */
 import { sample } from "../data.ts";
 import type { Prepared } from "./engine.ts";
@@ -61,7 +62,7 @@ export function layerNorm({ numpy: np }: Jax, x: Arr, gain: Arr, bias: Arr): Arr
     .add(bias);
 }
 
-/** A task that makes arrays from arrays that stay. Waiting is part of a call: jax-js computes when somebody waits. */
+/** A task that computes new arrays from kept inputs. Each call is awaited, because jax-js computes only then. */
 export function preparedJax(
   jax: Jax,
   inputs: readonly Arr[],

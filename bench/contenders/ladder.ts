@@ -1,4 +1,4 @@
-/** The rungs of our ladder of WGSL matrix products: every function `matmul…` of `kernels/wgsl/matmul.ts`. */
+/** Rungs of the ladder of WGSL matrix products: every function `matmul…` of `kernels/wgsl/matmul.ts`. */
 import * as module from "../../kernels/wgsl/matmul.ts";
 
 type MatmulKernel = typeof module.matmul;

@@ -1,4 +1,4 @@
-/** Opens an engine by the contender's name, in the contender's own process, where only its own libraries are loaded. */
+/** Opens an engine by the contender's name. Each contender has its own process, which loads only its own libraries. */
 import type { Engine, EngineOptions } from "./engine.ts";
 import { CONTENDERS } from "./index.ts";
 

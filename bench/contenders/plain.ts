@@ -1,4 +1,4 @@
-/** Plain loops over Float32Arrays, in the order that reads memory in sequence. */
+/** Matrix products as plain loops over Float32Arrays, ordered to read memory in sequence. */
 import type { MatmulTask, Task } from "../cases/task.ts";
 import { noise, sample } from "../data.ts";
 import type { Engine } from "./engine.ts";

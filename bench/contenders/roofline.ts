@@ -1,13 +1,13 @@
 /**
- * The loops that measure the machine, for `../roofline.ts`: arithmetic without memory, and memory with as little
- * arithmetic as possible.
+ * Loops that measure the machine, for `../roofline.ts`: arithmetic without memory, and memory with as little arithmetic
+ * as possible.
  */
 import { F32x4, kernelModule, load } from "../../kernels/wasm/assembler.ts";
 import type { Engine, Prepared } from "./engine.ts";
 
 const ACCUMULATORS = 12;
 const FMA_STEPS = 2_000_000;
-/** Two arrays of 64 MiB each: larger than the caches of most machines, and than the share of one core of any. */
+/** Length of the two arrays, 64 MiB each: larger than most caches, and than the share of one core in any. */
 const FLOATS = 2 ** 24;
 
 /** FLOPs and bytes of one call. */
@@ -40,14 +40,14 @@ const sumModule = (): Uint8Array<ArrayBuffer> =>
     });
   });
 
-/** The engine of these loops; each runs in a process of its own. */
+/** Engine of these loops; each runs in its own process. */
 export function roofline(): Engine {
   return {
     description: "roofline",
     async prepare({ op }): Promise<Prepared | string> {
       if (op !== "fma" && op !== "bandwidth") return `the roofline has no task "${op}"`;
       const memory = new WebAssembly.Memory({ initial: op === "fma" ? 1 : (2 * 4 * FLOATS) / 65536, maximum: 65536 });
-      new Float32Array(memory.buffer, 0, 4).fill(0.5); // sums tend to 1: no infinities, no subnormals
+      new Float32Array(memory.buffer, 0, 4).fill(0.5); // sums tend to 1, so there are no infinities and no subnormals
       const module = new WebAssembly.Module(op === "fma" ? fmaModule() : sumModule());
       const { run } = new WebAssembly.Instance(module, { env: { memory } }).exports as {
         run: (...args: number[]) => void;

@@ -1,9 +1,8 @@
 /**
- * @tensorflow/tfjs 4.22.0 with tfjs-backend-wasm (one thread, as its threads need a browser's workers) or
- * tfjs-backend-webgpu. Eager, as the library is; every step is in `tf.tidy`; the optimiser is its own `tf.train.adam`,
- * with the decay of AdamW applied before. Only what the tasks need is typed. Its WebAssembly has no
- * `unsortedSegmentSum`, which the gradient of `gather` needs, so an embedding is a product with a one-hot matrix, made
- * once per batch.
+ * @tensorflow/tfjs 4.22.0 with tfjs-backend-wasm (one thread, because its threads need workers of a browser) or
+ * tfjs-backend-webgpu. It runs eagerly, each step in `tf.tidy`. The optimiser is `tf.train.adam`, after the weight
+ * decay of AdamW. Its WebAssembly lacks `unsortedSegmentSum`, which the gradient of `gather` needs, so an embedding is
+ * a product with a one-hot matrix, made once per batch. Types cover only what the tasks use.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-/** The model's tasks on tfjs: training step, forward pass, one block, eager and tidied. */
+/** Tasks of the model on tfjs: training step, forward pass, one block, eager and tidied. */
 import { blockParameters, type BlockTask, type GptShape, gptParameters, type Task } from "../cases/task.ts";
 import { noise, parameterValues, trainingBatch } from "../data.ts";
 import type { Prepared } from "./engine.ts";
@@ -15,7 +15,7 @@ export function prepareModel(tf: Tf, task: Task): Prepared | string {
   }
 }
 
-/** GELU with tanh, which tfjs does not have. */
+/** GELU with tanh, which tfjs lacks. */
 function gelu(tf: Tf, x: TfTensor): TfTensor {
   const inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI));
   return x.mul(0.5).mul(tf.tanh(inner).add(tf.scalar(1)));
@@ -25,7 +25,7 @@ type Block = Record<string, TfTensor>;
 
 function block(tf: Tf, x: TfTensor, p: Block, H: number, mask: Mask): TfTensor {
   const [B, T, C] = x.shape as [number, number, number];
-  // Products have rank 2, as tfjs would broadcast the weights over the batch.
+  // A product of rank 2, because tfjs would broadcast the weights over the batch.
   const linear = (x: TfTensor, name: string): TfTensor =>
     tf.fused.matMul({ a: x, b: p[`${name}.weight`]!, bias: p[`${name}.bias`]! });
   const flat = x.reshape([B * T, C]);

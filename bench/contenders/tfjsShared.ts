@@ -1,4 +1,4 @@
-/** For all tasks on tfjs: the part of its API that they use, LayerNorm, attention, and a task that is tidied. */
+/** Shared by all tasks on tfjs: the part of its API that they use, LayerNorm, attention, and a tidied task. */
 import { sample } from "../data.ts";
 import type { Prepared } from "./engine.ts";
 
@@ -50,8 +50,8 @@ export interface Tf {
 }
 /**
  * A product of transposed matrices. On WebAssembly tfjs multiplies plain matrices with XNNPACK, and transposed ones
- * with a loop nest that is up to 20 times slower, so they are transposed first; its own gradients of a product do not
- * do that.
+ * with a loop nest that is up to 20 times slower, so this transposes them first. The gradients that tfjs itself has for
+ * a product do not.
  */
 export function product(tf: Tf, a: TfTensor, b: TfTensor, transA: boolean, transB: boolean): TfTensor {
   if (tf.getBackend() !== "wasm" || a.shape.length !== 2) return tf.matMul(a, b, transA, transB);
@@ -77,7 +77,7 @@ export function maskFor(tf: Tf, T: number): Mask {
   return { causal: tf.tensor(causal, [T, T], "bool"), outside: tf.tensor(Float32Array.of(-1e9), [1, 1]) };
 }
 
-/** q, k, v [B, T, H, D] → [B, T, H, D] */
+/** Causal attention; q, k, v and the result are [B, T, H, D]. */
 export function attention(tf: Tf, q: TfTensor, k: TfTensor, v: TfTensor, mask: Mask): TfTensor {
   const heads = (x: TfTensor): TfTensor => x.transpose([0, 2, 1, 3]);
   const scores = tf.matMul(heads(q), heads(k), false, true).mul(1 / Math.sqrt(q.shape[3]!));
@@ -85,7 +85,7 @@ export function attention(tf: Tf, q: TfTensor, k: TfTensor, v: TfTensor, mask: M
   return heads(tf.matMul(weights, heads(v)));
 }
 
-/** A task that makes tensors from tensors that stay. Reading `result` waits for a GPU. */
+/** A task that computes new tensors from kept inputs. */
 export function preparedTf(tf: Tf, inputs: readonly TfTensor[], make: () => TfTensor[]): Prepared {
   let last: TfTensor[] = [];
   const call = (): TfTensor[] => {
@@ -100,8 +100,8 @@ export function preparedTf(tf: Tf, inputs: readonly TfTensor[], make: () => TfTe
     },
     run: () => void call(),
     finish: async () => {
-      // WebAssembly has already computed. WebGPU's queue is in order, so reading one element of the last result waits
-      // for all.
+      // WebAssembly has finished by now. WebGPU works in order, so reading one element of the last result waits for
+      // all.
       await tf.tidy(() => tf.slice(last[0]!.reshape([-1]), [0], [1])).data();
     },
     dispose: () => [...inputs, ...last].forEach((x) => x.dispose()),

@@ -1,4 +1,4 @@
-/** worldgrad as its users call it: public ops on one device. The model's tasks are in `worldgradModel.ts`. */
+/** worldgrad as its users call it: public ops on one device. `worldgradModel.ts` has the tasks of the model. */
 import type { SoftmaxTask, Task, TaskOf } from "../cases/task.ts";
 import { headPlaces, noise, noiseIds, noiseOf, sample } from "../data.ts";
 import type { Backend, BackendOf } from "../../engine/backends/backend.ts";
@@ -27,7 +27,7 @@ import { ladder } from "./ladder.ts";
 import { finished, prepared } from "./worldgradPrepared.ts";
 import { prepareModelTask } from "./worldgradModel.ts";
 
-/** Mesa's OpenGL is another backend of Dawn; `DEVELOPERS.md` lists the adapters. */
+/** Options of the adapter. Mesa's OpenGL is another backend of Dawn; `DEVELOPERS.md` lists the adapters. */
 export const WEBGPU: WebgpuOptions =
   process.env["WORLDGRAD_ADAPTER"] === "opengl"
     ? { dawnFlags: ["backend=opengl"], featureLevel: "compatibility" }
@@ -121,7 +121,7 @@ function matmulTask(on: Device, task: TaskOf<"matmul">, of: (seed: number, shape
   };
 }
 
-/** One pass of attention with a schedule by name. The backward pass gets the results of the forward pass before it. */
+/** One pass of attention with a named schedule. The backward pass reads results of a forward pass made beforehand. */
 function scheduledAttention(
   on: Device,
   task: TaskOf<"attention">,

@@ -1,6 +1,5 @@
 /**
- * GRPO with a reward that is a function of the completion, as a script for TRL would do it: the task "grpo" of
- * `cases/task.ts`.
+ * The task "grpo" of `cases/task.ts`: GRPO with a reward that is a function of the completion, as in a script for TRL.
  */
 import type { TaskOf } from "../cases/task.ts";
 import { type Device, Rng } from "../../engine/index.ts";

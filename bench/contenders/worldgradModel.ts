@@ -1,4 +1,4 @@
-/** The model's tasks on worldgrad: training step, forward pass, one block, decoding. `nn/` does the work. */
+/** Tasks of the model on worldgrad: training step, forward pass, one block, sampling. `nn/` does the work. */
 import { blockParameters, type GptShape, gptParameters, type Task, type TaskOf } from "../cases/task.ts";
 import { noise, parameterValues, trainingBatch } from "../data.ts";
 import {
@@ -76,7 +76,7 @@ function lossOf({ config }: Model, params: TransformerParams, step: number, { B,
 }
 
 const made = new Map<string, ReturnType<typeof trainingBatch>[]>();
-/** The four batches, which are made once and not as part of a step. */
+/** The four batches, cached so that making them is no part of a step. */
 function batches(B: number, T: number, V: number): ReturnType<typeof trainingBatch>[] {
   const key = `${B} ${T} ${V}`;
   const found = made.get(key) ?? [0, 1, 2, 3].map((step) => trainingBatch(step, B, T, V));
@@ -115,14 +115,14 @@ function stepTask(on: Device, shape: GptShape): Prepared {
 function forwardTask(on: Device, shape: GptShape): Prepared {
   const start = model(on, shape);
   let count = 0;
-  const once = (): Tensor => scope(() => noGrad(() => lossOf(start, start.params, count++, shape)), "forward");
+  const lossOfNext = (): Tensor => scope(() => noGrad(() => lossOf(start, start.params, count++, shape)), "forward");
   return {
     async check() {
       const losses: number[] = [];
-      for (let i = 0; i < 4; i++) losses.push(await once().item());
+      for (let i = 0; i < 4; i++) losses.push(await lossOfNext().item());
       return losses;
     },
-    run: () => once().dispose(),
+    run: () => lossOfNext().dispose(),
     finish: () => finished(on),
     dispose: () => undefined,
   };
@@ -154,7 +154,7 @@ function blockTask(on: Device, { B, T, C, H }: { B: number; T: number; C: number
   return prepared(on, work, []);
 }
 
-/** Row r samples from a stream of its own, so row 0 chooses the same tokens in a batch of any size. */
+/** Sampling with a cache. Row r has its own random stream, so row 0 draws the same tokens in a batch of any size. */
 function decodeTask(on: Device, task: TaskOf<"decode">): Prepared {
   const { B, V, prompt, tokens } = task;
   const start = model(on, task, prompt + tokens);

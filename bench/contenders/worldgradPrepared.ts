@@ -1,14 +1,13 @@
-/** A task on worldgrad that makes tensors from tensors. */
+/** Tasks on worldgrad whose work is a function of kept tensors. */
 import { type Device, scope, type Tensor } from "../../engine/index.ts";
 import { sample } from "../data.ts";
 import type { Prepared } from "./engine.ts";
 
-/** Resolves when all enqueued work is done. */
 export async function finished(on: Device): Promise<void> {
   await on.synchronize();
 }
 
-/** A task that makes tensors from tensors. */
+/** A task whose `work` reads `inputs`, which are freed with it. */
 export function prepared(on: Device, work: () => readonly Tensor[], inputs: readonly Tensor[]): Prepared {
   return {
     async check() {

@@ -1,8 +1,8 @@
 /**
- * Measures the time of a step by op. One step is recorded: each program with its buffers and their contents. Then each
- * program is run by itself many times, between two moments at which the device is idle, and the times are summed by op.
- * This works on every executor. The sum differs from the time of a step: here every program finds its data in the
- * cache, and none overlaps with the next.
+ * Time of a step by op. One step is recorded: each program with its buffers and their contents. Then each program runs
+ * alone many times, between two moments at which the device is idle, and the times are summed by op. This works on
+ * every executor. The sum differs from the time of a step: each program finds its data in the cache, and none overlaps
+ * with the next.
  */
 import type { Buffer } from "../../engine/backends/backend.ts";
 import type { Device } from "../../engine/index.ts";
@@ -17,7 +17,7 @@ interface Recorded {
 
 type Run = (program: never, buffers: readonly Buffer[], label: () => string) => void;
 
-/** About how long one try repeats a program. */
+/** Approximate length of a try, in which a program repeats. */
 const TRY_MS = 2;
 
 export function profileTask(on: Device, step: Prepared): Prepared {
@@ -64,7 +64,7 @@ async function record(on: Device, step: Prepared): Promise<Recorded[]> {
   return recorded;
 }
 
-/** Milliseconds per run: the least of several tries, as other work on the machine only adds to them. */
+/** Milliseconds per run: the least of several tries, because other work on the machine only adds time. */
 async function timed(on: Device, run: () => void): Promise<number> {
   const perRun = async (repeats: number): Promise<number> => {
     const begin = performance.now();

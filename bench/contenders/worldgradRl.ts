@@ -1,7 +1,7 @@
 /**
- * One step of reinforcement learning in the terminal, with the model and the settings of `npm start`: episodes are
- * played, then the model learns from them once. A short warm start comes first, because an untrained model plays other
- * episodes: one endless action each.
+ * An RL step in the terminal with the model and the settings of `npm start`: episodes are played, then the model learns
+ * from them once. A short warm start comes first, because an untrained model plays other episodes, of one endless
+ * action each.
  */
 import { presetFor } from "../../run/presets.ts";
 import { Experiment, MAX_BATCH_TOKENS } from "../../run/experiment.ts";
@@ -24,12 +24,15 @@ import type { TaskOf } from "../cases/task.ts";
 import { median } from "../statistics.ts";
 import type { Prepared } from "./engine.ts";
 
-/** The first of a run's 160 steps are about 15 % slower, as the JavaScript engine has not compiled their code yet. */
+/**
+ * Steps before the measurement. They are about 15 % slower, because the JavaScript engine has not yet compiled their
+ * code.
+ */
 const UNMEASURED = 12;
 
 export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prepared> {
   const full = presetFor(parseStart([]) as Exclude<ReturnType<typeof parseStart>, string>);
-  // Fewer texts and demonstrations than in a real run: they take time and do not change the cost of a step.
+  // Fewer texts and demonstrations than in a real run save time and do not change the cost of a step.
   const preset = {
     ...full,
     tokenizer: { ...full.tokenizer, corpusEpisodes: 300 },
@@ -46,7 +49,8 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
   const optimizer = experiment.rlOptimizer(model);
   const objective = experiment.objective();
   const { groups, groupSize } = preset.rl;
-  // The policy stays as it is: a policy that learns plays shorter episodes in every step, and rounds would not compare.
+  // Learning rate 0 keeps the policy: one that learns plays shorter episodes in every step, and rounds could not be
+  // compared.
   const lr = 0;
   const packing = { padId: template.padId, maxTokens: MAX_BATCH_TOKENS };
   const parts = { rollout: [] as number[], learning: [] as number[], flops: [] as number[] };
@@ -101,10 +105,10 @@ function episodes(rng: Rng, env: string, groups: number, groupSize: number): Epi
 }
 
 /**
- * The FLOPs that the mathematics of a step needs. Playing takes the forward pass of every token of every episode,
- * learning three times as much (forward and backward). The output matrix is used for the sampled tokens when playing,
- * and for all tokens but the task's when learning. A prompt that several episodes have in common counts for each of
- * them, padding for none.
+ * FLOPs that the mathematics of a step needs. Playing takes the forward pass of every token of every episode, learning
+ * three times as much (forward and backward). The output matrix is used for the sampled tokens when playing, and for
+ * all tokens but those of the task when learning. A prompt that several episodes share counts for each of them; padding
+ * does not count.
  */
 function stepFlops({ config }: Model, played: readonly Trajectory[]): number {
   const { hiddenSize: C, intermediateSize: F, layers, vocabSize: V } = config;

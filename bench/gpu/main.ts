@@ -1,7 +1,7 @@
 /**
- * `npm run gpu`: everything that this project wants to know about a GPU, in about eight minutes, the most important
- * first. Each part is a process of its own with a time limit: a part that fails or hangs is told and left behind. What
- * is measured is in the folder of results as soon as it is there.
+ * `npm run gpu`: tests and benchmarks on a GPU in about eight minutes, the most important first. Each part is a process
+ * of its own with a time limit; a part that fails or hangs is reported and skipped. Each result is in the folder of
+ * results at once.
  *
  *     npm run gpu                        on a machine with Node and the project
  *     npm run gpu -- --pack gpu-folder   a folder for a machine with neither (`pack.ts`)
@@ -22,21 +22,21 @@ beside jax-js on WebGPU and PyTorch on CUDA where they are installed
   npm run gpu                      measures; the most important first, each result written at once
   npm run gpu -- --pack FOLDER     a folder for a Linux machine without Node and network; there: sh FOLDER/run.sh
 
-  --minutes N     the time for everything; what does not fit is left out and said     (default 8)
+  --minutes N     time limit; parts that do not fit are left out and listed           (default 8)
   --parts A,B     some of the parts: PARTS
   --out FOLDER    a new folder for the results                                        (default gpu-results)
   --adapter NAME  ADAPTERS; a software adapter is a rehearsal    (default hardware)
   --help          this text
 `;
 
-/** A part: what it asks of `npm run bench`, or the tests. */
+/** A part: the tests, or a run of `npm run bench`. */
 interface Part {
   readonly name: string;
-  /** Variables of its process. */
+  /** Environment variables of its process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Whether what it prints goes to a file NAME.txt, and not to the terminal. */
+  /** Whether its output goes to a file NAME.txt and not to the terminal. */
   readonly kept?: true;
-  /** The most seconds that it may take. */
+  /** Time limit in seconds. */
   readonly seconds: number;
   readonly command: (setting: Setting) => readonly string[];
 }
@@ -47,7 +47,9 @@ interface Setting {
 }
 
 const NODE = ["--import", "tsx"];
-/** Half the warm-up and fewer rounds than on a CPU: a GPU's own work has no compiler that must become idle. */
+/**
+ * A run of `npm run bench`, with half the warm-up and fewer rounds than on a CPU: no compiler has to become idle first.
+ */
 const bench =
   (words: readonly string[], contenders: readonly string[], rounds = 5, warmMs = 600) =>
   ({ results }: Setting): readonly string[] => [
@@ -62,10 +64,10 @@ const bench =
 const ALL = ["worldgrad-webgpu", "jax-js-webgpu", "torch-cuda"];
 const OWN = ["worldgrad-webgpu"];
 
-/** Rungs that may win on a GPU, and what the table chooses. */
+/** Rungs of the ladder that may win on a GPU, and `matmul`, which chooses one by a table. */
 const LADDER = ["ladder/matmul/", "ladder/matmulTiled", "ladder/matmulSplit", "ladder/matmulSubgroup"];
 
-/** Times by the GPU's own clock. */
+/** Times of kernels by the GPU's own clock. */
 const kernels = (name: string, test: string, seconds: number): Part => ({
   name,
   seconds,
@@ -89,7 +91,7 @@ export const PARTS: readonly Part[] = [
   },
   kernels("kernels-124M", "gpt2/B8-T512", 40),
   { name: "steps", seconds: 70, command: bench(["step"], ALL) },
-  // jax-js looks tokens up by products with one-hot matrices, and takes over a minute to make its first step of this.
+  // jax-js is left out: it looks tokens up by one-hot products, and its first step here takes over a minute.
   { name: "steps-124M", seconds: 60, command: bench(["gpt2"], ["worldgrad-webgpu", "torch-cuda"], 3) },
   {
     name: "products",
@@ -106,12 +108,12 @@ export const PARTS: readonly Part[] = [
   { name: "compiled", seconds: 120, command: bench(["step", "gpt2"], ["torch-cuda-compiled"], 3) },
 ];
 
-/** Runs a part, its output shown as it comes. @returns what became of it, for the table of parts */
+/** Runs a part and shows its output as it comes. @returns its outcome, for the table of parts */
 async function runPart(part: Part, setting: Setting, env: object, limit: number): Promise<string> {
   const child = spawn(process.execPath, part.command(setting), {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...env, ...part.env },
-    detached: true, // so that its own children end with it
+    detached: true, // so that its children can be ended with it
   });
   const show = (text: Buffer): void => {
     if (part.kept) appendFileSync(join(setting.out, `${part.name}.txt`), text);
@@ -184,7 +186,7 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(`\n=== ${part.name}, after ${before.toFixed(0)} s`);
     const verdict = left < 10 ? "left out: no time" : await runPart(part, setting, env, Math.min(part.seconds, left));
     rows.push(`| ${part.name} | ${verdict} | ${(spent() - before).toFixed(0)} |`);
-    // Written after each part, so that a machine that is taken away leaves the tables of what was measured.
+    // Written after each part, so that an interrupted run leaves tables of what was measured.
     const tests = join(out, "tests.txt");
     const failures = existsSync(tests) ? testSummary(readFileSync(tests, "utf8")) : "";
     const parts = ["| part | | seconds |", "| --- | --- | --: |", ...rows].join("\n");

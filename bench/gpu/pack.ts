@@ -22,17 +22,17 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { UsageError } from "../../run/usage.ts";
 import { commit } from "../machine.ts";
 
-/** What tests on an adapter, the benchmark and its report load; their dependencies follow from package-lock.json. */
+/** Packages that tests on an adapter, the benchmark and its report load; package-lock.json has their dependencies. */
 const PACKAGES = ["vitest", "tsx", "esbuild", "webgpu", "fast-check"];
 
-/** Tracked files that nothing reads there. */
+/** Tracked files that the packed folder does not need. */
 const LEFT_OUT = /^(docs\/plots\/|bench\/results\.jsonl$|site\/|package-lock\.json$)/;
 
 const LOADERS = ["/usr/lib/x86_64-linux-gnu/libvulkan.so.1", "/usr/lib/aarch64-linux-gnu/libvulkan.so.1"];
 
 const RUN = `#!/bin/sh
 # Measures this machine's GPU: unpacks beside itself, then runs the tests and benchmarks of bench/gpu/main.ts.
-# What is measured is written to results/ as soon as it is there. Flags: sh run.sh --help
+# Each result is written to results/ at once. Flags: sh run.sh --help
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 cd "$here"
@@ -46,7 +46,7 @@ if [ ! -d tree ]; then
 fi
 cd tree
 case " $* " in *" --out"*) ;; *) set -- --out "$here/results" "$@" ;; esac
-# Beside the system's own loader, should it have none.
+# The folder's Vulkan loader serves a system without one.
 LD_LIBRARY_PATH="\${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/tree/.vulkan" PATH="$here:$PATH" \\
   exec "$here/node" --import tsx bench/gpu/main.ts "$@"
 `;
@@ -60,10 +60,10 @@ interface LockedPackage {
   readonly optionalDependencies?: Record<string, string>;
 }
 
-/** The folders of `names` and of everything that they depend on, as package-lock.json resolves it, if installed. */
+/** Folders of `names` and of all their dependencies, as package-lock.json resolves them, if installed. */
 export function packageFolders(lock: Readonly<Record<string, LockedPackage>>, names: readonly string[]): string[] {
   const found = new Set<string>();
-  /** Looks in `from`'s own node_modules, then in those of the folders above it. */
+  /** Searches `from`'s own node_modules, then those of the folders above it. */
   const add = (name: string, from: string): void => {
     for (let at = from; ; at = at.slice(0, Math.max(0, at.lastIndexOf("node_modules/") - 1))) {
       const folder = at === "" ? `node_modules/${name}` : `${at}/node_modules/${name}`;
@@ -82,7 +82,7 @@ export function packageFolders(lock: Readonly<Record<string, LockedPackage>>, na
   return [...found].filter((folder) => existsSync(folder));
 }
 
-/** @throws UsageError if the folder is there already, or if something that belongs into it is not installed */
+/** Writes the folder. @throws UsageError if it exists, or if something that belongs in it is not installed */
 export function pack(folder: string): void {
   if (existsSync(folder)) throw new UsageError(`--pack: ${folder} exists already`);
   if (process.platform !== "linux") throw new UsageError("--pack: the folder is for Linux and is made on Linux");
@@ -124,10 +124,13 @@ export function pack(folder: string): void {
     rmSync(stage, { recursive: true });
   }
   const size = ["tree.tar.br", "node.gz"].reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
-  console.log(`${folder}: ${(size / 2 ** 20).toFixed(1)} MiB. There: sh ${folder}/run.sh`);
+  console.log(`${folder}: ${(size / 2 ** 20).toFixed(1)} MiB. Run it there: sh ${folder}/run.sh`);
 }
 
-/** Of Dawn, the library of this system; of every package, no maps and no declarations; nothing that compiles CSS. */
+/**
+ * Whether a packed folder needs a file: not the libraries of Dawn for other systems, source maps, declarations, or what
+ * compiles CSS.
+ */
 function isWanted(path: string): boolean {
   if (path.includes("lightningcss-")) return false;
   const dawn = /webgpu\/dist\/([^/]+)/.exec(path)?.[1];

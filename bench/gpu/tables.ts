@@ -1,4 +1,4 @@
-/** The tables of what was measured on a GPU: for the end of `npm run gpu`, and for docs/performance.md. */
+/** Tables of GPU results: for the end of `npm run gpu`, and for docs/performance.md. */
 import type { ResultLine } from "../results.ts";
 import { markdownTable, showMs, showRate } from "../table.ts";
 
@@ -13,21 +13,21 @@ const FAMILIES: readonly (readonly [title: string, families: readonly string[]])
   ["A step of GRPO: playing, gradient, update", ["grpo"]],
 ];
 
-/** Lines that a GPU computed. The newest line of a case and contender counts. */
+/** Tables of lines that a GPU computed. The newest line of a case and contender counts. */
 export function gpuTables(lines: readonly ResultLine[]): string {
   const newest = [...new Map(lines.map((line) => [`${line.case} ${line.result.contender}`, line])).values()];
   const parts = FAMILIES.flatMap(([title, families]) => {
-    const own = newest.filter((line) => families.includes(family(line)));
-    return own.length === 0 ? [] : [`### ${title}`, besideEachOther(own)];
+    const found = newest.filter((line) => families.includes(family(line)));
+    return found.length === 0 ? [] : [`### ${title}`, besideEachOther(found)];
   });
   const ladders = ["ladder", "ladderAttention"].flatMap((name) => {
-    const own = newest.filter((line) => family(line) === name);
-    return own.length === 0 ? [] : [ladderTable(name, own)];
+    const found = newest.filter((line) => family(line) === name);
+    return found.length === 0 ? [] : [ladderTable(name, found)];
   });
   return [...parts, ...(ladders.length === 0 ? [] : ["### Schedules of our kernels", ...ladders])].join("\n\n");
 }
 
-/** A row for each case, a column for each contender: milliseconds and rate. */
+/** Table with a row for each case and a column for each contender: milliseconds and rate. */
 function besideEachOther(lines: readonly ResultLine[]): string {
   const contenders = [...new Set(lines.map(({ result }) => result.contender))];
   const cases = [...new Set(lines.map((line) => line.case))];
@@ -45,7 +45,7 @@ function besideEachOther(lines: readonly ResultLine[]): string {
   );
 }
 
-/** A row for each schedule, a column for each shape. */
+/** Table with a row for each schedule and a column for each shape. */
 function ladderTable(name: string, lines: readonly ResultLine[]): string {
   const parts = lines.map((line) => {
     const [, schedule, ...shape] = line.case.split("/");
@@ -67,8 +67,8 @@ function ladderTable(name: string, lines: readonly ResultLine[]): string {
 }
 
 /**
- * What vitest's verbose reporter has said so far: how many tests passed, and those that failed with the first line of
- * why. A run that was stopped in the middle has no other report.
+ * Summary of the output of vitest's verbose reporter so far: how many tests passed, and the failed ones with the first
+ * line of their error. A run that was stopped has no other report.
  */
 export function testSummary(output: string): string {
   const lines = output.split("\n");

@@ -1,2 +1,2 @@
-// Here, because packages are looked for beside the file that names them.
+// This file is here because Node looks for packages beside the file that imports them.
 export * from "@jax-js/jax";

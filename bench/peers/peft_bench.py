@@ -1,4 +1,4 @@
-"""What bench/pretrained.ts measures, with transformers and PEFT on one thread: seconds of the processor, peak memory.
+"""The measurement of bench/pretrained.ts with transformers and PEFT on one thread: processor seconds, peak memory.
 
     python bench/peers/peft_bench.py models/qwen bfloat16 1 128
 """

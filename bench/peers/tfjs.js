@@ -1,4 +1,4 @@
-// This file is here because packages are looked for beside the file that imports them. `tf` is CommonJS, so its names
+// This file is here because Node looks for packages beside the file that imports them. tfjs is CommonJS, so its names
 // come from its default export.
 export { default as tf } from "@tensorflow/tfjs";
 export { default as wasm } from "@tensorflow/tfjs-backend-wasm";

@@ -1,2 +1,2 @@
-// Beside the packages, so that Node finds them: the tokenizers that bench/tokenizers.ts compares with.
+// The peer of bench/tokenizers.ts; here because Node looks for packages beside the file that imports them.
 export { Tokenizer } from "@huggingface/tokenizers";

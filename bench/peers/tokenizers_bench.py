@@ -1,9 +1,9 @@
-"""What Python's `tokenizers` takes for the texts of a file that make_families.py wrote, for bench/tokenizers.ts.
+"""Time of Python's `tokenizers` on the texts of a file of make_families.py, for bench/tokenizers.ts.
 
     python3 bench/peers/tokenizers_bench.py FILE ROUNDS
 
-Prints milliseconds of the processor by kind of tokenizer, the medians of the rounds, as one JSON object: for the texts
-one at a time, then for all of them joined to one. One thread, as the others have it.
+Prints the median over rounds of the processor time, in milliseconds, by kind of tokenizer, as one JSON object: for the
+texts one at a time, then for all of them joined. It uses one thread, as the other readers do.
 """
 
 import json

@@ -24,7 +24,7 @@ torch.backends.cudnn.allow_tf32 = False
 
 
 def hashes(seed, count):
-    """As `hash` in bench/data.ts: 32-bit arithmetic, on uint64 so that numpy does not complain."""
+    """`hash` of bench/data.ts: 32-bit arithmetic, on uint64 because numpy warns of overflow in uint32."""
     mask = np.uint64(0xFFFFFFFF)
     x = (np.arange(count, dtype=np.uint64) + np.uint64(seed * 0x9E3779B9 & 0xFFFFFFFF)) & mask
     x = ((x ^ (x >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & mask
@@ -57,7 +57,7 @@ def optimise(f):
 
 
 class Call:
-    """Work that is done again and again; `make` returns the results."""
+    """Repeated work; `make` returns the results."""
 
     def __init__(self, make):
         self.make = make
@@ -70,7 +70,7 @@ class Call:
 
 
 def gradient(backward, inputs, g, f):
-    """Call of f, or of its gradient for the cotangent g."""
+    """The task of calling f, or its gradient for the cotangent g."""
     g = g.to(dtype)
     if not backward:
         inputs = [x.to(dtype) for x in inputs]
@@ -109,7 +109,7 @@ def norm(task):
 
 
 def attend(q, k, v):
-    """q, k, v [B, T, H, D]"""
+    """Causal attention; q, k, v are [B, T, H, D]."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     if hasattr(F, "scaled_dot_product_attention"):  # torch 2
         return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)

@@ -1,7 +1,7 @@
-"""TRL as a contender: `GRPOTrainer` does the task "grpo" of bench/cases/task.ts on the CPU, in f32.
+"""The TRL contender: `GRPOTrainer` does the task "grpo" of bench/cases/task.ts on the CPU, in f32.
 
-bench/process.ts starts `python3 trl_bench.py cpu THREADS`. The trainer's own loop runs in a second thread and is let go
-one step at a time, so that what is timed is a whole step of it: generation, reward, loss, gradient, update.
+bench/process.ts starts `python3 trl_bench.py cpu THREADS`. The trainer's loop runs in a second thread, one step per
+request, so that a whole step is timed: generation, reward, loss, gradient, update.
 """
 
 import logging
@@ -37,7 +37,7 @@ def id_tokenizer(size):
 
 
 class Stepper(TrainerCallback):
-    """Holds the trainer before each step until it is asked for."""
+    """Holds the trainer before each step until the step is requested."""
 
     def __init__(self):
         self.asked, self.done = threading.Semaphore(0), threading.Semaphore(0)

@@ -1,6 +1,6 @@
 /**
- * A process that plays, as `npm run worker` does, with environments whose answers take WAIT seconds longer:
- * worker.ts URL NAME PLACES WAIT. It writes a line when the server has accepted it.
+ * A playing process, like `npm run worker`, in environments whose answers take WAIT seconds longer: worker.ts URL NAME
+ * PLACES WAIT. It writes a line when the server has accepted it.
  */
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";

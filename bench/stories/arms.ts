@@ -1,7 +1,7 @@
 /**
- * What is compared: the method of each arm, its training by `trainRl`, and the figures of the model before and after.
- * The arms of a seed have the same weights at the start, the same tasks in the same order, and are asked for the same
- * held-out stories with the same random numbers.
+ * Arms of the comparison: the method of each, its training by `trainRl`, and figures of the model before and after. The
+ * arms of a seed share initial weights and the order of tasks, and write the held-out stories with equal random
+ * numbers.
  *
  * GRPO: Shao et al. 2024, arXiv 2402.03300; k3: Schulman 2020, "Approximating KL divergence"; LoRA: Hu et al. 2021,
  * arXiv 2106.09685.
@@ -17,23 +17,23 @@ import { tokenStatistics } from "../../rl/train/score.ts";
 import { mean } from "../../run/figures/statistics.ts";
 import * as tell from "./tell.ts";
 
-/** How large a run is. */
+/** Size of a run. */
 export interface Settings {
   readonly steps: number;
   /** Tasks per step, and episodes of each. */
   readonly groups: number;
   readonly groupSize: number;
-  /** How often each held-out word is asked for. */
+  /** Number of stories asked for each held-out word. */
   readonly times: number;
 }
 export const SETTINGS: Settings = { steps: 24, groups: 4, groupSize: 8, times: 4 };
 
-/** An arm; what is not said is as in plain GRPO with all weights. */
+/** An arm: what differs from GRPO with all weights. */
 interface Arm {
-  /** β of the penalty k3 in the loss. */
+  /** Coefficient β of the k3 penalty in the loss. */
   readonly beta?: number;
   readonly lora?: true;
-  /** Control: every reward is given to another episode of its group. */
+  /** Control: rewards are permuted at random within each group. */
   readonly shuffled?: true;
 }
 export const CONTROL = "control: rewards shuffled, β = 0";
@@ -43,36 +43,39 @@ export const ARMS: Readonly<Record<string, Arm>> = {
   "GRPO, LoRA": { beta: 0.1, lora: true },
   [CONTROL]: { shuffled: true },
 };
-/** The name of the model before any training, in results and tables. */
+/** Name of the pretrained model before RL, in results and tables. */
 export const START = "before";
-/** Chosen on seed 100: at 1e-3 the model forgot its English within 20 steps. An adapter wants a larger one. */
+/**
+ * Learning rates, chosen on seed 100: at 1e-3 the model forgot its English within 20 steps. An adapter needs a larger
+ * one.
+ */
 const RATES = { all: 3e-4, lora: 2e-3 };
 const LORA = { r: 8, loraAlpha: 16, targetModules: "all-linear" } as const;
 const ROLLOUT = { maxTurns: 1, maxActionTokens: 64 };
 
-/** One line of the results. */
+/** A line of the results. */
 export interface RunRecord {
   readonly arm: string;
   readonly seed: number;
   readonly settings: Settings;
   readonly figures: Readonly<Record<string, number>>;
-  /** The mean reward of each step's episodes. */
+  /** Mean reward of each step. */
   readonly curve: readonly number[];
-  /** Of the first held-out tasks, in the same order for every arm of a seed. */
+  /** Stories of the first held-out tasks, in equal order for all arms of a seed. */
   readonly samples: readonly { readonly task: string; readonly text: string }[];
   readonly seconds: number;
 }
 
-/** What all runs of a process share. */
+/** Shared by all runs of a process. */
 export interface Common {
   readonly device: Device;
   readonly start: Model;
   readonly texts: tell.HeldOutTexts;
 }
 
-/** GRPO with every reward given to a random episode of its group: the same advantages, and nothing to learn. */
+/** GRPO with the rewards of each group permuted at random: equal advantages, and nothing to learn. */
 export function shuffledGrpo(rng: Rng): AdvantageEstimator {
-  const plain = grpo();
+  const estimator = grpo();
   let call = 0;
   return {
     name: "grpo",
@@ -83,12 +86,12 @@ export function shuffledGrpo(rng: Rng): AdvantageEstimator {
         const left = members.map(({ reward }) => reward);
         for (const member of members) rewards.set(member, left.splice(draw.int(left.length), 1)[0]!);
       }
-      return plain.estimate(trajectories.map((t) => ({ ...t, reward: rewards.get(t)! })));
+      return estimator.estimate(trajectories.map((t) => ({ ...t, reward: rewards.get(t)! })));
     },
   };
 }
 
-/** Trains one arm, and measures it. `START` measures the untouched model. */
+/** Trains an arm and measures it. `START` measures the pretrained model. */
 export async function runArm(common: Common, name: string, seed: number, settings = SETTINGS): Promise<RunRecord> {
   const began = performance.now();
   const { beta = 0, lora, shuffled } = ARMS[name] ?? {};
@@ -166,7 +169,7 @@ async function measure(
   };
 }
 
-/** Mean of k3 over the tokens that the model sampled: an estimate of KL(model ‖ start) in nats per token. */
+/** Mean of k3 over the sampled tokens: an estimate of KL(model ‖ start) in nats per token. */
 async function klToStart(
   model: Model,
   reference: Model,

@@ -1,7 +1,7 @@
 /**
- * A story about a given word: "Once upon a time, there was a little cat." The model, stories260K (tests/fixtures), goes
- * on to the end of the paragraph, and a program that everybody can check judges what it wrote. Half of the words are
- * never seen in training.
+ * The environment of `npm run stories`: a story about a given word, "Once upon a time, there was a little cat." The
+ * model, stories260K (tests/fixtures), continues to the end of the paragraph, and a program judges what it wrote. Half
+ * of the words are held out from training.
  */
 import {
   type Environment,
@@ -24,7 +24,7 @@ const WORDS = {
 const ADJECTIVES = ["little", "big", "happy", "pretty"] as const;
 type Split = keyof typeof WORDS;
 
-/** Seeds that ask for each held-out word `times` times, with another adjective each time. */
+/** Seeds that ask for each held-out word `times` times, each time with another adjective. */
 export const heldOutSeeds = (times: number): number[] =>
   Array.from({ length: times * WORDS.heldout.length }, (_, seed) => seed);
 
@@ -44,7 +44,7 @@ class Story extends SingleUseEnvironment {
   }
 
   protected act(): StepResult {
-    return { observation: "", reward: 0, done: true, info: {} }; // the judge below has the whole episode
+    return { observation: "", reward: 0, done: true, info: {} }; // `judge` rewards the whole episode
   }
 }
 
@@ -57,7 +57,7 @@ export const story: EnvironmentSpec = {
   random: (rng: Rng) => `It was a ${rng.choice(ADJECTIVES)} day.`,
 };
 
-/** What the model wrote, and of what. */
+/** A story of the model, and its word. */
 export interface Told {
   readonly word: string;
   readonly text: string;
@@ -75,7 +75,7 @@ export function toldIn(trajectory: Trajectory, template: Template): Told {
   };
 }
 
-/** Stretches of at least three words up to `.`, `!` or `?`. */
+/** Sentences: at least three words up to `.`, `!` or `?`. */
 export const sentencesOf = (text: string): string[] =>
   (text.match(/[^.!?]+[.!?]/g) ?? []).map((s) => s.trim().toLowerCase()).filter((s) => wordsOf(s).length >= 3);
 const wordsOf = (text: string): string[] => text.toLowerCase().match(/[a-z']+/g) ?? [];
@@ -83,8 +83,8 @@ const wordsOf = (text: string): string[] => text.toLowerCase().match(/[a-z']+/g)
 export const usesOf = ({ word, text }: Told): number => wordsOf(text).filter((other) => other === word).length;
 
 /**
- * A quarter for each: the word comes up again; the paragraph ends within the limit, with the end of a sentence; it has
- * at least three sentences; no three words in a row occur twice.
+ * Reward of a story, a quarter for each: the word comes up again; the paragraph ends within the limit, with the end of
+ * a sentence; it has at least three sentences; no three words in a row occur twice.
  */
 export const judge: (told: Told) => CompositeReward = composite<Told>(
   (
@@ -98,18 +98,18 @@ export const judge: (told: Told) => CompositeReward = composite<Told>(
 );
 
 /**
- * The share of sentences that also stand in another of these stories, each story's own word put as "it": 0 where every
- * story is its own, near 1 where the model has learnt one story by heart.
+ * Share of sentences that also stand in another of these stories, with the word of each story replaced by "it": 0 if no
+ * story repeats another, near 1 if the model has memorised one story.
  */
 export function sharedSentences(all: readonly Told[]): number {
-  const own = all.map(({ text, word }) => new Set(sentencesOf(text).map((s) => s.replaceAll(word, "it"))));
+  const sets = all.map(({ text, word }) => new Set(sentencesOf(text).map((s) => s.replaceAll(word, "it"))));
   const counts = new Map<string, number>();
-  for (const sentences of own) for (const s of sentences) counts.set(s, (counts.get(s) ?? 0) + 1);
-  const listed = own.flatMap((sentences) => [...sentences]);
+  for (const sentences of sets) for (const s of sentences) counts.set(s, (counts.get(s) ?? 0) + 1);
+  const listed = sets.flatMap((sentences) => [...sentences]);
   return listed.length === 0 ? 0 : listed.filter((s) => counts.get(s)! > 1).length / listed.length;
 }
 
-/** The weights as they were published; the caller frees them. */
+/** The published weights; the caller frees them. */
 export const startModel = (device: Device): Model => modelFromLlama2c(stories, device);
 
 export function disposeModel({ params }: Model): void {
@@ -117,16 +117,17 @@ export function disposeModel({ params }: Model): void {
 }
 
 /**
- * The first paragraph of a story: the model closes it with a line break. (It says that a whole story is over by `<s>`,
- * which came up in 1 of 70 continuations of 96 tokens; from so few, nothing is learnt in the steps that are taken
- * here.) Nothing else stands around the text.
+ * Template of an episode: the first paragraph of a story, which the model closes with a line break, and nothing around
+ * it. The model ends a whole story by `<s>`, but in only 1 of 70 continuations of 96 tokens, too few to learn from.
  */
 export const storyTemplate = (): Template =>
   new Template(tokenizer, {
     format: { task: ["<s>", ""], observation: ["<s>", ""], action: "", end: "<0x0A>", pad: "<unk>" },
   });
 
-/** Written by hand for this measurement, in the words of a child of four. Neither model nor RL has seen them. */
+/**
+ * Texts written by hand for this measurement, in the words of a child of four. Neither the model nor RL has seen them.
+ */
 const BY_HAND = [
   "Once upon a time, there was a boy named Sam. Sam had a red kite. One day, the wind was strong and the kite flew " +
     "into a tall tree. Sam was sad. His dad came with a long stick and got the kite down. Sam hugged his dad and " +
@@ -146,14 +147,14 @@ const OWN_TOKENS = 128;
 
 /** Token ids of texts, `<s>` first. */
 export interface HeldOutTexts {
-  /** Drawn from the untouched model at temperature 1, from `<s>` alone: a sample of what it knew. */
+  /** Samples of the pretrained model at temperature 1, from `<s>` alone: what it knew before RL. */
   readonly own: readonly (readonly number[])[];
   readonly byHand: readonly (readonly number[])[];
 }
 
 export async function heldOutTexts(start: Model): Promise<HeldOutTexts> {
   const begun = Array.from({ length: OWN_STORIES }, () => [BOS]);
-  // One stream for all seeds of a table: they are measured on the same texts.
+  // One random stream for all seeds of a table, which are thus measured on equal texts.
   const rng = new Rng(0).split("held-out texts");
   const drawn = await generate(start, begun, { maxNewTokens: OWN_TOKENS, temperature: 1, stopIds: [], rng });
   return {
@@ -162,7 +163,7 @@ export async function heldOutTexts(start: Model): Promise<HeldOutTexts> {
   };
 }
 
-/** exp of the mean of −log p over all tokens but the first of each text. */
+/** Perplexity: exp of the mean of −log p over all tokens but the first of each text. */
 export async function perplexity({ params, config }: Model, texts: HeldOutTexts[keyof HeldOutTexts]): Promise<number> {
   const { device } = params.embedding;
   let [nats, tokens] = [0, 0];

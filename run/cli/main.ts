@@ -21,7 +21,7 @@ import type { StartOptions } from "../startOptions.ts";
 import type { Preset } from "../preset.ts";
 import { presetFor, presetOf } from "../presets.ts";
 import type { ModelConfig } from "../../nn/index.ts";
-import { runMemory } from "../fit/run.ts";
+import { runMemory } from "../fit/promptSteps.ts";
 import { writeReport } from "../report/report.ts";
 import type { PlayAhead } from "../runParts.ts";
 import { threadWorkers } from "../node/threads.ts";

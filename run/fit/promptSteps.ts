@@ -1,22 +1,24 @@
 /**
  * Reinforcement learning on prompts of random tokens, with a reward that is a function of the completion: a whole step,
- * to be measured (bench/) or counted (`rlStepMemory`). A token is a number, so that texts have the lengths that are
- * asked for.
+ * to be measured (bench/) or counted (`rlStepMemory`). A token is a number, so that texts have the requested lengths.
  */
-import { check } from "../../engine/errors.ts";
-import { Rng } from "../../engine/index.ts";
-import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/index.ts";
+import { type Device, Rng } from "../../engine/index.ts";
+import type { Environment, EnvironmentSpec } from "../../environments/index.ts";
 import { MAX_BATCH_TOKENS } from "../experiment.ts";
 import { AdamW, type Model, type ModelConfig, type Tokenizer, trainableOf } from "../../nn/index.ts";
 import * as fit from "../../pretrained/fit.ts";
 import { objectiveOf } from "../../methods/index.ts";
 import { SPECIAL_TOKENS, Template, trainRl } from "../../rl/index.ts";
+import { rowsAtOnce } from "../../rl/play/rollout.ts";
+import { loraOptionsOf } from "../adapter.ts";
+import { memoryLine, placeOn } from "../node/modelMemory.ts";
+import type { Preset } from "../preset.ts";
 
 /** Sizes of a step. */
 export interface PromptTask {
   readonly groups: number;
   readonly groupSize: number;
-  /** The numbers of tokens of a prompt and of a completion. */
+  /** Tokens of a prompt and of a completion. */
   readonly prompt: number;
   readonly completion: number;
   readonly lr?: number;
@@ -39,24 +41,15 @@ function idTokenizer(vocabSize: number): Tokenizer {
   };
 }
 
-/** The number of tokens that the template adds: one opens the task, one ends it, one asks for the answer. */
-const AROUND = 3;
-
-/** One prompt, one completion. */
-function promptOnly(vocabSize: number, prompt: number): EnvironmentSpec {
-  class PromptOnly extends SingleUseEnvironment {
-    readonly name = "prompt-only";
-    protected begin(seed: number): string {
-      const rng = new Rng(seed);
-      return Array.from({ length: prompt - AROUND }, () => rng.int(vocabSize - SPECIAL_TOKENS.length)).join(" ");
-    }
-    protected act(): StepResult {
-      return { observation: "", reward: 0, done: true, info: { success: false } };
-    }
-  }
-  const description = "one prompt, one completion";
-  const make = (): PromptOnly => new PromptOnly();
-  return { name: "prompt-only", description, families: [], make, expert: () => "0", random: () => "0" };
+/** An environment with one prompt and one completion; of the prompt's tokens the template adds three. */
+function promptOnly(plainTokens: number, prompt: number): EnvironmentSpec {
+  const task = (rng: Rng): string => Array.from({ length: prompt - 3 }, () => rng.int(plainTokens)).join(" ");
+  const make = (): Environment => ({
+    name: "prompt-only",
+    reset: (seed) => Promise.resolve(task(new Rng(seed))),
+    step: () => Promise.resolve({ observation: "", reward: 0, done: true, info: { success: false } }),
+  });
+  return { name: "prompt-only", description: "", families: [], make, expert: () => "0", random: () => "0" };
 }
 
 /** The steps, one after the other, on the trained part of a model. */
@@ -70,7 +63,7 @@ export function promptSteps(model: Model, task: PromptTask): ReturnType<typeof t
     optimizer: new AdamW(trainableOf(model).params, { clipNorm: 1, weightDecay: 0 }),
     lr: () => lr,
     objective: objectiveOf({ method: "grpo", maxLength: completion }),
-    env: promptOnly(vocabSize, prompt),
+    env: promptOnly(vocabSize - SPECIAL_TOKENS.length, prompt),
     envOptions: {},
     groups,
     groupSize,
@@ -80,29 +73,46 @@ export function promptSteps(model: Model, task: PromptTask): ReturnType<typeof t
     steps: 1_000_000,
     rng: new Rng(0),
     maxBatchTokens,
-    ...(task.gradientCheckpointing === undefined ? {} : { gradientCheckpointing: task.gradientCheckpointing }),
+    gradientCheckpointing: task.gradientCheckpointing ?? false,
   });
 }
 
 /**
- * Memory of a step: playing, scores, gradient, update. It is run on an executor that only counts. There every token
- * that is drawn is 0, so every episode has its full length; rewards are 0 and 1 by turns, so that there is something to
- * learn in each group of two or more.
+ * Memory of a step (playing, scores, gradient, update), run on an executor that only counts. Every token that it draws
+ * is 0, so every episode has its full length; rewards are 0 and 1 by turns, so that each group has advantages.
  * @returns null if it does not fit into `limit`
  */
 export async function rlStepMemory(
   config: ModelConfig,
   size: fit.Place & Omit<PromptTask, "reward" | "lr"> & { readonly trains: fit.Trains },
 ): Promise<fit.StepMemory | null> {
-  const { groups, groupSize, prompt, completion, trains } = size;
-  fit.checkSizes("rlStepMemory", { groups, groupSize, prompt, completion });
-  check(groupSize >= 2, () => `rlStepMemory: groupSize must be at least 2, got ${groupSize}`);
   try {
     const counted = fit.countedModel(config, size);
     let played = 0;
-    await promptSteps(fit.trainedModel(counted.model, trains), { ...size, reward: () => played++ % 2 }).next();
+    await promptSteps(fit.trainedModel(counted.model, size.trains), { ...size, reward: () => played++ % 2 }).next();
     return counted.memory(counted.live());
   } catch (error) {
     return fit.doesNotFit(error);
   }
+}
+
+/**
+ * The line that `npm start` prints before it loads a model from a folder; none on the reference executor. It counts a
+ * step on episodes of the largest length: as many as are played at once, at least those of two micro-batches. Each
+ * drawn token takes as much memory as the last, so 16 are drawn and the rest is a prompt.
+ */
+export async function runMemory(config: ModelConfig, preset: Preset, { kind }: Device): Promise<string | undefined> {
+  if (kind === "reference") return undefined;
+  const { rl, lora, pretrained: { storage = "f32" } = {}, model } = preset;
+  const { maxBatchTokens = MAX_BATCH_TOKENS, gradientCheckpointing } = rl;
+  const room = model.maxPositions;
+  const completion = Math.min(16, Math.floor(room / 4));
+  const needed = Math.max(rowsAtOnce(config, room, 4), 2 * Math.ceil(maxBatchTokens / room));
+  const groupSize = Math.max(2, Math.min(needed, rl.groups * rl.groupSize));
+  const trains = lora === undefined ? "all" : { lora: loraOptionsOf(lora) };
+  const sizes = { groups: 1, groupSize, prompt: room - completion - 1, completion, maxBatchTokens };
+  const step = { ...sizes, gradientCheckpointing, trains, storage, ...placeOn(kind) } as const;
+  const trained = lora === undefined ? "all weights" : `an adapter on weights in ${storage}`;
+  const what = `a step on episodes of up to ${room.toLocaleString("en")} tokens that trains ${trained}`;
+  return memoryLine(config, kind, what, await rlStepMemory(config, step));
 }

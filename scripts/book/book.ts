@@ -1,4 +1,4 @@
-/** Makes the book: a page for each chapter in `learn/`, an index, the library as modules for their cells. */
+/** The book: a page for each chapter in `learn/`, an index, and the library as modules for the cells. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -14,7 +14,7 @@ import { type Exercise, parseExercises, withAnswer } from "./exercises.ts";
 import { indexPage } from "./indexPage.ts";
 import type { Links } from "./markdown.ts";
 
-/** A chapter with all that its page needs. */
+/** A chapter with everything that its page needs. */
 interface Material {
   /** `05-grpo` */
   readonly name: string;
@@ -28,17 +28,17 @@ interface Material {
 
 const read = (path: string): string => readFileSync(join(packageFolder, path), "utf8");
 
-/** What a page weighs, in bytes, gzipped. */
+/** Size of a page in bytes, gzipped. */
 export interface PageSize {
   readonly page: string;
   readonly bytes: number;
 }
 
 /**
- * @param target an empty folder, or none yet
- * @param declarations where each name that index.ts exports is declared
- * @param names of the chapters; all unless said
- * @returns what each chapter's page loads before a cell runs
+ * @param target an empty or missing folder
+ * @param declarations the place of each name that index.ts exports
+ * @param names of the chapters; default all
+ * @returns the size of what each chapter's page loads before a cell runs
  */
 export async function makeBook(
   target: string,
@@ -50,22 +50,22 @@ export async function makeBook(
   const all: Material[] = [];
   for (const name of names) all.push(await material(name));
   const loaded = await bundlePages(target);
-  const needs = all.map((own) => own.needs);
+  const needs = all.map((one) => one.needs);
   await bundleLibrary(join(target, "lib"), needs, declarations);
-  all.forEach((own, i) => {
+  all.forEach((current, i) => {
     const page = chapterPage({
-      chapter: own.chapter,
-      exercises: own.exercises,
+      chapter: current.chapter,
+      exercises: current.exercises,
       imported: {
-        chapter: importedNames(own.name, programOf(own.name), own.chapter.source),
-        exercises: importedNames(own.name, exercisesOf(own.name), own.exerciseSource),
+        chapter: importedNames(current.name, programOf(current.name), current.chapter.source),
+        exercises: importedNames(current.name, exercisesOf(current.name), current.exerciseSource),
       },
-      data: dataOf(own),
+      data: dataOf(current),
       links,
       previous: neighbour(all[i - 1]),
       next: neighbour(all[i + 1]),
     });
-    writeFileSync(join(target, `${own.name}.html`), page);
+    writeFileSync(join(target, `${current.name}.html`), page);
   });
   const entries = all.map(({ name, chapter }) => ({ chapter, address: `${name}.html` }));
   writeFileSync(join(target, "index.html"), indexPage(entries, links));
@@ -76,7 +76,7 @@ export async function makeBook(
   }));
 }
 
-/** Names from index.ts. */
+/** Names that a program imports from index.ts. */
 function importedNames(name: string, path: string, text: string): readonly string[] {
   return needsOf(name, [[path, text]]).names;
 }
@@ -121,6 +121,6 @@ function dataOf({ name, chapter, exercises, exerciseSource, outputs, broken, nee
   };
 }
 
-function neighbour(own: Material | undefined): Neighbour | undefined {
-  return own && { title: own.chapter.title, address: `${own.name}.html` };
+function neighbour(other: Material | undefined): Neighbour | undefined {
+  return other && { title: other.chapter.title, address: `${other.name}.html` };
 }

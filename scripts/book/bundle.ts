@@ -1,4 +1,4 @@
-/** The scripts and styles of the book's pages, and the library as modules that cells import, bundled by esbuild. */
+/** Scripts and styles of the pages of the book, and the library as modules that cells import, bundled by esbuild. */
 import { join, posix } from "node:path";
 import { build, type Plugin } from "esbuild";
 import { namesOf } from "../../site/book/program.ts";
@@ -8,7 +8,7 @@ import type { Name } from "./api/reference.ts";
 
 /**
  * Writes page scripts and styles into a folder.
- * @returns the files that a chapter's page loads before a cell runs
+ * @returns the files that the page of a chapter loads before a cell runs
  */
 export async function bundlePages(target: string): Promise<string[]> {
   const { metafile } = await build({
@@ -31,11 +31,11 @@ export async function bundlePages(target: string): Promise<string[]> {
   return [...loaded];
 }
 
-/** What the programs of a page import from the library. */
+/** Imports of the programs of a page from the library. */
 export interface Needs {
-  /** The page's name, such as `05-grpo`. */
+  /** Name of the page, such as `05-grpo`. */
   readonly page: string;
-  /** Names from index.ts; none if a program imports it as a whole, or not at all. */
+  /** Names from index.ts; none if a program imports all of it, or nothing. */
   readonly names: readonly string[];
   /** Paths of other files from the root. */
   readonly files: readonly string[];
@@ -55,21 +55,20 @@ export function needsOf(page: string, programs: readonly (readonly [path: string
       else if (!clause.startsWith("type ")) files.add(file);
     }
   }
-  if (names.has("*")) names.clear(); // such a page imports the whole
+  if (names.has("*")) names.clear(); // the page imports the whole library
   return { page, names: [...names].toSorted(), files: [...files].toSorted() };
 }
 
 /**
- * Writes the library into `target`: for each page a module of the names that it imports, the whole, and the files that
- * programs import by themselves. What several of them need is in chunks that they share, so that there is one of each
- * class and of each default device.
+ * Writes the library into `target`: for each page a module of the names that it imports, the whole library, and the
+ * files that programs import directly. They share chunks, so that each class and each default device exists once.
  */
 export async function bundleLibrary(
   target: string,
   needs: readonly Needs[],
   declarations: ReadonlyMap<string, Name>,
 ): Promise<void> {
-  // From the files that declare them: with index.ts between, each page would share one chunk with the whole.
+  // Exports come from the declaring files: through index.ts, each page would share one chunk with the whole library.
   const exportOf = (name: string): string => {
     const found = declarations.get(name);
     if (found === undefined) throw new Error(`a chapter imports ${name} from index.ts, which does not export it`);
@@ -85,7 +84,7 @@ export async function bundleLibrary(
       });
     },
   };
-  const files = [...new Set(needs.flatMap((own) => own.files))];
+  const files = [...new Set(needs.flatMap((page) => page.files))];
   await build({
     ...FOR_BROWSERS,
     absWorkingDir: packageFolder,
@@ -98,7 +97,7 @@ export async function bundleLibrary(
     splitting: true,
     write: true,
     keepNames: true, // programs print names of classes
-    define: { "process.argv": "[]" }, // learn/00-micro.ts asks whether it is the program; a module of a page is not
+    define: { "process.argv": "[]" }, // for learn/00-micro.ts, which tests whether it runs as a program
     plugins: [parts],
   });
 }

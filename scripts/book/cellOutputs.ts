@@ -1,7 +1,7 @@
 /**
- * What each cell of a chapter prints: the program's output that CI checks, cut where the cells begin. For that the
- * program is run once more, with a mark before each cell; the result is kept in .cache for each state of both texts.
- * A program that only its last cell can make print (chapter 0) needs no run.
+ * Output of each cell of a chapter: the output of the program that CI checks, cut where the cells begin. For this the
+ * program runs once more, with a mark before each cell; .cache keeps the result for each state of both texts. A program
+ * of which only the last cell prints (chapter 0) needs no run.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const MARK = "\u0001cell\n";
 
 /**
  * @param expected the output that CI checks
- * @returns a text for each section that has code
+ * @returns an output for each section that has code
  * @throws if the program does not print `expected`
  */
 export async function cellOutputs({ source, sections, path }: Chapter, expected: string): Promise<string[]> {

@@ -1,23 +1,23 @@
 /**
- * The form of the book's chapters (`learn/NN-name.ts`): a program whose block comments are its text. Chapter 0 has a
- * form of its own, which `micro.ts` reads.
+ * Form of the chapters of the book (`learn/NN-name.ts`): a program whose block comments are its text. Chapter 0 has its
+ * own form, which `micro.ts` reads.
  *
  * A block comment at column 0 is prose (Markdown) if an empty line follows it, if it begins with a heading, or if it
- * stands first in the file; another one directly above a declaration belongs to the code. `## Heading` begins a
- * section: prose, then the code until the next heading. The exercises of a chapter are read by `exercises.ts`.
+ * comes first in the file; a block comment directly above a declaration belongs to the code. `## Heading` begins a
+ * section: prose, then the code until the next heading. `exercises.ts` reads the exercises of a chapter.
  */
 
 /** Prose and the code that follows it. */
 export interface Section {
-  /** Without `## `; of the first section the chapter's title, without `# ` and its number. */
+  /** Heading without `## `; for the first section the title of the chapter, without `# ` and its number. */
   readonly heading: string;
-  /** Markdown without the heading. The first section's begins with the chapter's promise. */
+  /** Markdown without the heading. The first section begins with the promise of the chapter. */
   readonly prose: string;
-  /** A live cell of the page, without empty lines around it; "" if the section has none. */
+  /** Live cell of the page, without empty lines around it; "" if the section has none. */
   readonly code: string;
-  /** The line of the heading in the file, from 1. */
+  /** Line of the heading in the file, from 1. */
   readonly firstLine: number;
-  /** The line of the first line of `code`; 0 if there is none. */
+  /** First line of `code` in the file; 0 if there is none. */
   readonly codeLine: number;
 }
 
@@ -29,20 +29,19 @@ export interface Change {
 
 export interface Chapter {
   readonly path: string;
-  /** The file in which its last sections stand: its own, but for chapter 0. */
+  /** The file of its last sections: for chapter 0 its exercises, else its own. */
   readonly endPath: string;
   readonly number: number;
   readonly title: string;
   /** What the reader will understand: one paragraph of Markdown. */
   readonly promise: string;
   readonly sections: readonly Section[];
-  /** What "Break it" changes; `broken` applies it. */
+  /** Changes of "Break it"; `broken` applies them. */
   readonly changes: readonly Change[];
-  /** The program. */
   readonly source: string;
 }
 
-/** A chapter or an exercise file that is not in the form of the book. The message begins with FILE:LINE. */
+/** Error in the form of a chapter or an exercise file. The message begins with FILE:LINE. */
 export class FormError extends Error {
   override readonly name = "FormError";
 }
@@ -53,7 +52,7 @@ export function fail(path: string, line: number, message: string): never {
 }
 
 const MAX_COLUMNS = 120;
-/** The headings at the end of each chapter, in this order. */
+/** Headings at the end of each chapter, in this order. */
 export const LAST_HEADINGS: readonly string[] = ["Break it", "Simplifications so far", "In the library", "Exercises"];
 const PROMISE = "**What you will understand:**";
 
@@ -63,15 +62,15 @@ interface Line {
   readonly at: number;
 }
 
-/** A comment that is prose, or code between two of them. */
+/** A prose comment, or the code between two of them. */
 interface Part {
   readonly kind: "prose" | "code";
   readonly lines: Line[];
 }
 
 /**
- * @param path of the file, such as `learn/01-tape.ts`; its number is compared with the title's
- * @throws FormError if an obligatory part is missing or anything else breaks the form
+ * @param path of the file, such as `learn/01-tape.ts`; its number must be that of the title
+ * @throws FormError if an obligatory part is missing or the form is broken in another way
  */
 export function parseChapter(source: string, path: string): Chapter {
   const lines = source.trimEnd().split("\n");
@@ -81,7 +80,7 @@ export function parseChapter(source: string, path: string): Chapter {
   });
   const { number, title, sections } = sectionsOf(partsOf(lines, path), path);
   const promise = sections[0]!.prose.split(/\n\s*\n/)[0]!;
-  if (!promise.startsWith(PROMISE)) fail(path, 2, `directly below the title must stand "${PROMISE}"`);
+  if (!promise.startsWith(PROMISE)) fail(path, 2, `the text below the title must begin with "${PROMISE}"`);
   return complete({
     path,
     endPath: path,
@@ -94,7 +93,7 @@ export function parseChapter(source: string, path: string): Chapter {
 }
 
 /**
- * Finds what "Break it" changes.
+ * Finds the changes of "Break it".
  * @throws FormError if one of the last sections is missing, a section has no text, or the diff does not fit
  */
 export function complete(parts: Omit<Chapter, "changes">): Chapter {
@@ -103,7 +102,7 @@ export function complete(parts: Omit<Chapter, "changes">): Chapter {
   const seen = new Set<string>();
   for (const [i, { heading, prose, firstLine }] of sections.entries()) {
     const file = i < sections.length - LAST_HEADINGS.length ? path : endPath;
-    if (seen.has(heading)) fail(file, firstLine, `the heading "${heading}" stands twice`);
+    if (seen.has(heading)) fail(file, firstLine, `the heading "${heading}" occurs twice`);
     seen.add(heading);
     if (prose === "") fail(file, firstLine, `the section "${heading}" has no text`);
   }
@@ -118,7 +117,7 @@ export function complete(parts: Omit<Chapter, "changes">): Chapter {
     endPath,
   );
   const chapter = { ...parts, changes };
-  broken(chapter); // fails here already if the diff does not fit
+  broken(chapter); // throws if the diff does not fit
   return chapter;
 }
 
@@ -128,7 +127,11 @@ export function broken({ endPath, source, sections, changes }: Chapter): string 
   return changes.reduce((text, { before, after }) => {
     const parts = `\n${text}\n`.split(`\n${before.join("\n")}\n`);
     if (parts.length !== 2) {
-      fail(endPath, firstLine, `the diff wants one place that reads "${before.join("\n")}", found ${parts.length - 1}`);
+      fail(
+        endPath,
+        firstLine,
+        `the diff must match one place that reads "${before.join("\n")}", found ${parts.length - 1}`,
+      );
     }
     return parts.join(`\n${after.join("\n")}\n`).slice(1, -1);
   }, source);
@@ -155,14 +158,14 @@ function partsOf(lines: readonly string[], path: string): Part[] {
     }
     if (i > 0) parts.push({ kind: "code", lines: code });
     code = [];
-    const own = lines.slice(i, end + 1).map((line, k) => ({ text: uncommented(line), at: i + k + 1 }));
-    parts.push({ kind: "prose", lines: own });
+    const comment = lines.slice(i, end + 1).map((line, k) => ({ text: uncommented(line), at: i + k + 1 }));
+    parts.push({ kind: "prose", lines: comment });
     i = end;
   }
   return [...parts, { kind: "code", lines: code }];
 }
 
-/** A line of a block comment without what makes it one. */
+/** A line of a block comment without its comment marks. */
 export function uncommented(line: string): string {
   return line
     .replace(/^\/\*\*? ?/, "")
@@ -187,8 +190,8 @@ function sectionsOf(parts: readonly Part[], path: string): { number: number; tit
       const found = /^# (\d+) · (\S.*)$/.exec(first.text);
       if (found === null) fail(path, first.at, `the title must read "# NUMBER · Title", got "${first.text}"`);
       [number, title] = [Number(found[1]), found[2]!];
-      const own = /(\d+)-[^/]*$/.exec(path)?.[1];
-      if (Number(own) !== number) fail(path, first.at, `the title has number ${number}, the file ${String(own)}`);
+      const inPath = /(\d+)-[^/]*$/.exec(path)?.[1];
+      if (Number(inPath) !== number) fail(path, first.at, `the title has number ${number}, the file ${String(inPath)}`);
       open.push({ heading: title, firstLine: first.at, prose: [], code: [] });
       text.shift();
     } else if (!/^## \S/.test(first.text)) {
@@ -215,7 +218,7 @@ function sectionsOf(parts: readonly Part[], path: string): { number: number; tit
   return { number, title, sections };
 }
 
-/** The one diff of "Break it". Lines begin with `-`, `+` or, where both have them, a space. */
+/** Changes of the diff of "Break it". Its lines begin with `-`, `+` or, where both texts have them, a space. */
 function changesOf({ prose, firstLine }: Section, path: string): Change[] {
   const diffs = [...prose.matchAll(/^```diff\n(.*?)^```$/gms)].map((found) => found[1]!);
   if (diffs.length !== 1) fail(path, firstLine, `"Break it" must have one \`\`\`diff block, got ${diffs.length}`);
@@ -229,7 +232,7 @@ function changesOf({ prose, firstLine }: Section, path: string): Change[] {
     }
     if (!["-", "+", " "].includes(sign))
       fail(path, firstLine, `a line of a diff begins with -, + or a space: "${line}"`);
-    // A change ends where something is taken away after something was added, and at an empty line.
+    // A change ends at an empty line, and where a removal follows an addition.
     if (last === "" || (last === "+" && sign === "-")) changes.push({ before: [], after: [] });
     const change = changes.at(-1)!;
     if (sign !== "+") change.before.push(line.slice(1));

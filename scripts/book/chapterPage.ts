@@ -1,4 +1,4 @@
-/** A chapter as a page: prose on one side, its code as a live cell on the other. */
+/** Page of a chapter: prose on one side, its code as a live cell on the other. */
 import { type Change, changesOf, COLOUR } from "../../site/book/changes.ts";
 import { DATA_ID, type PageData } from "../../site/book/pageData.ts";
 import type { Chapter, Section } from "./chapter.ts";
@@ -7,7 +7,7 @@ import { highlight } from "./highlight.ts";
 import { codeBox, escape, htmlPage, slug } from "./html.ts";
 import { type Links, markdown } from "./markdown.ts";
 
-/** Another page of the book. */
+/** Link to another page of the book. */
 export interface Neighbour {
   readonly title: string;
   readonly address: string;
@@ -16,7 +16,7 @@ export interface Neighbour {
 export interface ChapterParts {
   readonly chapter: Chapter;
   readonly exercises: readonly Exercise[];
-  /** What programs import from index.ts: the chapter's, and its exercises'. */
+  /** Names that the chapter and its exercises import from index.ts. */
   readonly imported: Record<"chapter" | "exercises", readonly string[]>;
   readonly data: PageData;
   readonly links: Links;
@@ -27,12 +27,12 @@ export interface ChapterParts {
 export function chapterPage({ chapter, exercises, imported, data, links, previous, next }: ChapterParts): string {
   const { number, title, promise, path } = chapter;
   let cell = 0;
-  // A chapter has names of its own, which may be those of the library, too: what it imports is the library's.
+  // Only imported names are links: a chapter may declare names that the library has, too.
   const linksOf = (names: readonly string[]): Links => ({
     ...links,
     ofName: (name) => (names.includes(name) ? links.ofName(name) : undefined),
   });
-  const own = linksOf(imported.chapter);
+  const chapterLinks = linksOf(imported.chapter);
   const sections = chapter.sections.map((section, i) => {
     const work =
       section.code !== ""
@@ -43,7 +43,7 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
     const prose = proseOf(section, i === 0 && number > 0);
     return sectionRow(
       i === 0 ? "" : section.heading,
-      markdown(prose, section.heading === "In the library" ? links : own),
+      markdown(prose, section.heading === "In the library" ? links : chapterLinks),
       work,
     );
   });
@@ -51,7 +51,7 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
   const contents = chapter.sections.slice(1).map(({ heading }) => heading);
   const main = `<div class="head">
 <h1>${number} · ${escape(title)}</h1>
-<p class="promise"><strong>What you will understand:</strong> ${inline(promise, own)}</p>
+<p class="promise"><strong>What you will understand:</strong> ${inline(promise, chapterLinks)}</p>
 <details class="contents"><summary>Sections</summary>
 <ol>${contents.map((heading) => `<li><a href="#${slug(heading)}">${escape(heading)}</a></li>`).join("")}</ol></details>
 <p class="muted">${sourceLink(path, links)} is this page as a program; each cell runs with those above it, here in your
@@ -77,7 +77,7 @@ ${next ? `<a rel="next" href="${next.address}">${escape(next.title)} →</a>` : 
   });
 }
 
-/** Without the promise, which the head of the page has, and without the diff, which stands beside the text. */
+/** Prose without the promise, which the head of the page has, and without the diff, which stands beside the text. */
 function proseOf({ heading, prose }: Section, isFirst: boolean): string {
   if (isFirst)
     return prose
@@ -105,13 +105,13 @@ ${output("Prints", printed)}
 </div>`;
 }
 
-/** What changes in the program, and in what it prints: outputs are long, and few of their lines change. */
+/** The diff of the program and of its output: outputs are long, and few of their lines change. */
 function breaker({ prose }: Section, { outputs, broken }: PageData): string {
   const diff = /^```diff\n(.*?)^```$/ms.exec(prose)?.[1] ?? "";
   return `<div class="breaker">
 <div class="editor">${codeBox(highlight(diff.trimEnd(), "diff"), "code", "What to change")}</div>
 <div class="bar"></div>
-${outputBox("Prints then (+), and before (−)", diffLines(outputs.join(""), broken))}
+${outputBox("Output after the change (+) and before (−)", diffLines(outputs.join(""), broken))}
 </div>`;
 }
 
@@ -154,11 +154,11 @@ function output(label: string, printed: string): string {
 
 function outputBox(label: string, content: string): string {
   const hidden = content === "" ? " hidden" : "";
-  // HTML drops the first line end in <pre>; an output may begin with an empty line.
+  // HTML drops the first line end in <pre>, and an output may begin with an empty line.
   return `<div class="output"${hidden}><p class="label">${label}</p><pre tabindex="0">\n${content}</pre></div>`;
 }
 
-/** One paragraph without its tags. */
+/** HTML of one paragraph without its tags. */
 function inline(text: string, links: Links): string {
   return markdown(text, links)
     .trim()

@@ -1,5 +1,5 @@
 /**
- * The exercises of a chapter (`learn/exercises/NN-name.ts`). For N = 1 and 2 the file exports `exerciseN`, which the
+ * Exercises of a chapter (`learn/exercises/NN-name.ts`). For N = 1 and 2 the file exports `exerciseN`, which the
  * student edits and whose doc comment is the task, `checkN`, which throws if an answer is wrong, `solutionN`, and
  * `wrongN`, a list of answers that `checkN` must refuse.
  */
@@ -11,15 +11,15 @@ export interface Exercise {
   readonly title: string;
   /** The rest of the task, Markdown. */
   readonly task: string;
-  /** The exported types of the file that the start names, with their comments: they say what an answer gets. */
+  /** Exported types of the file that `start` names, with their comments: they describe what an answer gets. */
   readonly given: string;
-  /** What the student edits: the declaration of `exerciseN` without its comment. */
+  /** Code that the student edits: the declaration of `exerciseN` without its comment. */
   readonly start: string;
-  /** The declarations of the others, without comments. */
+  /** Declarations of `checkN` and `solutionN`, without comments. */
   readonly check: string;
   readonly solution: string;
   readonly wrong: string;
-  /** The line of `exerciseN` in the file, from 1. */
+  /** Line of `exerciseN` in the file, from 1. */
   readonly firstLine: number;
 }
 
@@ -61,7 +61,7 @@ export function parseExercises(source: string, path: string): Exercise[] {
 }
 
 /**
- * The exercise file with the student's answer in place of `exerciseN`. Its `checkN(exerciseN)` then judges the answer.
+ * The exercise file with the answer in place of `exerciseN`; its `checkN(exerciseN)` then judges the answer.
  * @param answer a text that declares and exports `exerciseN`
  */
 export function withAnswer(source: string, path: string, number: Exercise["number"], answer: string): string {
@@ -70,13 +70,13 @@ export function withAnswer(source: string, path: string, number: Exercise["numbe
   return [...lines.slice(0, from), answer, ...lines.slice(to)].join("\n");
 }
 
-/** The solution under the name of the exercise: an answer that is accepted. */
+/** The solution under the name of the exercise: an accepted answer. */
 export function solutionAsAnswer({ number, solution }: Exercise): string {
   return solution.replaceAll(new RegExp(`\\bsolution${number}\\b`, "g"), `exercise${number}`);
 }
 
 /**
- * Where an export is declared. A declaration ends before the next line that begins at column 0 with anything but a
+ * Range of the declaration of an export. It ends before the next line that begins at column 0 with anything but a
  * closing bracket; prettier indents everything inside a declaration.
  */
 function declarationOf(lines: readonly string[], name: string, path: string): Range {
@@ -96,7 +96,7 @@ function declarationOf(lines: readonly string[], name: string, path: string): Ra
   return { from, to };
 }
 
-/** Exported types of a file that a text names, in the file's order, each with the doc comment directly above it. */
+/** Exported types of a file that a text names, in order, each with the doc comment directly above it. */
 function typesIn(lines: readonly string[], text: string): string {
   const found = lines.flatMap((line, i) => {
     const name = /^export (?:interface|type) (\w+)/.exec(line)?.[1];
@@ -110,7 +110,7 @@ function typesIn(lines: readonly string[], text: string): string {
   return found.join("\n");
 }
 
-/** The text of the doc comment that ends directly above a line. */
+/** Text of the doc comment that ends directly above a line. */
 function commentAbove(lines: readonly string[], at: number, path: string, name: string): string[] {
   const from = lines.findLastIndex((line, i) => i < at && line.startsWith("/**"));
   const to = from < 0 ? -1 : lines.findIndex((line, i) => i >= from && line.includes("*/"));

@@ -1,4 +1,4 @@
-/** Colours of code, given when a page is made: highlight.js writes spans, and style sheets name their colours. */
+/** Colours of code, made with the page: highlight.js writes spans, and style sheets name their colours. */
 import hljs from "highlight.js/lib/core";
 import bash from "highlight.js/lib/languages/bash";
 import diff from "highlight.js/lib/languages/diff";
@@ -16,7 +16,7 @@ export function highlight(code: string, language: string): string {
   return hljs.getLanguage(language) === undefined ? escape(code) : hljs.highlight(code, { language }).value;
 }
 
-/** The lines of highlighted code. A span that goes over several lines is closed and opened again at each end. */
+/** Lines of highlighted code. A span over several lines is closed at each line end and opened again. */
 export function splitLines(html: string): string[] {
   const open: string[] = [];
   return html.split("\n").map((line) => {
@@ -30,9 +30,9 @@ export function splitLines(html: string): string[] {
 }
 
 /**
- * Puts links on names of types in highlighted code, but not inside of comments and strings. Other names are not linked:
- * a parameter may be called like an exported function.
- * @param addressOf undefined for a name that has none
+ * Links names of types in highlighted code, outside comments and strings. Other names are not linked: a parameter may
+ * have the name of an exported function.
+ * @param addressOf undefined for a name without an address
  */
 export function linkNames(html: string, addressOf: (name: string) => string | undefined): string {
   const open: string[] = [];

@@ -1,17 +1,20 @@
-/** The frame of the pages of the book and the reference: static, readable without JavaScript, under a strict policy. */
+/**
+ * Frame of the pages of the book and the reference: static, readable without JavaScript, under a strict content
+ * security policy.
+ */
 
-/** What may stand between tags and in an attribute in double quotes. */
+/** Text that is safe between tags and in a double-quoted attribute. */
 export function escape(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }
 
-/** Code in colours. It may be wider than its place, so that a keyboard must reach it to scroll. */
+/** Code in colours. It may be wider than its box, so the keyboard must reach it to scroll. */
 export function codeBox(highlighted: string, kind: "code" | "block", label = ""): string {
   const named = label === "" ? "" : ` role="group" aria-label="${escape(label)}"`;
   return `<pre class="${kind}" tabindex="0"${named}><code>${highlighted}</code></pre>`;
 }
 
-/** A name for an anchor: letters and digits of any script, joined by dashes. */
+/** Name of an anchor: letters and digits of any script, joined by dashes. */
 export function slug(text: string): string {
   return text
     .toLowerCase()
@@ -20,8 +23,8 @@ export function slug(text: string): string {
 }
 
 /**
- * Scripts and styles come from the page's own place; a cell runs in a worker, as a module made of its text (`blob:`).
- * Nothing is sent anywhere, and no text of a page can become a script.
+ * Content security policy. Scripts and styles come from the page's own origin; a cell runs in a worker, as a module
+ * made of its text (`blob:`). Nothing is sent anywhere, and no text of a page can become a script.
  */
 const POLICY = [
   "default-src 'none'",
@@ -37,20 +40,19 @@ const POLICY = [
 export interface PageParts {
   readonly title: string;
   readonly description: string;
-  /** The way from the page's folder to the site's: "../" for a page in `book/`. */
+  /** Path from the page's folder to that of the site: "../" for a page in `book/`. */
   readonly up: string;
-  /** Which of the entries of the site's navigation the page belongs to. */
+  /** Entry of the site's navigation to which the page belongs. */
   readonly part: "book" | "api";
   /** Addresses from the page's folder. */
   readonly styles: readonly string[];
   readonly modules?: readonly string[];
-  /** The inside of <main>. */
+  /** Content of <main>. */
   readonly main: string;
-  /** A class of <body>. */
+  /** Class of <body>. */
   readonly kind: string;
 }
 
-/** A whole page. */
 export function htmlPage({ title, description, up, part, styles, modules = [], main, kind }: PageParts): string {
   const entry = (name: PageParts["part"] | "run", address: string, text: string): string =>
     `<a href="${up}${address}"${name === part ? ' aria-current="true"' : ""}>${text}</a>`;
@@ -68,7 +70,7 @@ ${styles.map((style) => `<link rel="stylesheet" href="${style}">`).join("\n")}
 ${modules.map((script) => `<script type="module" src="${script}"></script>`).join("\n")}
 </head>
 <body class="${kind}">
-<a class="skip" href="#content">To the text</a>
+<a class="skip" href="#content">Skip to the text</a>
 <header class="top">
 <p class="brand">worldgrad</p>
 <nav aria-label="Site">

@@ -1,4 +1,4 @@
-/** The book's first page: what each chapter teaches, in the order of reading. */
+/** First page of the book: what each chapter teaches, in the order of reading. */
 import type { Chapter } from "./chapter.ts";
 import { escape, htmlPage } from "./html.ts";
 import { type Links, markdown } from "./markdown.ts";
@@ -15,9 +15,9 @@ export function indexPage(
   const main = `<div class="head">
 <h1>Language agents, from the chain rule up</h1>
 <p class="promise">A book whose chapters are programs. Each explains one step, runs in your browser, and can be edited,
-broken and taken further there; what its cells print is checked with every change of the library. You need to be able to
-program and to know derivatives.</p>
-<p>Read in this order: each chapter builds on those before it. Whoever wants to see the whole first begins with 0.</p>
+broken and extended there. The output of its cells is checked with every change of the library. You need to know
+programming and derivatives.</p>
+<p>Read in this order: each chapter builds on those before it. Chapter 0 shows the whole first.</p>
 </div>
 <ol class="chapters" start="0">
 ${entries.join("\n")}

@@ -1,32 +1,35 @@
-/** Prose of chapters, tasks and docstrings: Markdown to HTML by `marked`, with colours and with links to sources. */
+/** Markdown of chapters, tasks and docstrings to HTML by `marked`, with colours and links to sources. */
 import { Marked, type RendererObject } from "marked";
 import { check } from "../../engine/errors.ts";
 import { BROKEN, linkTo, WORKING } from "../../site/presets.ts";
 import { highlight } from "./highlight.ts";
 import { codeBox, escape } from "./html.ts";
 
-/** Where a page links to. */
+/** Targets of the links of a page. */
 export interface Links {
-  /** The address of the page that shows a file of the repository; undefined if there is none. */
+  /** Address of the page that shows a file of the repository; undefined if there is none. */
   readonly ofFile: (path: string) => string | undefined;
-  /** The address of an exported name in the reference; undefined if there is none. */
+  /** Address of an exported name in the reference; undefined if there is none. */
   readonly ofName: (name: string) => string | undefined;
 }
 
-/** `[Entropy collapse](preset:)` is a link to the live page with the experiment of this title. */
+/** Link to the live page with the experiment of this title: `[Entropy collapse](preset:)`. */
 const PRESET = "preset:";
 
-/** The address from a page one folder below the live one, as all that have prose are. @throws if there is none */
+/**
+ * Address of an experiment from a page one folder below the live page, as all pages with prose are. @throws if there is
+ * none
+ */
 function presetAddress(title: string): string {
-  const preset = [...WORKING, ...BROKEN].find((own) => own.title === title);
+  const preset = [...WORKING, ...BROKEN].find((one) => one.title === title);
   check(preset !== undefined, () => `[${title}](${PRESET}): the live page has no experiment of this title`);
   return `../index.html${linkTo(preset).replace("./", "")}`;
 }
 
-/** @param top the level of `#`: 3 makes it <h3>, so that headings of a text do not skip a level of its page */
+/** @param top the level of `#`: 3 makes it <h3>, so that the headings of a text skip no level of its page */
 export function markdown(text: string, links: Links, top = 3): string {
   const renderer: RendererObject = {
-    // Prose speaks of types such as List<number>: what looks like a tag is text.
+    // Prose names types such as List<number>, so a tag is text.
     html: ({ text }) => escape(text),
     heading({ depth, tokens }) {
       const level = Math.min(6, top + depth - 1);
@@ -57,7 +60,10 @@ export function markdown(text: string, links: Links, top = 3): string {
   return marked.parse(text) as string;
 }
 
-/** `rl/train/step.ts` is a file; `trainStep`, `trainStep(…)` and `rl.trainStep` are not, a name alone is one. */
+/**
+ * Address of code in prose: `rl/train/step.ts` is a file, `trainStep` a name; `trainStep(…)` and `rl.trainStep` are
+ * neither.
+ */
 function addressOf(code: string, links: Links): string | undefined {
   if (/^[\w.-]+(\/[\w.-]+)*\.\w+$/.test(code)) return links.ofFile(code.replace(/^(\.\.?\/)+/, ""));
   if (/^(\.\.?\/)+[\w./-]+$/.test(code)) return links.ofFile(code.replace(/^(\.\.?\/)+/, ""));

@@ -1,18 +1,21 @@
 /**
- * learn/00-micro.ts in the form of a chapter. It is the book's first, but its text stands in one comment at the head
- * and in comments `// 1. Heading. Text` above its parts. Its 200 lines have no room for the sections at the end, which
- * stand in the comment at the head of its exercises.
+ * learn/00-micro.ts as a chapter, the first of the book. Its prose is a comment at its head, and comments of the form
+ * `// 1. Heading. Text` above its parts. Its 200 lines have no room for the last sections, which stand in the comment
+ * at the head of its exercises.
  */
 import { type Chapter, complete, fail, type Section, uncommented } from "./chapter.ts";
 
-/** The number and heading of a part, and the beginning of its text. */
+/** Number and heading of a part, and the beginning of its text. */
 const PART = /^\/\/ (\d+)\. (.*?)\.(?: (.*))?$/;
-/** Why its last line does nothing when a test imports the file. The chapter's program has the rest of the line. */
+/**
+ * Condition that keeps the last line from running when a test imports the file; the program of the chapter has the rest
+ * of the line.
+ */
 const IF_PROGRAM = /^if \(import\.meta\.url === .*?\) (?=console\.log)/m;
 
 /**
- * @param exercises the text of the exercises, which `endPath` names
- * @throws FormError if the head, the parts or a section at the end is missing
+ * @param exercises text of the file `endPath`
+ * @throws FormError if the head, the parts or one of the last sections is missing
  */
 export function parseMicro(source: string, path: string, exercises: string, endPath: string): Chapter {
   const program = source.replace(IF_PROGRAM, "");
@@ -39,7 +42,7 @@ export function parseMicro(source: string, path: string, exercises: string, endP
   });
 }
 
-/** The comment at the head of a file. Its line i is line i + 2 of the file, counted from 1. */
+/** Comment at the head of a file. Its line i is line i + 2 of the file, counted from 1. */
 function headOf(lines: readonly string[], path: string): string[] {
   const end = lines.findIndex((line) => line.trim() === "*/");
   if (lines[0] !== "/**" || end < 0) fail(path, 1, "expected a comment at the head");
@@ -65,7 +68,7 @@ function partsOf(lines: readonly string[], from: number): Section[] {
   });
 }
 
-/** The sections below `## Heading`. */
+/** Sections below each `## Heading`. */
 function endOf(head: readonly string[]): Section[] {
   const starts = head.flatMap((line, i) => (line.startsWith("## ") ? [i] : []));
   return starts.map((start, k) => ({

@@ -1,7 +1,7 @@
 /**
- * `npm run book`: runs the chapters of the book and writes what they print to learn/output/NN-name.txt, and what they
- * print after "Break it" to learn/output/NN-name.broken.txt. With `--check`, as in CI, it writes nothing and ends with
- * 1 if a chapter prints anything else than what is kept. Numbers choose chapters: `npm run book -- --check 3 5`.
+ * `npm run book`: runs the chapters of the book and writes their output to learn/output/NN-name.txt, and their output
+ * after "Break it" to learn/output/NN-name.broken.txt. With `--check`, as in CI, it writes nothing and exits with 1 if
+ * a chapter prints anything else. Numbers choose chapters: `npm run book -- --check 3 5`.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,14 +21,14 @@ const folder = join(packageFolder, "learn");
 mkdirSync(join(folder, "output"), { recursive: true });
 const wrong: string[] = [];
 
-/** Keeps what a program printed, or compares it with what is kept. */
+/** Writes an output or, with `--check`, compares it with the file. */
 function keep(name: string, text: string): void {
   const target = join(folder, "output", name);
   if (!isCheck) return writeFileSync(target, text);
   const kept = readFileSync(target, "utf8");
   if (comparable(text) === comparable(kept)) return;
   wrong.push(name);
-  console.error(`--- learn/output/${name}, kept:\n${kept}--- printed:\n${text}`);
+  console.error(`--- learn/output/${name}, the file:\n${kept}--- printed:\n${text}`);
 }
 
 for (const name of chapterNames()) {
@@ -45,4 +45,5 @@ for (const name of chapterNames()) {
   keep(`${name}.broken.txt`, changed.text);
   console.log(`${path}: ${seconds} s`);
 }
-if (wrong.length > 0) throw new Error(`book: ${wrong.join(", ")}: not what is kept; npm run book writes it anew`);
+if (wrong.length > 0)
+  throw new Error(`book: ${wrong.join(", ")}: the output differs from the file; npm run book writes it anew`);

@@ -1,4 +1,4 @@
-/** The book and the reference of the site: both folders, and what they weigh. */
+/** The book and the reference in the folder of the site, and their sizes. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -8,13 +8,13 @@ import { makeBook, type PageSize } from "./book.ts";
 
 export interface PagesMade {
   readonly chapters: readonly PageSize[];
-  /** All files of both folders, each gzipped. */
+  /** Bytes of all files of both folders, each gzipped. */
   readonly total: number;
 }
 
 /**
  * Makes `book/` and `api/` in the site's folder.
- * @param chapters names such as `05-grpo`; all unless said
+ * @param chapters names such as `05-grpo`; default all
  */
 export async function makePages(site: string, chapters?: readonly string[]): Promise<PagesMade> {
   const entries = readReference();

@@ -1,6 +1,6 @@
 /**
- * Runs a chapter as a program of its own and says what it printed. The chapter may differ from the one on the disk
- * (that is how "Break it" is run). It is bundled first, because a process that compiles for itself starts slowly.
+ * Run of a chapter in its own process, and its output. The source may differ from the file, as after "Break it". It is
+ * bundled first, because a process that compiles starts slowly.
  */
 import { spawnSync } from "node:child_process";
 import { dirname, resolve } from "node:path";
@@ -8,12 +8,12 @@ import process from "node:process";
 import { build } from "esbuild";
 
 export interface Printed {
-  /** What the program printed; if it ended in an error, the error is the last line, `Name: message`. */
+  /** Output of the program. After an uncaught error the last line is `Name: message`. */
   readonly text: string;
   readonly failed: boolean;
 }
 
-/** An error that nobody catches becomes the last line of the output, without the stack and its paths of the machine. */
+/** Handler that prints an uncaught error as the last line, without its stack, which has paths of the machine. */
 const ERRORS = `process.on("uncaughtException", (e) => {
   console.log(e instanceof Error ? e.name + ": " + e.message : String(e));
   process.exitCode = 1;
@@ -32,11 +32,11 @@ export async function run(source: string, path: string, seconds = 300): Promise<
     platform: "node",
     format: "esm",
     target: "node20",
-    keepNames: true, // printed names of classes and functions stay what they are in the source
-    logLevel: "silent", // the error that is thrown says everything
+    keepNames: true, // a program may print names of classes and functions
+    logLevel: "silent", // the thrown error has all messages
     banner: { js: ERRORS },
   });
-  // One thread: the numbers are the same bits for any number of them, and a page may have one only.
+  // One thread, because a page may have only one; the numbers are bitwise equal for any number.
   const { stdout, stderr, status, signal } = spawnSync(process.execPath, ["--input-type=module", "-"], {
     input: outputFiles[0]!.text,
     encoding: "utf8",
@@ -49,7 +49,7 @@ export async function run(source: string, path: string, seconds = 300): Promise<
   return { text: stdout, failed: status !== 0 };
 }
 
-/** What of an output is compared: lines that depend on the clock up to the word "measured". */
+/** Compared part of an output: of lines that depend on the clock, what precedes the word "measured". */
 export function comparable(output: string): string {
   return output
     .split("\n")

@@ -1,7 +1,7 @@
 /**
- * Changes valid documents here and there (values of other kinds, numbers at the ends, keys that are gone, doubled or
- * named like parts of every object, bytes that flip) and reads them. fast-check draws the changes and shrinks what
- * fails; a seed repeats a run.
+ * Fuzzing: reads valid documents with random changes (values of other kinds, extreme numbers, keys that are removed,
+ * doubled or named like members of every object, flipped bytes). fast-check draws the changes and shrinks failures; a
+ * seed repeats a run.
  */
 import fc from "fast-check";
 import { WorldgradError } from "../../engine/errors.ts";
@@ -13,7 +13,7 @@ type Change =
   | { readonly kind: "drop" | "double"; readonly at: Place }
   | { readonly kind: "add"; readonly at: Place; readonly key: string; readonly value: Json };
 
-/** A way down into a document: at each level the number of an entry, or of the end of the way. */
+/** A path into a document: at each level the number of an entry, or of the end of the path. */
 type Place = readonly number[];
 
 const hostile: fc.Arbitrary<Json> = fc.oneof(
@@ -33,8 +33,8 @@ const change: fc.Arbitrary<Change> = fc.oneof(
 );
 
 /**
- * The path that a place is in this document. Each level counts the same, so that a list of ten thousand words does not
- * draw all changes to itself.
+ * The keys of a place in this document. All levels are equally likely, so that a list of ten thousand words does not
+ * attract all changes.
  */
 function pathAt(document: Json, [first, ...rest]: Place): string[] {
   if (first === undefined || typeof document !== "object" || document === null) return [];
@@ -43,7 +43,7 @@ function pathAt(document: Json, [first, ...rest]: Place): string[] {
   return entry === undefined ? [] : [entry[0], ...pathAt(entry[1], rest)];
 }
 
-/** The document with one change. Nothing of the original is touched; what is not on the way is shared. */
+/** The document with one change. The original stays; what is not on the path is shared. */
 function changed(document: Json, path: readonly string[], edit: Change): Json {
   const [first, ...rest] = path;
   if (first === undefined)
@@ -65,10 +65,10 @@ const added = (document: Json, { key: name, value }: { readonly key: string; rea
 /** A valid document after its changes, as a file would hold it. */
 function documentOf(valid: Json, changes: readonly Change[]): Json {
   const document = changes.reduce((now, edit) => changed(now, pathAt(now, edit.at), edit), valid);
-  return JSON.parse(JSON.stringify(document)) as Json; // nothing that no file could hold
+  return JSON.parse(JSON.stringify(document)) as Json; // drops what no file can hold
 }
 
-/** Reads one document. @returns milliseconds of the processor @throws Error for all but a refusal in a sentence */
+/** Reads one document. @returns processor milliseconds @throws Error for all but a refusal in a sentence */
 async function timed(what: string, read: () => unknown): Promise<{ ms: number; isAccepted: boolean }> {
   const before = process.cpuUsage();
   let isAccepted = true;
@@ -88,7 +88,7 @@ export interface Outcome {
   readonly tried: number;
   readonly accepted: number;
   readonly refused: number;
-  /** The first failure, shrunk as far as there was time; undefined: none. */
+  /** The first failure, shrunk as far as time allowed; undefined if there is none. */
   readonly failure: string | undefined;
   /** The document that failed. */
   readonly document?: Json;
@@ -96,8 +96,8 @@ export interface Outcome {
 
 /**
  * Reads changed documents.
- * @param how `ms` the time for all of them, `runs` how many at most, `limitMs` the processor time that one may take
- * @param on is told each document before it is read, as JSON
+ * @param how `ms` the total time, `runs` the most documents, `limitMs` the processor time allowed for one document
+ * @param on called with each document, as JSON, before it is read
  */
 export async function fuzz(
   target: Target,
@@ -111,7 +111,7 @@ export async function fuzz(
     if (first.isAccepted) accepted++;
     else refused++;
     if (first.ms <= limitMs) return;
-    // The time of a process is that of its garbage collector and its compiler, too: it counts if it comes again.
+    // Processor time includes the garbage collector and the compiler: an excess counts only if it repeats.
     const { ms: again } = await timed(what, read);
     if (again > limitMs) throw new Error(`${what}: took ${first.ms} ms, and ${again} ms when read again`);
   };
@@ -133,7 +133,7 @@ export async function fuzz(
   );
   const result = await fc.check(property, { seed, numRuns: runs, interruptAfterTimeLimit: ms });
   const counts = { target: target.name, tried, accepted, refused };
-  // A run that reaches its limit of time is `interrupted`, with a failure or without one.
+  // A run that reaches its time limit is `interrupted`, with or without a failure.
   if (result.counterexample === null) return { ...counts, failure: undefined };
   const [valid, changes] = result.counterexample;
   const failure = `${String(result.errorInstance)}\n${fc.defaultReportMessage(result)}`;

@@ -1,4 +1,4 @@
-/** The files of models beside weights and configuration, as what is fuzzed. */
+/** Targets of fuzzing: files of models beside weights and configuration. */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { chatTemplate } from "../../connect/chat/index.ts";
@@ -29,7 +29,7 @@ const tiny: Model = (() => {
   const config = modelConfig({ vocabSize: 16, hiddenSize: 8, layers: 1, heads: 2, maxPositions: 8 });
   return { config, params: initParams(config, new Rng(1), on) };
 })();
-/** The tensors of an adapter of rank 2 on q and v. */
+/** Tensors of an adapter of rank 2 on q and v. */
 const adapter = writeSafetensors(
   ["q_proj", "v_proj"].flatMap((layer) =>
     (["A", "B"] as const).map((part): [string, { dtype: "F32"; shape: number[]; data: Float32Array }] => {
@@ -55,7 +55,7 @@ const ADAPTER: Json = {
 
 const numberOf = (value: Json | undefined): number => (typeof value === "number" ? value : 0);
 
-/** A llama2.c file of this header, with the weights that the first of `HEADERS` has. */
+/** A llama2.c file with this header and the weights of the first of `HEADERS`. */
 function llama2cOf(document: Json): Uint8Array {
   const header = Array.isArray(document) ? (document as readonly Json[]) : [];
   const bytes = new Uint8Array(28 + 4 * 412);
@@ -99,7 +99,7 @@ const { conversations, tools, kinds } = JSON.parse(
   readonly tools: readonly Json[];
   readonly kinds: readonly { readonly template: string }[];
 };
-/** A tokenizer that has the special tokens of the usual templates. */
+/** A tokenizer with the special tokens of the usual templates. */
 const speaker = tokenizerFromJSON({
   ...(byteTokenizer().toJSON() as object),
   added_tokens: ["<|im_start|>", "<|im_end|>", "<s>", "</s>", "<|endoftext|>"].map((content, i) => ({
@@ -112,7 +112,7 @@ const speaker = tokenizerFromJSON({
     normalized: false,
   })),
 });
-/** Renders some conversations; what is accepted gives ids. */
+/** Renders some conversations; an accepted template gives ids. */
 async function readTemplate(document: Json): Promise<void> {
   const chat = await chatTemplate({ tokenizer: speaker, config: document });
   for (const messages of conversations.slice(0, 4)) {

@@ -1,6 +1,6 @@
 /**
- * The files of a run as what is fuzzed. A hash finds most changes; here each file has the right hash, as one has that
- * was written by hand or by another version.
+ * Targets of fuzzing: files of a run. A hash would find most changes, so each file has the right hash, like a file of
+ * another version or written by hand.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -40,7 +40,7 @@ const transcript = packTranscript({
   tokens: [{ ...token, role: "prompt" }, token, { ...token, role: "observation", wWorld: 0.1, surprise: 2 }],
 }) as unknown as Json;
 
-/** A run folder that is made once, and goes with the process. */
+/** A run folder, made once and removed with the process. */
 let made: RunFolder | undefined;
 function folder(): RunFolder {
   if (made !== undefined) return made;
@@ -61,7 +61,7 @@ function manifest(): Json {
 }
 
 const assets = withHashes({ script: "", style: "" });
-/** What is made of a run's logs, whoever wrote them: the report and the doctor's words. */
+/** Uses of a run's logs: the report and the diagnosis of the doctor. */
 function useLogs(
   config: Readonly<Record<string, unknown>>,
   name: "metrics" | "transcripts",

@@ -1,6 +1,6 @@
 /**
- * What servers answer and what clients ask, as what is fuzzed: tools of MCP servers, samplers (vLLM, SGLang, Atropos),
- * and the bodies of requests to our own server.
+ * Targets of fuzzing: answers of servers and requests of clients: tools of MCP servers, samplers (vLLM, SGLang,
+ * Atropos), and bodies of requests to our own server.
  */
 import { request as httpRequest } from "node:http";
 import fc from "fast-check";
@@ -22,7 +22,7 @@ const SCHEMA: Fields = {
   properties: { a: { type: "number" }, b: { type: ["string", "null"] } },
   required: ["a"],
 };
-/** What the package's client admits: tools with a name and a schema that is an object, results that are objects. */
+/** Tools and results that pass the MCP client: tools with a name and an object as schema, results that are objects. */
 function readTools(document: Json): void {
   if (!isFields(document)) return;
   const { name, description, inputSchema, content, structuredContent, isError, action } = document;
@@ -38,7 +38,7 @@ function readTools(document: Json): void {
   if (typeof action === "string") parseToolCall(action, tools);
 }
 
-/** Asks a sampler whose server gives this answer, whatever it is asked. */
+/** Calls a sampler whose server gives this answer to every request. */
 async function answered(document: Json, ask: (url: string) => Promise<unknown>): Promise<void> {
   const before = globalThis.fetch;
   globalThis.fetch = () => Promise.resolve(new Response(JSON.stringify(document)));
@@ -54,7 +54,7 @@ const on = await device("reference", { precision: "f32" });
 const model = toyModel(on, 1, { layers: 1, maxPositions: 24 });
 const ROUTES = ["/v1/chat/completions", "/v1/completions", "/rollouts", "/rollouts/a/reward", "/pause_generation"];
 
-/** Posts a body to a server of its own. @throws WorldgradError if it is refused with a status of the client's fault */
+/** Posts a body to a server of its own. @throws WorldgradError if it is refused with a status of a client's error */
 async function post(document: Json): Promise<void> {
   const { path = ROUTES[0]!, body = null } = isFields(document) ? document : { body: document };
   const server = await servePolicy(
@@ -68,9 +68,9 @@ async function post(document: Json): Promise<void> {
       .replace(/^\/+/, "")}`;
     const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
       const sent = httpRequest(server.url, { method: "POST", path: to, agent: false }, (response) => {
-        let said = "";
-        response.on("data", (chunk: Buffer) => (said += String(chunk)));
-        response.on("end", () => resolve({ status: response.statusCode ?? 0, text: said }));
+        let answer = "";
+        response.on("data", (chunk: Buffer) => (answer += String(chunk)));
+        response.on("end", () => resolve({ status: response.statusCode ?? 0, text: answer }));
         response.on("error", reject);
       });
       sent.on("error", reject);

@@ -1,18 +1,18 @@
-/** What can be fuzzed. */
+/** Type of a target of fuzzing. */
 import type fc from "fast-check";
 
-/** What a file of JSON holds. */
+/** Content of a JSON file. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 export interface Target {
   readonly name: string;
-  /** Valid documents, which are changed here and there. */
+  /** Valid documents, to be changed. */
   readonly documents: fc.Arbitrary<Json>;
-  /** Reads a document. @throws WorldgradError, and nothing else, if it is not to be had */
+  /** Reads a document. @throws WorldgradError, and nothing else, for a document that it refuses */
   readonly read: (document: Json) => unknown;
-  /** How many documents `npm test` tries; fewer where each takes milliseconds. Default: 200. */
+  /** The number of documents that `npm test` tries; smaller where each takes milliseconds. Default 200. */
   readonly few?: number;
-  /** A file of bytes: the document is its header, and single bytes are changed as well. */
+  /** Binary file whose header is the document; single bytes are changed, too. */
   readonly bytesOf?: (document: Json) => Uint8Array;
   readonly readBytes?: (bytes: Uint8Array) => unknown;
 }

@@ -1,6 +1,6 @@
 /**
- * What is fuzzed: everything that reads what somebody else wrote. A target has valid documents, and a reader that
- * either accepts what is made of them or refuses it with an error of the library's, in little time.
+ * Targets of fuzzing: everything that reads what others wrote. A target has valid documents, and a reader that accepts
+ * a changed document or refuses it with an error of the library, in little time.
  */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -19,7 +19,7 @@ const json = (path: string): Json => JSON.parse(readFileSync(new URL(path, fixtu
 const configs = ["llama_tiny", "qwen2_tiny", "qwen3_tiny", "gpt2_tiny"].map((name) =>
   json(`models/${name}/config.json`),
 );
-/** A safetensors file of a header and 24 bytes of data. */
+/** A safetensors file with this header and 24 bytes of data. */
 function safetensorsOf(header: Json): Uint8Array {
   const text = new TextEncoder().encode(JSON.stringify(header));
   const file = new Uint8Array(8 + text.length + 24);
@@ -28,7 +28,7 @@ function safetensorsOf(header: Json): Uint8Array {
   return file;
 }
 
-/** Makes a connection whose server says one frame, and nothing else, to a request. */
+/** Opens a connection whose server answers a request with one frame, and never more. */
 async function frameSaid(text: string): Promise<unknown> {
   class Socket implements SocketLike {
     onopen: ((event: never) => void) | null = null;

@@ -1,6 +1,6 @@
 /**
- * * Valid `tokenizer.json` documents that no model has: the parts of published ones, combined anew, with patterns that
- * are drawn, too. What is accepted has to encode, decode and write itself as one tokenizer.
+ * Documents for fuzzing: valid `tokenizer.json` files that no model has, with new combinations of parts of published
+ * files and random patterns. An accepted document must encode, decode and write itself as one tokenizer.
  */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -24,7 +24,7 @@ const OF_CHARACTERS = PUBLISHED.filter(({ decoder }) => typeOf(decoder) === "Seq
 const flag = fc.boolean();
 const maybe = (part: fc.Arbitrary<Json>): fc.Arbitrary<Json> => fc.oneof(fc.constant<Json>(null), part);
 
-/** Regular expressions in the syntax of the format: most of them can be used. */
+/** Regular expressions in the syntax of the format, most of them valid. */
 const { regex } = fc.letrec<{ regex: string; atom: string }>((tie) => ({
   atom: fc.oneof(
     { depthSize: "small", withCrossShrink: true },
@@ -92,7 +92,7 @@ const parts = { single_word: flag, lstrip: flag, rstrip: flag, normalized: flag,
 const content = fc.constantFrom("<|x|>", "<|x", "a", "ab", " ", "\n", "é", "e\u0301", "▁", "word", "<0x0A>", "😀");
 const added = fc.uniqueArray(fc.record({ content, ...parts }), { maxLength: 4, selector: (token) => token.content });
 
-/** A published one with fewer merges and other added tokens, pattern, normaliser, template. */
+/** A published tokenizer with fewer merges and other added tokens, pattern, normaliser, template. */
 const drawn = (
   models: readonly Fields[],
   decoder: (of: Fields) => Json,
@@ -127,7 +127,7 @@ const drawn = (
       };
     });
 
-/** Published tokenizers, and what can be made of their parts. */
+/** Published tokenizers, and new ones made of their parts. */
 export const tokenizers: fc.Arbitrary<Json> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<Json>(...PUBLISHED) },
   { weight: 3, arbitrary: drawn(BYTE_LEVEL, (of) => of["decoder"]!, fc.oneof(bytes, splits([bytes]))) },
@@ -143,7 +143,7 @@ const TEXTS = [
   "It's THE İstanbul 1234567890 _-/*()",
 ];
 
-/** Reads a document; what is accepted encodes and decodes, and is the same tokenizer after it was written. */
+/** Reads a document. An accepted one encodes and decodes, and equals the tokenizer that it writes. */
 export function readTokenizer(document: Json): void {
   const tokenizer = tokenizerFromJSON(document);
   const again = tokenizerFromJSON(JSON.parse(JSON.stringify(tokenizer.toJSON())));

@@ -1,10 +1,10 @@
 /**
- * A thread that ends the process when a document is read for too long, with the document: whoever hangs in its only
- * thread, in a regular expression for example, can say nothing any more.
+ * Watchdog of fuzzing: a thread that ends the process, and prints the document, when reading it takes too long. A
+ * thread that hangs, as in a regular expression, cannot report itself.
  */
 import { Worker } from "node:worker_threads";
 
-/** Longer documents are shown cut. */
+/** Length after which a document is cut for printing. */
 const MOST_BYTES = 2 ** 20;
 const WORDS = 2;
 
@@ -23,7 +23,7 @@ setInterval(() => {
 }, patience / 10);
 `;
 
-/** @param patience milliseconds @returns is told each document, as JSON, before it is read */
+/** @param patience milliseconds @returns a function to call with each document, as JSON, before it is read */
 export function watchdog(patience: number): (document: string) => void {
   const block = new SharedArrayBuffer(4 * WORDS + MOST_BYTES);
   const [words, bytes] = [new Int32Array(block, 0, WORDS), new Uint8Array(block, 4 * WORDS)];

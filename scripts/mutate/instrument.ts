@@ -1,9 +1,10 @@
 /**
- * Puts all mutants of a module into one text: each expression that can be replaced becomes a choice by the number of
- * the mutant that is on (switch.ts). So one process runs a test once for each mutant, and nothing is compiled twice.
+ * Instrumentation: puts all mutants of a module into one text, in which each replaceable expression is a choice by the
+ * number of the active mutant (switch.ts). One process thus runs a test once for each mutant, and nothing is compiled
+ * twice.
  *
- * It also changes two other things. A formula given to `fuse` is traced once, when its module is loaded; here it is
- * traced again for a mutant inside it. And every loop counts its turns, so that an endless one is noticed.
+ * It changes two further things. A formula given to `fuse` is traced once, when its module is loaded; here it is traced
+ * again for each mutant inside it. Every loop counts its turns, so that an endless one is noticed.
  */
 import type { Mutant } from "./mutants.ts";
 import { childrenOf, type Node, parse } from "./syntax.ts";
@@ -14,7 +15,7 @@ interface Site {
   readonly wrap: (inner: string) => string;
 }
 
-/** @param mutants of this text, each with the number that switches it on */
+/** @param mutants of this text, each with the number that activates it */
 export function instrument(text: string, mutants: readonly (readonly [id: number, mutant: Mutant])[]): string {
   const places = new Map<string, (readonly [number, Mutant])[]>();
   for (const entry of mutants) {
@@ -26,7 +27,7 @@ export function instrument(text: string, mutants: readonly (readonly [id: number
     const choices = entries.map(([id, { replacement }]) => `mutation.is(${id}) ? (${replacement}) : `).join("");
     return { start, end, wrap: (inner) => `(${choices}(${inner}))` };
   });
-  // Outer ones come before inner ones, and of equal ranges the wrapper first.
+  // Outer expressions come before inner ones, and of equal ranges the wrapper first.
   const all = [...wrappersOf(parse(text)), ...sites].toSorted((a, b) => a.start - b.start || b.end - a.end);
   let next = 0;
   const part = (from: number, to: number): string => {
@@ -43,13 +44,13 @@ export function instrument(text: string, mutants: readonly (readonly [id: number
 }
 
 function wrappersOf(node: Node): Site[] {
-  const own: Site[] = [];
+  const found: Site[] = [];
   if (/^(For|While|DoWhile|ForOf|ForIn)Statement$/.test(node.type)) {
     const { start, end } = node.body as Node;
-    own.push({ start, end, wrap: (inner) => `{ mutation.tick(); ${inner} }` });
+    found.push({ start, end, wrap: (inner) => `{ mutation.tick(); ${inner} }` });
   }
   if (node.type === "CallExpression" && node.callee!.name === "fuse") {
-    own.push({ start: node.start, end: node.end, wrap: (inner) => `mutation.fused(() => ${inner})` });
+    found.push({ start: node.start, end: node.end, wrap: (inner) => `mutation.fused(() => ${inner})` });
   }
-  return [...own, ...childrenOf(node).flatMap(wrappersOf)];
+  return [...found, ...childrenOf(node).flatMap(wrappersOf)];
 }

@@ -1,6 +1,6 @@
-/** What scripts/mutate.ts gives to a process that runs tests, and what it gets back. */
+/** Job that scripts/mutate.ts gives to a process that runs tests, and its outcome. */
 
-/** The variable with the path of the file that has the job. */
+/** Environment variable with the path of the file of the job. */
 export const JOB_VARIABLE = "WORLDGRAD_MUTATION_JOB";
 
 export interface Job {
@@ -9,16 +9,16 @@ export interface Job {
   readonly modules: Readonly<Record<string, string>>;
   /** Numbers of the mutants to try. */
   readonly mutants: readonly number[];
-  /** The files of tests, in the order in which they run. */
+  /** Files of tests, in the order in which they run. */
   readonly tests: readonly string[];
-  /** Where the outcome is written. */
+  /** Path to which the outcome is written. */
   readonly outcome: string;
 }
 
 export interface Outcome {
-  /** The mutants that some test executed without noticing one of them, and those that no test executed. */
+  /** Mutants that tests executed without failing. */
   readonly survived: readonly number[];
   readonly unreached: readonly number[];
-  /** Tests that fail without any mutant, or after one was on. */
+  /** Tests that fail without any mutant, or after one was active. */
   readonly broken: readonly string[];
 }

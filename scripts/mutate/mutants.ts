@@ -1,16 +1,15 @@
 /**
- * Makes every small edit that should make a test fail: from the syntax tree of a module to its mutants. The kinds of
- * edits are chosen for numerical code: signs, masks, indices, denominators, bounds, comparisons, functions, gradients,
- * constants, and the same for the methods of tensors and expressions (`a.sub(b)`, `where(mask, x, 0)`,
- * `x.clamp(low, high)`).
+ * Mutants of a module, from its syntax tree: every small edit that should make a test fail. The kinds of edits suit
+ * numerical code: signs, masks, indices, denominators, bounds, comparisons, functions, gradients, constants, also of
+ * the methods of tensors and expressions (`a.sub(b)`, `where(mask, x, 0)`, `x.clamp(low, high)`).
  *
- * Checks of arguments and the text of messages are not edited, as they compute nothing; nor is what a module computes
- * once, while it is loaded (a constant, a table of options), because no switch is on then. Only a formula given to
- * `fuse` is: it is traced again (instrument.ts).
+ * Checks of arguments and texts of messages are not edited, because they compute nothing. What a module computes when
+ * it is loaded (a constant, a table of options) is not edited either, because no mutant is active then. A formula given
+ * to `fuse` is the exception: it is traced again (instrument.ts).
  */
 import { bare, childrenOf, type Node, parse } from "./syntax.ts";
 
-/** Of a shift an index or a whole number is one more, of a constant a fraction is twice as large. */
+/** Kinds of edits. A shift adds one to an index or a whole number, a constant doubles a fraction. */
 export const KINDS = [
   "sign",
   "mask",
@@ -28,16 +27,16 @@ export interface Mutant {
   readonly file: string;
   readonly line: number;
   readonly kind: Kind;
-  /** The place of the expression that is replaced. */
+  /** Range of the replaced expression. */
   readonly start: number;
   readonly end: number;
   readonly replacement: string;
-  /** The text before and after, each on one line. */
+  /** Text before and after, each on one line. */
   readonly from: string;
   readonly to: string;
 }
 
-/** All mutants of a module, in the order of its text. */
+/** Mutants of a module in the order of its text. */
 export function mutantsOf(file: string, text: string): Mutant[] {
   const found: Mutant[] = [];
   const add = (kind: Kind, node: Node, replacement: string): void => {
@@ -64,17 +63,17 @@ export function mutantsOf(file: string, text: string): Mutant[] {
 
 interface Edit {
   readonly kind: Kind;
-  /** The node that is replaced; default: the node itself. */
+  /** The replaced node; default the node itself. */
   readonly at?: Node;
   readonly replacement: string;
 }
 
-/** A larger number stands for "no bound". */
+/** Literals above this mean "no bound". */
 const MAX_LITERAL = 1e9;
 
 const isIndexed = ({ type, computed }: Node): boolean => type === "MemberExpression" && computed === true;
 
-/** Whether it is a check of arguments, a look-up of a name, an error, or a text: no number depends on these. */
+/** Whether no number depends on the node: a check of arguments, a look-up by name, an error, or a text. */
 function isValidation(node: Node): boolean {
   const isCheck = (call: Node): boolean =>
     call.type === "CallExpression" && /^(check|fail|oneOf)/.test(call.callee?.name ?? "");
@@ -94,7 +93,7 @@ function isValidation(node: Node): boolean {
   );
 }
 
-/** The edits of an operator: `left` and `right` stand for one side alone, anything else for another operator. */
+/** Edits of an operator: `left` and `right` are one side alone, anything else is another operator. */
 const OPERATORS: Readonly<Record<string, readonly [kind: Kind, ...to: readonly string[]]>> = {
   "+": ["sign", "-"],
   "-": ["sign", "+"],
@@ -116,14 +115,14 @@ const OPERATORS: Readonly<Record<string, readonly [kind: Kind, ...to: readonly s
   "!==": ["comparison", "==="],
 };
 
-/** What is edited of a call: a call of one value, a method, one with arguments, a formula or tensor's, or any call. */
+/** Calls that an edit applies to: of one argument, of a method, with arguments, of a formula or tensor, or any. */
 type Where = "unary" | "method" | "args" | "formula" | "call";
-/** The call becomes the value that it was applied to ("inner"), an argument of it, or a call of another name. */
+/** Edit of a call: its receiver ("inner"), one of its arguments, or a call of another name. */
 type CallEdit = readonly [where: Where, kind: Kind, to: 0 | 1 | string];
 
 const each = (names: string, edit: CallEdit): Record<string, CallEdit> =>
   Object.fromEntries(names.split(" ").map((name) => [name, edit]));
-/** Names that stand for each other. */
+/** Edits that exchange two names. */
 const pair = (where: Where, kind: Kind, a: string, b: string): Record<string, CallEdit> => ({
   [a]: [where, kind, b],
   [b]: [where, kind, a],
@@ -145,12 +144,12 @@ const CALLS: Readonly<Record<string, CallEdit>> = {
   clamp: ["call", "bound", "inner"],
   segmentSum: ["call", "denominator", "inner"],
   segmentMean: ["call", "denominator", "segmentSum"],
-  // The boundary is not edited: what a formula compares is continuous, and equal with probability 0.
+  // Boundaries are not edited: formulas compare continuous values, which are equal with probability 0.
   ...pair("call", "comparison", "lt", "ge"),
   ...pair("call", "comparison", "gt", "le"),
 };
 
-/** The edits that begin at this node. @param inIndex it is the `x[i]` of `x[i][j]`, where a wrong i throws an error */
+/** Edits at this node. @param inIndex whether it is the `x[i]` of `x[i][j]`, where a wrong i throws an error */
 function editsOf(node: Node, text: string, inIndex: boolean): Edit[] {
   const source = (x: Node): string => text.slice(x.start, x.end);
   switch (node.type) {
@@ -183,7 +182,7 @@ function editsOf(node: Node, text: string, inIndex: boolean): Edit[] {
   }
 }
 
-/** The name of a number, or a sum of such names, but not the name of a property. */
+/** Whether the node is an index variable, or a sum of such, and no name of a property. */
 const isPosition = ({ type, name = "" }: Node): boolean =>
   type === "BinaryExpression" || (type === "Identifier" && /^(\w|row|turn|segment|side|index|end|start)$/.test(name));
 
@@ -192,7 +191,7 @@ function operatorEdits(node: Node, text: string, source: (x: Node) => string): E
   if (!Object.hasOwn(OPERATORS, operator)) return [];
   const sides: Readonly<Record<string, string>> = { left: source(left), right: source(right) };
   if (operator === "+" && Object.values(sides).some((side) => /^["'`]/.test(side))) return [];
-  const between = text.slice(left.end, right.start); // with parentheses
+  const between = text.slice(left.end, right.start); // parentheses included
   const swapped = (to: string): string =>
     text.slice(node.start, left.end) + between.replace(operator, to) + text.slice(right.start, node.end);
   const [kind, ...to] = OPERATORS[operator]!;
@@ -216,7 +215,7 @@ function callEdit(node: Node, text: string, source: (x: Node) => string): Edit[]
     call: true,
   };
   if (!isThere[where]) return [];
-  /** What remains without the call: the value that it was applied to. */
+  /** The receiver or argument that remains without the call. */
   const inner = isMethod && !isMath ? callee.object! : args[0]!;
   if (to === "inner") return [{ kind, replacement: source(inner) }];
   if (typeof to === "number") return [{ kind, replacement: source(args[to]!) }];
@@ -224,5 +223,5 @@ function callEdit(node: Node, text: string, source: (x: Node) => string): Edit[]
   return [{ kind, replacement: text.slice(node.start, nameNode.start) + to + text.slice(nameNode.end, node.end) }];
 }
 
-/** As the list prints it: `before → after`. */
+/** The edit in the list: `before → after`. */
 export const editOf = ({ from, to }: Pick<Mutant, "from" | "to">): string => `${from} → ${to}`;

@@ -1,9 +1,10 @@
 /**
- * Runs each test many times: as it is, then once for every mutant that it executed and no test has killed yet, then as
- * it is again. If the last run fails, a mutant has left something behind, and the results of this test do not count.
+ * Test runner of vitest for mutation tests. It runs each test without a mutant, then once for every mutant that the
+ * test executed and no test has killed yet, then again without one. If the last run fails, a mutant has changed some
+ * state, and the results of this test do not count.
  *
- * No verdict depends on how fast the machine is: an endless loop is noticed by its turns (switch.ts), and a test that
- * waits for something that never comes by doing nothing.
+ * No verdict depends on the speed of the machine: an endless loop is noticed by its turns (switch.ts), a test that
+ * waits forever by an idle process.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
@@ -13,7 +14,7 @@ import { type RunnerTestCase, TestRunner } from "vitest";
 import { type Job, JOB_VARIABLE, type Outcome } from "./job.ts";
 import { Mutation } from "./switch.ts";
 
-/** The state of the process, which all files of tests use. */
+/** State of the process, shared by all files of tests. */
 interface Session {
   readonly job: Job;
   readonly mutation: Mutation;
@@ -27,18 +28,19 @@ function session(): Session {
   if (shared.mutationSession) return shared.mutationSession;
   const job = JSON.parse(readFileSync(process.env[JOB_VARIABLE]!, "utf8")) as Job;
   const mutation = (shared.mutation = new Mutation());
-  fc.configureGlobal({ endOnFailure: true }); // looks for no smaller example
+  fc.configureGlobal({ endOnFailure: true }); // no shrinking
   return (shared.mutationSession = { job, mutation, alive: new Set(job.mutants), reached: new Set(), broken: [] });
 }
 
-/** Fails if the process does nothing for so long that what it waits for will not come. */
+/** Rejects when the process stays idle: what it waits for will not come. */
 async function unlessIdle(work: unknown): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   let last = performance.eventLoopUtilization();
   const idle = new Promise<never>((_, reject) => {
     timer = setInterval(() => {
       const now = performance.eventLoopUtilization();
-      if (performance.eventLoopUtilization(now, last).utilization < 0.02) reject(new Error("waits, and nothing comes"));
+      if (performance.eventLoopUtilization(now, last).utilization < 0.02)
+        reject(new Error("waits for something that never comes"));
       last = now;
     }, 20_000);
   });
@@ -63,7 +65,7 @@ class MutationRunner extends TestRunner {
         return test.result?.state !== "fail";
       } catch (error) {
         [why = ""] = String(error).split("\n");
-        // A time limit of the test's own: the machine is slow, and of the edit this says nothing.
+        // The time limit of a test says that the machine is slow, and nothing about the edit.
         return id !== undefined && why.includes("Test timed out");
       }
     };

@@ -1,9 +1,9 @@
 /**
- * The switch that instrumented modules ask (instrument.ts) in the process that runs the tests. It knows which mutant is
- * on, and which ones were asked for.
+ * Switch of instrumented modules (instrument.ts) in the process that runs the tests: the active mutant, and which
+ * mutants were executed.
  */
 
-/** The number of turns of all loops after which a mutant counts as endless. */
+/** Total of turns of all loops after which a mutant counts as endless. */
 const MAX_TICKS = 3_000_000;
 
 const NONE = -1;
@@ -13,14 +13,14 @@ export class Mutation {
   #asked = new Set<number>();
   #ticks = 0;
 
-  /** Switches this mutant on and all others off; without a number, all are off. */
+  /** Activates this mutant alone, or none. */
   on(id: number = NONE): void {
     this.#active = id;
     this.#ticks = 0;
     this.#asked = new Set();
   }
 
-  /** The mutants that were asked for since the last `on`. */
+  /** Mutants executed since the last `on`. */
   get asked(): ReadonlySet<number> {
     return this.#asked;
   }
@@ -34,17 +34,17 @@ export class Mutation {
     if (++this.#ticks > MAX_TICKS && this.#active !== NONE) throw new Error("an endless loop");
   }
 
-  /** Calls what `make` returns. `make` runs again for each mutant that it asks for, when that mutant is on. */
+  /** Calls what `make` returns. `make` runs again for each mutant that it executes, when that mutant is active. */
   fused<F extends (...args: never[]) => unknown>(make: () => F): F {
     const [active, asked] = [this.#active, this.#asked];
     [this.#active, this.#asked] = [NONE, new Set()];
-    const plain = make();
+    const unchanged = make();
     const inside = this.#asked;
     [this.#active, this.#asked] = [active, asked];
     const versions = new Map<number, F>();
     const current = (): F => {
       for (const id of inside) this.#asked.add(id);
-      if (!inside.has(this.#active)) return plain;
+      if (!inside.has(this.#active)) return unchanged;
       const known = versions.get(this.#active) ?? make();
       versions.set(this.#active, known);
       return known;

@@ -1,9 +1,9 @@
-/** The parts of a TypeScript module's syntax tree that mutants.ts looks at, from the parser that vitest uses. */
+/** Syntax tree of a TypeScript module as mutants.ts reads it, from vitest's parser. */
 import { parseAst } from "vitest/node";
 
 type Child = "left" | "right" | "argument" | "callee" | "object" | "property" | "expression" | "test" | "consequent";
 
-/** A node of the ESTree with the fields of all kinds that are used here. Places are offsets into the text. */
+/** A node of the ESTree with the fields of all kinds in use. Places are offsets into the text. */
 export interface Node extends Readonly<Partial<Record<Child | "id" | "key", Node>>> {
   readonly type: string;
   readonly start: number;
@@ -23,7 +23,7 @@ export interface Node extends Readonly<Partial<Record<Child | "id" | "key", Node
 
 export const parse = (text: string): Node => parseAst(text, { lang: "ts" }) as unknown as Node;
 
-/** The child nodes in the order of the text, without types and names of properties, which are no expressions. */
+/** Child nodes in the order of the text, without types and names of properties, which are no expressions. */
 export function childrenOf(node: Node): Node[] {
   const isNode = (x: unknown): x is Node => typeof x === "object" && x !== null && "type" in x && "start" in x;
   return Object.entries(node)
@@ -33,10 +33,10 @@ export function childrenOf(node: Node): Node[] {
     .filter(({ type }) => !type.startsWith("TS") || WRAPPERS.has(type));
 }
 
-/** Nodes around an expression that only the compiler reads. */
+/** Nodes around an expression that matter to the compiler only. */
 const WRAPPERS: ReadonlySet<string> = new Set(["TSNonNullExpression", "TSAsExpression", "TSSatisfiesExpression"]);
 
-/** The expression without `!`, `as`, `satisfies` and `?.` around it. */
+/** The expression inside `!`, `as`, `satisfies` and `?.`. */
 export function bare(node: Node): Node {
   return WRAPPERS.has(node.type) || node.type === "ChainExpression" ? bare(node.expression!) : node;
 }

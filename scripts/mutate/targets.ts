@@ -1,15 +1,15 @@
-/** The files that `npm run mutate` edits, and the tests that have to notice. */
+/** Files that `npm run mutate` edits, and the tests that must notice. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageFolder } from "../packageFolder.ts";
 import { type Mutant, mutantsOf } from "./mutants.ts";
 
-/** The files of a folder with these names. */
+/** Paths of the named files of a folder. */
 const within = (folder: string, names: string): string[] => names.split(" ").map((name) => `${folder}/${name}.ts`);
 
 /**
- * Losses, estimators, and all that is between them and the gradient; what a decoder reads where, and what is done again
- * of it. A folder stands for its files without index.ts.
+ * Losses, estimators, and all that lies between them and the gradient; the plan of a decoder; recomputation. A folder
+ * stands for its files without index.ts.
  */
 const TARGETS = [
   ...within("engine", "capture"),
@@ -33,7 +33,7 @@ const TARGETS = [
   ...within("run", "failures heldOut inverse judgements processModel recipes rewards verification"),
 ];
 
-/** Tests of a formula or a function each, in milliseconds. They run first, wherever they stand. */
+/** Tests of one formula or function each, in milliseconds. They run first, whatever their folder. */
 const FAST = (
   "optionTables goldenHost goldenTrl lossVectors advantageVectors weightVectors lossDetails advantageDetails " +
   "weightDetails packing columns rewardDetails golden echo stream weights rewards rewards-outcome programRewards " +
@@ -41,11 +41,11 @@ const FAST = (
   "toolCalls reader outcomeCritic hindsight imitateExpert process completions capture decodingPlan decoder achieved " +
   "screen program riddle failures heldOut recipes processModel"
 ).split(" ");
-/** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
+/** Tests that train for seconds and reach nearly every mutant. They run last, when few mutants are left. */
 const LAST = "methods properties trainer gradientShares gradients lora presets predictions".split(" ");
 /** Slow tests of code around losses and estimators. */
 const LEFT_OUT = /Gpu|codeReward|cost|async|smoke|search|selfReward|memory|dataLoop|rollout|specification/;
-/** Where the tests of the edited files are. */
+/** Folders of the tests of the edited files. */
 const FOLDERS = ["engine", "nn", "rl", "methods", "data", "papers", "environments", "run"].map(
   (name) => `tests/${name}`,
 );

@@ -1,5 +1,5 @@
 /**
- * How scripts/mutate.ts runs tests: in one process, one file after another, with instrumented modules, without a GPU.
+ * Configuration of the tests of scripts/mutate.ts: one process, one file after another, instrumented modules, no GPU.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,13 +35,13 @@ const config: ViteUserConfig = defineConfig({
     isolate: false,
     maxWorkers: 1,
     env: { WORLDGRAD_THREADS: "1", WORLDGRAD_GPU: "off", WORLDGRAD_TRIES: "all" },
-    testTimeout: 0, // none: see runner.ts
+    testTimeout: 0, // none; runner.ts finds tests that hang
     hookTimeout: 0,
-    // Formulas are the same on every executor, so the reference suffices.
+    // Formulas are equal on every executor, so the reference suffices.
     testNamePattern: /^(?!.*\bwasm\b)/,
     sequence: { sequencer: InOrder },
     silent: true,
-    // A mutant may leave a promise that fails.
+    // A mutant may leave a promise that rejects.
     dangerouslyIgnoreUnhandledErrors: true,
   },
 });

@@ -1,7 +1,7 @@
 /**
- * A soak: the main job with a tiny model for thousands of steps of RL, in a real run folder, with everything that
+ * Soak test: the main job with a tiny model for thousands of steps of RL, in a real run folder, with everything that
  * remembers earlier steps (replay, curriculum, an adaptive KL coefficient, a running baseline), checkpoints,
- * evaluations and transcripts. What it holds is measured as it goes and must not grow.
+ * evaluations and transcripts. The memory that it holds is measured as it runs and must not grow.
  */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,18 +15,18 @@ import { createRun } from "../../run/node/runFolder.ts";
 import { heldBy } from "../../tests/support/held.ts";
 import { QUIET, tinyPreset } from "../../tests/support/tinyRun.ts";
 
-/** What a run holds after so many steps, in bytes. */
+/** Memory of a run after some steps, in bytes. */
 export interface Sample {
   readonly step: number;
-  /** Of the process, the device's memory on a software adapter included. */
+  /** Resident memory of the process, with the device memory of a software adapter. */
   readonly rss: number;
   /** Objects of JavaScript, after a garbage collection. */
   readonly heap: number;
-  /** Array buffers, after a garbage collection; the memory of the WebAssembly executor is none of them. */
+  /** Array buffers, after a garbage collection, without the memory of the WebAssembly executor. */
   readonly buffers: number;
   /** Open file descriptors; 0 where the system has no list of them (Linux has). */
   readonly handles: number;
-  /** What the engine counts, in bytes and pieces. */
+  /** The engine's counts, in bytes and pieces. */
   readonly held: Readonly<Record<string, number>>;
 }
 
@@ -36,23 +36,23 @@ export interface Soak {
 }
 
 const SAMPLES = 50;
-/** Flags of `npm start`: what remembers. Everything that happens now and then happens hundreds of times. */
+/** Flags of `npm start` for everything that remembers. Rare events happen hundreds of times. */
 const FLAGS = [
   ["--method", "rae+paw", "--kl", "0.1", "--kl-target", "0.01", "--curriculum", "failed+learnability"],
   ["--replay", "1", "--set", "replay.maxUses=2", "--importance-correction", "tis"],
 ].flat();
 
-/** Makes V8 collect what nobody holds any more. */
+/** Starts a garbage collection of V8. */
 function collector(): () => void {
   setFlagsFromString("--expose-gc");
   return runInNewContext("gc") as () => void;
 }
 
 const HANDLES = "/proc/self/fd";
-/** The descriptor with which the list is read is one of them, always. */
+/** Number of open descriptors, always including the one that reads the list. */
 const openHandles = (): number => (existsSync(HANDLES) ? readdirSync(HANDLES).length : 0);
 
-/** Trains for so many steps. @param on is told each sample */
+/** Trains for this many steps. @param on called with each sample */
 export async function soak(
   device: Device,
   steps: number,
@@ -98,20 +98,20 @@ export async function soak(
 }
 
 /**
- * Bytes, or open files, by which a measure may grow between the first and the last third of the warm samples: what a
- * collector leaves, and pages.
+ * Allowed growth between the first and the last third of the warm samples, in bytes or open files: what a collector
+ * leaves, and pages.
  */
 const ALLOWED = { rss: 16e6, heap: 1e6, buffers: 1e6, handles: 0 } as const;
 /**
- * Factor by which the engine's caches may grow: now and then the policy writes a text of a length that it has not
- * written before, which has its own buffers and kernels. What is live may not grow at all. In
- * 10,000 steps on WebGPU the bind groups, whose cache has a largest size, grew by 2.1 % in the last third.
+ * Allowed growth of the caches of the engine, as a factor: now and then the policy writes a text of a new length, which
+ * has its own buffers and kernels. Live memory may not grow at all. In 10,000 steps on WebGPU the bind groups, whose
+ * cache has a largest size, grew by 2.1 % in the last third.
  */
 const CACHES = 1.05;
-/** Samples before this part of the run are of caches that fill and code that is compiled. */
+/** Share of the run before the warm samples, while caches fill and code is compiled. */
 const WARM = 0.3;
 
-/** The measures of which a slope is told, in bytes or pieces. */
+/** Measures with a printed slope, in bytes or pieces. */
 export const MEASURES: Readonly<Record<string, (sample: Sample) => number>> = {
   rss: ({ rss }) => rss,
   heap: ({ heap }) => heap,
@@ -122,13 +122,13 @@ export const MEASURES: Readonly<Record<string, (sample: Sample) => number>> = {
 };
 
 export interface Slope {
-  /** By how much it grows in a thousand steps: the slope of the line of least squares. */
+  /** Growth in a thousand steps: the slope of the line of least squares. */
   readonly perThousand: number;
-  /** Of the slope, if the samples were independent of each other; they are not quite. */
+  /** Standard error of the slope if the samples were independent, which they nearly are. */
   readonly standardError: number;
 }
 
-/** The slope of a measure over the steps after the run was warm. */
+/** Slope of a measure over the warm samples. */
 export function slopeOf({ samples }: Pick<Soak, "samples">, measure: (sample: Sample) => number): Slope {
   const warm = samples.filter((_, i) => i >= WARM * samples.length);
   const mean = (of: readonly number[]): number => of.reduce((sum, x) => sum + x, 0) / of.length;
@@ -140,7 +140,7 @@ export function slopeOf({ samples }: Pick<Soak, "samples">, measure: (sample: Sa
   return { perThousand: slope, standardError: Math.sqrt(rest / Math.max(1, xs.length - 2) / spread) };
 }
 
-/** What has grown after the run was warm, each as a sentence; nothing: its memory is constant. */
+/** Measures that have grown over the warm samples, each as a sentence; empty if memory is constant. */
 export function growth({ samples }: Soak): string[] {
   const warm = samples.filter((_, i) => i >= WARM * samples.length);
   const middle = Math.ceil(warm.length / 2);
@@ -150,8 +150,8 @@ export function growth({ samples }: Soak): string[] {
   const third = Math.ceil(warm.length / 3);
   const measured = (Object.keys(ALLOWED) as (keyof typeof ALLOWED)[]).flatMap((measure) => {
     const of = (part: readonly Sample[]): number[] => part.map((sample) => sample[measure]);
-    // The most that it once had against the least that it comes back to: V8 and the adapter give 30 to 40 MB back to
-    // the system at one time or another and take them again, which two averages or two minima would call growth.
+    // The largest value before against the smallest after: V8 and the adapter return 30 to 40 MB to the system now and
+    // then and take them again, which two averages or two minima would call growth.
     const [before, after] = [Math.max(...of(warm.slice(0, third))), Math.min(...of(warm.slice(-third)))];
     const say = (n: number): string => (measure === "handles" ? `${n}` : megabytes(n));
     return after - before > ALLOWED[measure] ? [`${measure}: ${say(before)}, then ${say(after)}`] : [];

@@ -198,18 +198,20 @@ describe("promises and report", () => {
       ...beside("grpo/1M", taking([100, 100, 100], 100), taking([50, 60, 40], 75)),
     ]);
     expect(said).toContain(
-      "TRL's time over ours in the order of the table: 3.00, 0.50 (the median of the ratios of two rounds side by " +
-        "side), 4.00, 0.50 (of the medians in the table), 1.50, 0.75 (of the processor's time).",
+      "TRL's time over ours, in the order of the table: 3.00, 0.50 (median over rounds of the ratio within a round), " +
+        "4.00, 0.50 (ratio of the medians in the table), 1.50, 0.75 (ratio of processor times).",
     );
   });
 
   test("a case that only one of the two has done is not compared, and without any nothing is said", () => {
     const [own, trl] = beside("grpo/27K", taking([10], 10), taking([20], 30));
     const { processorMs: _, ...older } = taking([2], 0);
-    expect(pageOf(beside("grpo/27K", older, taking([3], 30)))).toContain("1.50 (of the medians in the table), – (of");
+    expect(pageOf(beside("grpo/27K", older, taking([3], 30)))).toContain(
+      "1.50 (ratio of the medians in the table), – (ratio of",
+    );
     const failed: Measurement = { contender: "trl", description: "", rounds: [], reason: "out of memory" };
     const more = beside("grpo/1M", taking([1], 1), failed);
-    expect(pageOf([own!, trl!, ...more])).toContain("in the order of the table: 2.00 (the median");
+    expect(pageOf([own!, trl!, ...more])).toContain("in the order of the table: 2.00 (median");
     for (const lines of [[own!], [trl!], more]) expect(pageOf(lines)).not.toContain("TRL's time over ours");
   });
 

@@ -117,7 +117,7 @@ describe("a chapter", () => {
     ["no comment at the start", `const zero = 0;\n${CHAPTER}`, /^learn\/03-small\.ts:1: a chapter must begin/],
     ["a title without a number", replaced("# 3 · Small", "# Small"), /:2: the title must read/],
     ["the number of another file", replaced("# 3", "# 4"), /:2: the title has number 4, the file 03/],
-    ["no promise", replaced("What you will understand:", "Here:"), /:2: directly below the title/],
+    ["no promise", replaced("What you will understand:", "Here:"), /:2: the text below the title/],
     ["prose without a heading", replaced("## Use it", "Use it"), /:19: prose must begin with "## Heading"/],
     ["a heading twice", replaced("## Use it", "## Small things"), /:19: the heading .* twice/],
     ["a section without text", replaced(" * - none\n *\n", ""), /:41: .*no text/],

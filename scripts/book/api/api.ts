@@ -1,4 +1,4 @@
-/** Makes the API reference and the sources that it links to. */
+/** API reference, and the pages of the sources that it links to. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { packageFolder } from "../../packageFolder.ts";
@@ -7,7 +7,7 @@ import { referenceIndex, referencePage } from "./pages.ts";
 import type { EntryPoint, Name } from "./reference.ts";
 import { sourcePage } from "./sourcePage.ts";
 
-/** What has source pages: all that users import, the book's programs, and what these show. */
+/** Files and folders with source pages: all that users import, the programs of the book, and what these show. */
 const SOURCES = [
   "kernels",
   "engine",
@@ -27,7 +27,7 @@ const SOURCES = [
 ];
 const SINGLE = ["index.ts", "tensorMethods.ts", "fastCheck.ts"];
 
-/** @returns the links of pages in a folder that lies beside the reference's, such as `book/`, or in the reference's */
+/** @returns links of pages in a folder beside that of the reference, such as `book/`, or in that of the reference */
 export function linksFrom(entries: readonly EntryPoint[], toReference: string): Links {
   const pages = new Map<string, string>();
   for (const { page, names } of entries) for (const { name } of names) if (!pages.has(name)) pages.set(name, page);
@@ -43,13 +43,13 @@ function hasPage(path: string): boolean {
   return isIn && path.endsWith(".ts") && !path.includes("..") && existsSync(file) && statSync(file).isFile();
 }
 
-/** The names that programs import from index.ts, each with where it is declared. */
+/** Names that programs import from index.ts, each with the place of its declaration. */
 export function declarationsOf(entries: readonly EntryPoint[]): ReadonlyMap<string, Name> {
   const common = entries.filter(({ page }) => !["node", "tensor-methods", "fast-check"].includes(page));
-  return new Map(common.flatMap(({ names }) => names.map((own) => [own.name, own] as const)));
+  return new Map(common.flatMap(({ names }) => names.map((one) => [one.name, one] as const)));
 }
 
-/** @param target a folder beside the book's, which has the style sheet */
+/** @param target a folder beside that of the book, which has the style sheet */
 export function makeReference(target: string, entries: readonly EntryPoint[]): void {
   const links = linksFrom(entries, "");
   mkdirSync(target, { recursive: true });

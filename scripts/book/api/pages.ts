@@ -1,4 +1,4 @@
-/** The reference's pages: an index of all names with a search, and a page for each entry point. */
+/** Pages of the reference: an index of all names with a search, and a page for each entry point. */
 import { highlight, linkNames } from "../highlight.ts";
 import { codeBox, escape, htmlPage, slug } from "../html.ts";
 import { type Links, markdown } from "../markdown.ts";
@@ -44,7 +44,7 @@ function nameItem({ name, doc }: Name, page: string): string {
 
 export function referencePage({ specifier, page, file, text, names }: EntryPoint, links: Links): string {
   const groups = [...new Set(names.map(({ group }) => group))];
-  const inGroup = (group: string): Name[] => names.filter((own) => own.group === group);
+  const inGroup = (group: string): Name[] => names.filter((name) => name.group === group);
   const contents = groups.map((group) => {
     const items = inGroup(group).map(({ name }) => `<a href="#${name}"><code>${name}</code></a>`);
     return `<li>${group === "" ? "" : `<a href="#${slug(group)}">${escape(group)}</a>: `}${items.join(", ")}</li>`;
@@ -95,8 +95,8 @@ const term = (name: string, text: string): string => `<dt>${name}</dt><dd>${text
 const unfenced = (text: string): string => text.replace(/^```\w*\n([\s\S]*?)\n?```$/, "$1");
 const firstParagraph = (text: string): string => text.split(/\n\s*\n/)[0] ?? "";
 
-/** For lists: up to the first full stop before a capital. */
+/** First sentence of a text, for lists: up to a full stop before a capital. */
 function firstSentence(text: string): string {
-  const plain = firstParagraph(text).replaceAll("`", "").replaceAll(/\s+/g, " ");
-  return /^.*?[.;:](?= [A-Z]|$)/.exec(plain)?.[0] ?? plain;
+  const sentences = firstParagraph(text).replaceAll("`", "").replaceAll(/\s+/g, " ");
+  return /^.*?[.;:](?= [A-Z]|$)/.exec(sentences)?.[0] ?? sentences;
 }

@@ -1,6 +1,6 @@
 /**
- * What the package exports, read from its sources by ts-morph: of each name its declaration without bodies, its
- * docstring, and where it stands.
+ * Exports of the package, read from its sources by ts-morph: the declaration of each name without bodies, its
+ * docstring, and its place.
  */
 import { join, relative } from "node:path";
 import {
@@ -16,12 +16,12 @@ import {
 import { packageFolder } from "../../packageFolder.ts";
 
 export interface EntryPoint {
-  /** What a program imports: `worldgrad/engine`. */
+  /** Specifier of an import: `worldgrad/engine`. */
   readonly specifier: string;
-  /** The page's name: `engine`. */
+  /** Name of the page: `engine`. */
   readonly page: string;
   readonly file: string;
-  /** The comment at the head of the file, Markdown. */
+  /** Comment at the head of the file, Markdown. */
   readonly text: string;
   readonly names: readonly Name[];
 }
@@ -29,15 +29,15 @@ export interface EntryPoint {
 export interface Name {
   readonly name: string;
   readonly kind: "function" | "class" | "interface" | "type" | "constant";
-  /** What it is called in its own file. */
+  /** Its name in its own file. */
   readonly declaredAs: string;
   /** Path from the root, and lines from 1. */
   readonly file: string;
   readonly line: number;
   readonly lastLine: number;
-  /** The heading of the entry point's file under which it is exported; "" if there is none. */
+  /** The heading under which the file of the entry point exports it; "" if there is none. */
   readonly group: string;
-  /** TypeScript: a function's overloads, a class's public members, a type as it stands. */
+  /** TypeScript: overloads of a function, public members of a class, a type in full. */
   readonly declaration: string;
   readonly doc: Doc;
 }
@@ -48,7 +48,7 @@ export interface Doc {
   readonly params: readonly { readonly name: string; readonly text: string }[];
   readonly returns: string;
   readonly throws: readonly string[];
-  /** Programs. */
+  /** Example programs. */
   readonly examples: readonly string[];
 }
 
@@ -87,14 +87,14 @@ export function readReference(): EntryPoint[] {
     const source = project.getSourceFileOrThrow(join(packageFolder, file));
     const groupOf = groupsOf(source.getFullText());
     const names = [...source.getExportedDeclarations()].flatMap(([name, declarations]) => {
-      const own = declarations.filter((node) => node.getSourceFile().getFilePath().startsWith(packageFolder));
-      return own.length === 0 ? [] : [nameOf(name, own, groupOf(name))];
+      const ours = declarations.filter((node) => node.getSourceFile().getFilePath().startsWith(packageFolder));
+      return ours.length === 0 ? [] : [nameOf(name, ours, groupOf(name))];
     });
     return { specifier, page, file, text: headOf(source), names };
   });
 }
 
-/** The comment at the head of a file. */
+/** Comment at the head of a file. */
 function headOf(source: SourceFile): string {
   const comment = /^\/\*\*(.*?)\*\//s.exec(source.getFullText())?.[1] ?? "";
   const text = comment
@@ -104,7 +104,7 @@ function headOf(source: SourceFile): string {
   return text.replace(/^@example\s*\n([\s\S]*)/m, "```ts\n$1\n```");
 }
 
-/** Under which `// Heading` of an entry point's file a name is exported; names of `export *` are under its heading. */
+/** The `// Heading` of an entry point under which it exports a name; names of `export *` are under its heading. */
 function groupsOf(text: string): (name: string) => string {
   const groups = new Map<string, string>();
   let heading = "";
@@ -120,7 +120,7 @@ function groupsOf(text: string): (name: string) => string {
 function nameOf(name: string, nodes: readonly ExportedDeclarations[], group: string): Name {
   const node = nodes[0]!;
   const statement = Node.isVariableDeclaration(node) ? node.getVariableStatementOrThrow() : node;
-  const docs = nodes.flatMap((own) => docsOf(own));
+  const docs = nodes.flatMap((node) => docsOf(node));
   return {
     name,
     kind: kindOf(node),
@@ -143,13 +143,13 @@ function kindOf(node: Node): Name["kind"] {
   return isCallable ? "function" : "constant";
 }
 
-/** The text of a declaration without `export` and without what it does. */
+/** Text of a declaration without `export` and without bodies. */
 function declarationOf(node: Node): string {
-  const plain = (text: string): string => text.replace(/^export (?:declare )?(?:default )?/, "");
+  const unexported = (text: string): string => text.replace(/^export (?:declare )?(?:default )?/, "");
   if (Node.isFunctionDeclaration(node)) {
     const overloads = node.isOverload() ? [] : node.getOverloads();
-    const own = overloads.length > 0 ? overloads : [node];
-    return own.map((one) => plain(withoutBody(one)).replace(/^async /, "")).join("\n");
+    const signatures = overloads.length > 0 ? overloads : [node];
+    return signatures.map((one) => unexported(withoutBody(one)).replace(/^async /, "")).join("\n");
   }
   if (Node.isClassDeclaration(node)) return classText(node);
   if (Node.isVariableDeclaration(node)) {
@@ -159,7 +159,7 @@ function declarationOf(node: Node): string {
     const arrow = made.getEqualsGreaterThan().getStart() - made.getStart();
     return `const ${node.getName()} = ${made.getText().slice(0, arrow)}=> …;`;
   }
-  return plain(node.getText());
+  return unexported(node.getText());
 }
 
 function withoutBody(node: Node & { getBody?: () => Node | undefined }): string {
@@ -169,7 +169,7 @@ function withoutBody(node: Node & { getBody?: () => Node | undefined }): string 
   return `${text.slice(0, end).trimEnd().replace(/;$/, "")};`;
 }
 
-/** The type as it is written; of a function whose type has a name the parameters, which say more than the name. */
+/** Type as written; for a function with a named type its parameters, which tell more than the name. */
 function constantType(node: VariableDeclaration): string {
   const written = node.getTypeNode();
   const signatures = node.getType().getCallSignatures();
@@ -188,11 +188,11 @@ function constantType(node: VariableDeclaration): string {
   return texts.join(" & ");
 }
 
-/** Names without their files, and a tensor of any type without its default. */
+/** A type without paths of files; a tensor of any type has no type argument. */
 const withoutPaths = (type: string): string =>
   type.replaceAll(/import\("[^"]*"\)\./g, "").replaceAll("Tensor<DType>", "Tensor");
 
-/** The type that the checker finds. */
+/** Type that the checker finds. */
 function typeText(node: Node): string {
   const flags = ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.UseAliasDefinedOutsideCurrentScope;
   return node
@@ -209,7 +209,7 @@ function classText(node: ClassDeclaration): string {
       (Node.isModifierable(member) && (member.hasModifier("private") || member.hasModifier("protected"))) ||
       (Node.hasName(member) && member.getName().startsWith("#"));
     if (isHidden || Node.isClassStaticBlockDeclaration(member)) return [];
-    const doc = Node.isJSDocable(member) ? member.getJsDocs().map((own) => `  ${own.getText()}`) : [];
+    const doc = Node.isJSDocable(member) ? member.getJsDocs().map((one) => `  ${one.getText()}`) : [];
     return [[...doc, `  ${memberText(member)}`].join("\n")];
   });
   return `${head.replace(/^export (?:abstract )?/, "")} {\n${members.join("\n")}\n}`;
@@ -224,7 +224,7 @@ function memberText(member: Node): string {
   }
   if (Node.isMethodDeclaration(member)) {
     const overloads = member.getOverloads();
-    return (overloads.length > 0 ? overloads : [member]).map((own) => withoutBody(own)).join("\n  ");
+    return (overloads.length > 0 ? overloads : [member]).map((one) => withoutBody(one)).join("\n  ");
   }
   return Node.isBodyable(member) ? withoutBody(member) : member.getText();
 }
@@ -232,11 +232,11 @@ function memberText(member: Node): string {
 function docsOf(node: Node): JSDoc[] {
   if (Node.isVariableDeclaration(node)) return node.getVariableStatementOrThrow().getJsDocs();
   if (Node.isFunctionDeclaration(node))
-    return [...node.getOverloads().flatMap((own) => own.getJsDocs()), ...node.getJsDocs()];
+    return [...node.getOverloads().flatMap((one) => one.getJsDocs()), ...node.getJsDocs()];
   return Node.isJSDocable(node) ? node.getJsDocs() : [];
 }
 
-/** Several docstrings, of overloads, as one. */
+/** Docstrings of overloads, joined to one. */
 function docOf(docs: readonly JSDoc[]): Doc {
   const texts = new Set<string>();
   const params = new Map<string, string>();
@@ -260,7 +260,7 @@ function docOf(docs: readonly JSDoc[]): Doc {
   };
 }
 
-/** TypeScript takes the first word after `@throws` for a type if it is in braces; the text is taken whole. */
+/** Whole text of `@throws`: TypeScript parses a first word in braces as a type. */
 function throwsText(tag: Node): string {
   return tag
     .getText()

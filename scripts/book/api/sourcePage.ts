@@ -1,8 +1,8 @@
-/** A source file as a page, so that the book and the reference can link to its lines without a network. */
+/** Page of a source file, so that the book and the reference link to its lines without a network. */
 import { highlight, splitLines } from "../highlight.ts";
 import { codeBox, escape, htmlPage } from "../html.ts";
 
-/** @param path from the root; the page lies under the reference's folder in `source/`, at the same path */
+/** @param path from the root; the page has this path in `source/` under the folder of the reference */
 export function sourcePage(path: string, text: string): string {
   const up = "../".repeat(path.split("/").length + 1);
   const lines = splitLines(highlight(text.trimEnd(), path.endsWith(".ts") ? "ts" : "text"));
