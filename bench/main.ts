@@ -5,7 +5,6 @@
  */
 import { availableParallelism } from "node:os";
 import { report } from "../run/node/flags.ts";
-import { UsageError } from "../run/usage.ts";
 import { casesFor, runCases, settingFor } from "./run.ts";
 import { HELP, parseBench } from "./options.ts";
 
@@ -34,4 +33,3 @@ try {
 } catch (error) {
   process.exitCode = report(error);
 }
-void UsageError;
