@@ -3,6 +3,7 @@ import type { Arm } from "../arms.ts";
 import type { Preset } from "../preset.ts";
 import type { Evaluation, MetricsRecord } from "../records.ts";
 import { isBaseline } from "../baselines.ts";
+import { mean } from "../figures/statistics.ts";
 
 /** A point of an agent's curve. */
 export interface CurvePoint {
@@ -67,7 +68,12 @@ export function outcomeOf(
     episodesPerStep: rl.groups * rl.groupSize,
     warm: evaluation,
     arms: arms.map(({ arm, preset, after, metrics, steps = preset.rl.steps }): ArmOutcome => {
-      const training = trainingOf(metrics, preset.sft.steps);
+      const warmSteps = preset.sft.steps;
+      const training = metrics.flatMap((line): (readonly [number, number])[] =>
+        line.phase === "rl" && Number.isFinite(line["success"])
+          ? [[line.step - warmSteps + 1, Number(line["success"])]]
+          : [],
+      );
       const last = training.slice(-Math.max(1, Math.ceil(steps / 10))).map(([, success]) => success);
       return {
         label: arm.label,
@@ -75,8 +81,8 @@ export function outcomeOf(
         slug: arm.slug,
         plays: !isBaseline(arm.method),
         after,
-        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, preset.sft.steps)] : [])),
-        trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,
+        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, warmSteps)] : [])),
+        trainingSuccess: last.length === 0 ? null : mean(last),
         training,
         steps,
       };
@@ -94,10 +100,3 @@ function pointOf(line: MetricsRecord, warmSteps: number): CurvePoint {
     worldLossExcess: loss("world_loss_excess"),
   };
 }
-
-const trainingOf = (metrics: readonly MetricsRecord[], warmSteps: number): (readonly [number, number])[] =>
-  metrics.flatMap((line) =>
-    line.phase === "rl" && Number.isFinite(line["success"])
-      ? [[line.step - warmSteps + 1, Number(line["success"])] as const]
-      : [],
-  );

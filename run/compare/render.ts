@@ -7,7 +7,7 @@ import { embedJson, encodeReportData } from "../page/embedded.ts";
 import type { Preset } from "../preset.ts";
 import type { Lesson } from "../page/lessons.ts";
 import type { Transcript } from "../records.ts";
-import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../page/frame.ts";
+import { CURVES, escapeHtml, lessonsHtml, pageHtml, sectionHtml, tableHtml } from "../page/frame.ts";
 import type { Outcome } from "./outcome.ts";
 import { outcomeTables, verdictOf } from "./tables.ts";
 
@@ -73,7 +73,7 @@ export interface Compared {
 
 /**
  * The whole page. Pure: the same input gives the same text.
- * @param own whether each agent has its own report in a folder beside this one
+ * @param hasReports whether each agent has its own report in a folder beside this one
  */
 export function renderComparison(
   { path, warm, arms, options }: Compared,
@@ -85,29 +85,17 @@ export function renderComparison(
   const links = outcome.arms.map(
     ({ label, slug }) => `<li><a href="${escapeHtml(slug)}/report.html">${escapeHtml(label)}</a></li>`,
   );
-  const single = `
-<section aria-labelledby="single">
-<h2 id="single">Each agent's own report</h2>
-<ul>${links.join("\n")}</ul>
-</section>`;
-  const main = `<section aria-labelledby="result">
-<h2 id="result">What came out</h2>
-<p>${escapeHtml(verdictOf(outcome))}</p>
-${outcomeTables(outcome).map(tableHtml).join("\n")}
-</section>
-<section aria-labelledby="curves">
-<h2 id="curves">Curves</h2>
-<div id="charts"></div>
-<noscript><p>Curves need JavaScript; the numbers are in results.json.</p></noscript>
-</section>
-<section aria-labelledby="ways">
-<h2 id="ways">The same task, each agent's way</h2>
-<div id="viewer"></div>
-</section>
-<section aria-labelledby="lessons">
-<h2 id="lessons">How to read this page</h2>
-${lessonsHtml("What to know first", lessonsFor(warm.preset))}
-</section>${hasReports ? single : ""}`;
+  const main = [
+    sectionHtml(
+      "result",
+      "What came out",
+      `<p>${escapeHtml(verdictOf(outcome))}</p>\n${outcomeTables(outcome).map(tableHtml).join("\n")}`,
+    ),
+    sectionHtml("curves", "Curves", CURVES),
+    sectionHtml("ways", "The same task, each agent's way", `<div id="viewer"></div>`),
+    sectionHtml("lessons", "How to read this page", lessonsHtml("What to know first", lessonsFor(warm.preset))),
+    ...(hasReports ? [sectionHtml("single", "Each agent's own report", `<ul>${links.join("\n")}</ul>`)] : []),
+  ].join("\n");
   const { env, seed, sft, rl } = warm.preset;
   const done = outcome.arms.map(({ steps }, i) => {
     const all = arms[i]!.preset.rl.steps;

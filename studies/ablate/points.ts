@@ -88,15 +88,17 @@ export function pointsOf(
   };
   for (const line of metrics) {
     const number = (name: string): number => Number(line[name] ?? NaN);
+    const shown = (name: string): number | null => {
+      const value = name.startsWith("eval/") ? number(name.slice(5)) : (meanOf(name) ?? NaN);
+      return Number.isFinite(value) ? value : null;
+    };
     if (line.phase === "rl") {
       const episodes = rl.groups * rl.groupSize - (number("masked") || 0);
       envSteps += Math.round((number("tools/call_frequency") || 0) * episodes);
       flops += flopsOfToken * (number("step_tokens") || 0);
       training.push(line);
     } else if (line.phase === "eval") {
-      const rates = Object.keys(line).flatMap((name) =>
-        name.startsWith("pass@") ? [[name.slice(5), number(name)]] : [],
-      );
+      const rates = Object.keys(line).filter((name) => name.startsWith("pass@"));
       points.push({
         step: line.step - sft.steps,
         envSteps,
@@ -108,18 +110,14 @@ export function pointsOf(
         worldLossOnPolicy: number("world_loss/on_policy"),
         ...(line["world_loss_excess"] === undefined ? {} : { worldLossExcess: number("world_loss_excess") }),
         reward: meanOf("reward"),
-        shown: Object.fromEntries(
-          show.map((name) => [name, name.startsWith("eval/") ? finite(number(name.slice(5))) : meanOf(name)]),
-        ),
-        ...(rates.length > 0 ? { passAt: Object.fromEntries(rates) as Record<string, number> } : {}),
+        shown: Object.fromEntries(show.map((name) => [name, shown(name)])),
+        ...(rates.length > 0 ? { passAt: Object.fromEntries(rates.map((name) => [name.slice(5), number(name)])) } : {}),
       });
       training = [];
     }
   }
   return points;
 }
-
-const finite = (x: number): number | null => (Number.isFinite(x) ? x : null);
 
 /**
  * Floating-point operations for each parameter and each token of a training episode, by the usual count (Kaplan et al.
@@ -135,12 +133,11 @@ export function flopsPerToken(preset: Preset): number {
   return 2 + 6 * (rl.iterations ?? 1) + 2 * passes;
 }
 
-/** Success after `envSteps` environment steps, linear between evaluations; after the last one its success. */
-export function successAt(points: readonly Point[], envSteps: number): number {
-  return valueAt(points, envSteps, "envSteps");
-}
+/** The axis of a curve: environment steps, or optimiser steps for what plays nothing. */
+export type Axis = "envSteps" | "step";
 
-function valueAt(points: readonly Point[], x: number, axis: "envSteps" | "step"): number {
+/** Success at `x`, by default so many environment steps: linear between evaluations, constant after the last one. */
+export function successAt(points: readonly Point[], x: number, axis: Axis = "envSteps"): number {
   const next = points.findIndex((point) => point[axis] >= x);
   if (next < 0) return points.at(-1)!.success;
   const [a, b] = [points[next - 1], points[next]!];
@@ -149,13 +146,13 @@ function valueAt(points: readonly Point[], x: number, axis: "envSteps" | "step")
 }
 
 /** Mean held-out success from 0 to `budget`: the area under the curve, linear between evaluations, over its width. */
-export function areaUnder(points: readonly Point[], budget: number, axis: "envSteps" | "step" = "envSteps"): number {
+export function areaUnder(points: readonly Point[], budget: number, axis: Axis = "envSteps"): number {
   if (!(budget > 0)) return NaN;
   const places = [...points.map((point) => point[axis]).filter((x) => x < budget), budget];
   let area = 0;
   for (let i = 1; i < places.length; i++) {
     const [a, b] = [places[i - 1]!, places[i]!];
-    area += ((b - a) * (valueAt(points, a, axis) + valueAt(points, b, axis))) / 2;
+    area += ((b - a) * (successAt(points, a, axis) + successAt(points, b, axis))) / 2;
   }
   return area / budget;
 }

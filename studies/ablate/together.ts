@@ -1,45 +1,51 @@
 /** Shows many jobs as one bar: the steps of all together, and the means of the metrics of those that are running. */
-import { type Job, stepsOf } from "../../run/arms/job.ts";
-import type { Message } from "../../run/arms/messages.ts";
+import { type Job, stepsOf } from "../../run/arms/jobs.ts";
+import type { Observer } from "../../run/observer.ts";
 
 type Metrics = Readonly<Record<string, number>>;
 
 export class Together {
+  readonly #show: (done: number, metrics: Metrics) => void;
   readonly #steps = new Map<Job, number>();
   readonly #metrics = new Map<Job, Metrics>();
-  /** Jobs in an evaluation, whose one step is not counted. */
-  readonly #aside = new Set<Job>();
 
-  hear(job: Job, message: Message): void {
-    if (message.kind === "phase") {
-      if (message.total > 1) this.#aside.delete(job);
-      else this.#aside.add(job);
-      if (message.total > 1) this.#steps.set(job, message.done);
-    } else if (message.kind === "step" && !this.#aside.has(job)) {
-      this.#steps.set(job, message.step);
-      this.#metrics.set(job, message.metrics);
-    }
+  constructor(show: (done: number, metrics: Metrics) => void) {
+    this.#show = show;
+  }
+
+  observer(job: Job): Observer {
+    let isAside = false; // in an evaluation, whose one step is not counted
+    const ignore = (): void => undefined;
+    return {
+      phase: (_name, total, done = 0) => {
+        isAside = total <= 1;
+        this.#tell(job, isAside ? undefined : done);
+      },
+      update: (step, metrics) => (isAside ? this.#tell(job) : this.#tell(job, step, metrics)),
+      evaluation: ignore,
+      transcript: ignore,
+      note: ignore,
+    };
   }
 
   finished(job: Job): void {
-    this.#steps.set(job, stepsOf(job));
     this.#metrics.delete(job);
+    this.#tell(job, stepsOf(job));
   }
 
-  get done(): number {
-    return [...this.#steps.values()].reduce((sum, n) => sum + n, 0);
-  }
-
-  /** The means of the metrics; tokens per second are the sum over all jobs. */
-  get metrics(): Record<string, number> {
+  #tell(job: Job, done?: number, metrics?: Metrics): void {
+    if (done !== undefined) this.#steps.set(job, done);
+    if (metrics !== undefined) this.#metrics.set(job, metrics);
     const running = [...this.#metrics.values()];
-    return Object.fromEntries(
-      ["reward", "success", "loss", "world_loss", "tokens_per_second"].flatMap((name): [string, number][] => {
-        const values = running.map((metrics) => metrics[name]).filter((value) => value !== undefined);
-        if (values.length === 0) return [];
-        const sum = values.reduce((a, b) => a + b, 0);
-        return [[name, name === "tokens_per_second" ? sum : sum / values.length]];
-      }),
+    const shown = ["reward", "success", "loss", "world_loss", "tokens_per_second"].flatMap((name) => {
+      const values = running.map((of) => of[name]).filter((value) => value !== undefined);
+      const sum = values.reduce((a, b) => a + b, 0);
+      // Tokens per second are those of all jobs.
+      return values.length === 0 ? [] : [[name, name === "tokens_per_second" ? sum : sum / values.length] as const];
+    });
+    this.#show(
+      [...this.#steps.values()].reduce((sum, n) => sum + n, 0),
+      Object.fromEntries(shown),
     );
   }
 }

@@ -15,7 +15,7 @@ import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from ".
 import { withFiles } from "../../run/node/commandLine.ts";
 import { UsageError } from "../../run/usage.ts";
 import type { StartOptions } from "../../run/startOptions.ts";
-import { areaUnder, type Point } from "./points.ts";
+import { areaUnder, type Axis, type Point } from "./points.ts";
 import { mean } from "../../run/figures/statistics.ts";
 
 /** A setting and the values to try. */
@@ -59,13 +59,14 @@ export function parseOwnKnobs(text: string, arms: readonly Arm[]): [label: strin
  * @throws UsageError if no arm has a setting, or if arms have different numbers of trials
  */
 export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOptions): Map<Arm, TrialSettings[]> {
-  const tuned = arms.filter(({ method }) => method !== "random");
+  const check = (arm: Arm, settings: TrialSettings): void =>
+    void presetOfArm(withSettings(arm, settings), base, withFiles);
   const refused = new Map<string, UsageError>();
   const had = new Set<string>();
   const has = (arm: Arm, { key, values }: Knob): boolean => {
     if (Object.hasOwn(arm.settings, key)) return false;
     try {
-      presetOfArm(withSettings(arm, { [key]: values[0]! }), base, withFiles);
+      check(arm, { [key]: values[0]! });
       had.add(key);
       return true;
     } catch (error) {
@@ -74,37 +75,33 @@ export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOpt
       return false;
     }
   };
-  const knobsOf = new Map(
-    tuned.map((arm) => [arm, tune.own[arm.label] ?? tune.knobs.filter((knob) => has(arm, knob))]),
-  );
+  const grids = arms.flatMap((arm) => {
+    if (arm.method === "random") return [];
+    const knobs = tune.own[arm.label] ?? tune.knobs.filter((knob) => has(arm, knob));
+    const keys = knobs.map(({ key }) => key).join(", ");
+    return [{ arm, trials: combinations(knobs), keys: keys || "nothing to tune" }];
+  });
   const nobodys = tune.knobs.find(({ key }) => !had.has(key) && refused.has(key));
   if (nobodys) throw new UsageError(`--tune: no arm has ${nobodys.key}; ${refused.get(nobodys.key)!.message}`);
-  const trials = new Map([...knobsOf].map(([arm, knobs]) => [arm, combinations(knobs)]));
-  const most = Math.max(...[...trials.values()].map(({ length }) => length));
-  const poor = [...trials].find(([, { length }]) => length < most);
+  const most = Math.max(...grids.map(({ trials }) => trials.length));
+  const poor = grids.find(({ trials }) => trials.length < most);
   if (poor) {
-    const rich = [...trials].find(([, { length }]) => length === most)!;
-    const about = ([arm, { length }]: typeof rich): string => {
-      const keys = knobsOf.get(arm)!.map(({ key }) => key);
-      return `${arm.label} has ${length} (${keys.join(", ") || "nothing to tune"})`;
-    };
+    const rich = grids.find(({ trials }) => trials.length === most)!;
+    const about = ({ arm, trials, keys }: typeof rich): string => `${arm.label} has ${trials.length} (${keys})`;
     throw new UsageError(
       `--tune: all arms need the same number of trials, but ${about(rich)} and ${about(poor)}; give --tune-for ` +
-        `"${poor[0].label}=SETTING=VALUE|VALUE" with ${most} combinations`,
+        `"${poor.arm.label}=SETTING=VALUE|VALUE" with ${most} combinations`,
     );
   }
-  for (const [arm, all] of trials)
-    for (const settings of all) presetOfArm(withSettings(arm, settings), base, withFiles);
-  return trials;
+  for (const { arm, trials } of grids) for (const settings of trials) check(arm, settings);
+  return new Map(grids.map(({ arm, trials }) => [arm, trials]));
 }
 
-function combinations(knobs: readonly Knob[]): TrialSettings[] {
-  let all: TrialSettings[] = [{}];
-  for (const { key, values } of knobs) {
-    all = all.flatMap((settings) => values.map((value): TrialSettings => ({ ...settings, [key]: value })));
-  }
-  return all;
-}
+const combinations = (knobs: readonly Knob[]): TrialSettings[] =>
+  knobs.reduce<TrialSettings[]>(
+    (all, { key, values }) => all.flatMap((settings) => values.map((value) => ({ ...settings, [key]: value }))),
+    [{}],
+  );
 
 /** A chosen number that is the smallest or the largest that was tried. */
 interface Edge {
@@ -123,7 +120,7 @@ export interface Tuning {
   /**
    * The axis of the areas and its length: the least total of these trials. Without play the axis is optimiser steps.
    */
-  readonly axis: "envSteps" | "step";
+  readonly axis: Axis;
   readonly budget: number;
   readonly trials: readonly { readonly settings: string; readonly areas: readonly number[]; readonly mean: number }[];
   readonly chosen: string;
@@ -134,10 +131,9 @@ export interface Tuning {
 /** The least number of values for which an edge is reported: both of two values are edges. */
 const EDGE_FROM = 3;
 
-/** @param tried the settings of all trials, including the chosen ones */
-function edgesOf(chosen: TrialSettings, tried: readonly TrialSettings[]): Edge[] {
+function edgesOf(chosen: TrialSettings, tried: readonly { readonly settings: TrialSettings }[]): Edge[] {
   return Object.entries(chosen).flatMap(([key, value]): Edge[] => {
-    const numbers = [...new Set(tried.map((settings) => Number(settings[key])))];
+    const numbers = [...new Set(tried.map(({ settings }) => Number(settings[key])))];
     if (numbers.length < EDGE_FROM || !numbers.every(Number.isFinite)) return [];
     const [own, of] = [Number(value), numbers.length];
     if (own === Math.min(...numbers)) return [{ key, value, end: "smallest", of }];
@@ -150,8 +146,7 @@ export function chooseTrial(
   at: Pick<Tuning, "env" | "arm" | "seeds">,
   played: readonly { readonly settings: TrialSettings; readonly curves: readonly (readonly Point[])[] }[],
 ): { readonly tuning: Tuning; readonly settings: TrialSettings } {
-  const ends = (axis: Tuning["axis"]): number[] =>
-    played.flatMap(({ curves }) => curves.map((points) => points.at(-1)![axis]));
+  const ends = (axis: Axis): number[] => played.flatMap(({ curves }) => curves.map((points) => points.at(-1)![axis]));
   const axis = Math.min(...ends("envSteps")) > 0 ? "envSteps" : "step";
   const budget = Math.min(...ends(axis));
   const trials = played.map(({ settings, curves }) => {
@@ -160,9 +155,6 @@ export function chooseTrial(
   });
   const best = trials.reduce((found, trial, i) => (trial.mean > trials[found]!.mean ? i : found), 0);
   const { settings } = played[best]!;
-  const edges = edgesOf(
-    settings,
-    played.map((trial) => trial.settings),
-  );
+  const edges = edgesOf(settings, played);
   return { tuning: { ...at, axis, budget, trials, chosen: trials[best]!.settings, edges }, settings };
 }
