@@ -8,12 +8,12 @@ import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { isFinished, readSummary, stepsOf, trainAll } from "../arms/jobs.ts";
 import type { Display } from "../display/display.ts";
+import { freeFolder } from "../node/flags.ts";
 import { lockFolder } from "../node/lock.ts";
 import { openRun } from "../node/runFolder.ts";
 import type { Observer } from "../observer.ts";
 import { bundlePage } from "../page/assets.ts";
 import type { Evaluation, Transcript } from "../records.ts";
-import { UsageError } from "../usage.ts";
 import type { StartOptions } from "../startOptions.ts";
 import { type Outcome, outcomeOf } from "./outcome.ts";
 import { renderComparison } from "./render.ts";
@@ -48,14 +48,9 @@ export async function compare(options: StartOptions, display: Display, signal: A
 
 function begin(options: StartOptions): Comparison {
   const { env = "home", seed, model, quick } = options;
-  const chosen = options.name ?? [quick ? "quick" : model, env, `seed${seed}`].join("-");
-  const path = join("runs", chosen);
-  // A name that the user gave is used or refused; a default name gets a number if it is taken.
-  if (options.name !== undefined && existsSync(path))
-    throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
-  let free = path;
-  for (let n = 2; existsSync(free); n++) free = `${path}-${n}`;
-  const comparison = comparisonOf(free, { ...options, name: undefined });
+  const name = [quick ? "quick" : model, env, `seed${seed}`].join("-");
+  const path = freeFolder(options.name, name, (taken) => !existsSync(taken));
+  const comparison = comparisonOf(path, { ...options, name: undefined });
   createComparison(comparison);
   return comparison;
 }

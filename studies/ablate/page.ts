@@ -26,7 +26,9 @@ function mountCurves(host: HTMLElement, { environments, threshold, shown: metric
   let axis: Axis = "steps";
   let bands = true;
   const views = environments.flatMap((env) =>
-    chartsOf(env, threshold, metrics).map((chart) => ({ env, chart, view: new LineChart(chart, names) })),
+    chartsOf(env, threshold, metrics).map((chart) => {
+      return { env, chart, view: new LineChart({ ...chart, hasIntervals: true, place: env.env }, names) };
+    }),
   );
   const draw = (): void => {
     for (const { env, chart, view } of views) {
@@ -72,10 +74,8 @@ function mountCurves(host: HTMLElement, { environments, threshold, shown: metric
 }
 
 function chartsOf({ env, arms }: EnvironmentResult, threshold: number, metrics: readonly string[]): Chart[] {
-  const common = { hasIntervals: true, place: env } as const;
   const hasExcess = arms.some(({ curve }) => curve.worldLossExcess.some((value) => value !== null));
   const excess: Chart = {
-    ...common,
     title: "Excess of that loss over the answers' own entropy",
     format: "number",
     of: ({ worldLossExcess }) => worldLossExcess,
@@ -83,7 +83,6 @@ function chartsOf({ env, arms }: EnvironmentResult, threshold: number, metrics: 
   };
   return [
     {
-      ...common,
       title: "Success on held-out tasks",
       format: "percent",
       of: ({ success }) => success,
@@ -93,14 +92,12 @@ function chartsOf({ env, arms }: EnvironmentResult, threshold: number, metrics: 
         "seed begin with the same weights, so all lines begin at one point.",
     },
     {
-      ...common,
       title: "Reward in training",
       format: "number",
       of: ({ reward }) => reward,
       about: "Mean reward of the episodes played since the evaluation before.",
     },
     {
-      ...common,
       title: "World-model loss on held-out observations",
       format: "number",
       of: ({ worldLoss }) => worldLoss,
@@ -109,7 +106,6 @@ function chartsOf({ env, arms }: EnvironmentResult, threshold: number, metrics: 
         "better.",
     },
     {
-      ...common,
       title: "World-model loss in its own episodes",
       format: "number",
       of: ({ worldLossOnPolicy }) => worldLossOnPolicy,
@@ -117,7 +113,6 @@ function chartsOf({ env, arms }: EnvironmentResult, threshold: number, metrics: 
     },
     ...(hasExcess ? [excess] : []),
     ...metrics.map((name): Chart => ({
-      ...common,
       title: name,
       format: metricInfo(name).format,
       of: ({ shown }) => shown[name] ?? [],

@@ -4,6 +4,7 @@
  * readable on any background.
  */
 import { formatPercent } from "../../run/figures/format.ts";
+import { escapeHtml } from "../../run/page/frame.ts";
 import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 
 /** The colours of the page (run/page/page.css, --line-1 to --line-8), and one more. */
@@ -11,10 +12,8 @@ const COLORS = ["#0b62c4", "#d2600c", "#2c8a3c", "#8b3fc4", "#b3245a", "#0a8585"
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 340, 60, 230, 40, 44];
 
-const escape = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
 const text = (x: number, y: number, words: string, more = ""): string =>
-  `<text x="${x}" y="${y}" fill="#222" ${more}>${escape(words)}</text>`;
+  `<text x="${x}" y="${y}" fill="#222" ${more}>${escapeHtml(words)}</text>`;
 
 export function pictureOf({ environments }: Results): string {
   const panels = environments.flatMap((environment, i) => panel(environment, i * HEIGHT));

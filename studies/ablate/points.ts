@@ -13,43 +13,16 @@ import type { MetricsRecord } from "../../run/records.ts";
 import { isBaseline } from "../../run/baselines.ts";
 import { mean } from "../../run/figures/statistics.ts";
 
-/** A cell at one of its evaluations. */
-export interface Point {
-  /** RL steps done. */
-  readonly step: number;
-  /** Commands that the environment has answered in training, over all these steps. */
-  readonly envSteps: number;
-  /** An estimate of the floating-point operations so far (`flopsPerToken`). */
-  readonly flops: number;
-  /** Success on held-out tasks, and turns per episode. */
-  readonly success: number;
-  readonly turns: number;
-  /** World-model loss: −log p per token of what the environment answers in fixed held-out episodes, in nats. */
-  readonly worldLoss: number;
-  /** World-model loss in the random play among these episodes, and in the episodes that the cell itself played. */
-  readonly worldLossRandom: number;
-  readonly worldLossOnPolicy: number;
-  /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */
-  readonly worldLossExcess?: number;
-  /** The mean reward of the training episodes since the last evaluation; null at the start. */
-  readonly reward: number | null;
-  /** Further metrics: means over the training steps since the last evaluation; `eval/…` are those of the evaluation. */
-  readonly shown: Readonly<Record<string, number | null>>;
-  /** pass@k by k, where held-out tasks were tried more than once. */
-  readonly passAt?: Readonly<Record<string, number>>;
-}
-
-export interface CurveOptions {
-  /** The number of the model's parameters, for the estimate of operations. */
-  readonly parameters: number;
-  /** Names of further metrics. */
-  readonly show: readonly string[];
-}
-
 /** The evaluation of a cell's warm start, and the cell's curve. */
 export interface CellCurve {
   readonly warm: Point;
   readonly points: readonly Point[];
+}
+
+/** What a curve needs beside settings and log: the number of the model's parameters, and names of further metrics. */
+export interface CurveOptions {
+  readonly parameters: number;
+  readonly show: readonly string[];
 }
 
 /** The curve of a finished cell. @throws if its log is incomplete, as a copy that was cut short is */
@@ -82,41 +55,59 @@ export function pointsOf(
   const points: Point[] = [];
   let [envSteps, flops] = [0, 0];
   let training: MetricsRecord[] = [];
-  const meanOf = (name: string): number | null => {
-    const values = training.map((line) => Number(line[name] ?? NaN)).filter(Number.isFinite);
-    return values.length > 0 ? mean(values) : null;
-  };
   for (const line of metrics) {
-    const number = (name: string): number => Number(line[name] ?? NaN);
-    const shown = (name: string): number | null => {
-      const value = name.startsWith("eval/") ? number(name.slice(5)) : (meanOf(name) ?? NaN);
-      return Number.isFinite(value) ? value : null;
-    };
     if (line.phase === "rl") {
-      const episodes = rl.groups * rl.groupSize - (number("masked") || 0);
-      envSteps += Math.round((number("tools/call_frequency") || 0) * episodes);
-      flops += flopsOfToken * (number("step_tokens") || 0);
+      const episodes = rl.groups * rl.groupSize - (numberIn(line, "masked") || 0);
+      envSteps += Math.round((numberIn(line, "tools/call_frequency") || 0) * episodes);
+      flops += flopsOfToken * (numberIn(line, "step_tokens") || 0);
       training.push(line);
     } else if (line.phase === "eval") {
-      const rates = Object.keys(line).filter((name) => name.startsWith("pass@"));
-      points.push({
-        step: line.step - sft.steps,
-        envSteps,
-        flops,
-        success: number("success"),
-        turns: number("num_turns/mean"),
-        worldLoss: number("world_loss"),
-        worldLossRandom: number("world_loss/random"),
-        worldLossOnPolicy: number("world_loss/on_policy"),
-        ...(line["world_loss_excess"] === undefined ? {} : { worldLossExcess: number("world_loss_excess") }),
-        reward: meanOf("reward"),
-        shown: Object.fromEntries(show.map((name) => [name, shown(name)])),
-        ...(rates.length > 0 ? { passAt: Object.fromEntries(rates.map((name) => [name.slice(5), number(name)])) } : {}),
-      });
+      points.push(pointOf(line, training, show, { step: line.step - sft.steps, envSteps, flops }));
       training = [];
     }
   }
   return points;
+}
+
+const numberIn = (line: MetricsRecord, name: string): number => Number(line[name] ?? NaN);
+
+/** A cell at one of its evaluations. */
+export type Point = Readonly<ReturnType<typeof pointOf>>;
+function pointOf(
+  line: MetricsRecord,
+  training: readonly MetricsRecord[],
+  show: readonly string[],
+  /** The RL steps done, the commands that the environment has answered in them, and an estimate of the operations. */
+  spent: { readonly step: number; readonly envSteps: number; readonly flops: number },
+) {
+  const of = (name: string): number => numberIn(line, name);
+  const finite = (values: readonly number[]): number | null =>
+    values.some(Number.isFinite) ? mean(values.filter(Number.isFinite)) : null;
+  const meanOf = (name: string): number | null => finite(training.map((one) => numberIn(one, name)));
+  const shown = show.map((name) => [name, name.startsWith("eval/") ? finite([of(name.slice(5))]) : meanOf(name)]);
+  const tries = Object.keys(line).filter((name) => name.startsWith("pass@"));
+  return {
+    ...spent,
+    /** Success on held-out tasks, and turns per episode. */
+    success: of("success"),
+    turns: of("num_turns/mean"),
+    /** −log p per token of what the environment answers, in nats: in fixed held-out episodes, the same for all; */
+    worldLoss: of("world_loss"),
+    /** in the random play among these; and in the episodes that the cell itself played. */
+    worldLossRandom: of("world_loss/random"),
+    worldLossOnPolicy: of("world_loss/on_policy"),
+    /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */
+    worldLossExcess: line["world_loss_excess"] === undefined ? undefined : of("world_loss_excess"),
+    /** The mean reward of the training episodes since the last evaluation; null at the start. */
+    reward: meanOf("reward"),
+    /** Further metrics: means over the steps since the last evaluation; `eval/…` are those of the evaluation. */
+    shown: Object.fromEntries(shown) as Readonly<Record<string, number | null>>,
+    /** pass@k by k, where held-out tasks were tried more than once. */
+    passAt:
+      tries.length === 0
+        ? undefined
+        : (Object.fromEntries(tries.map((name) => [name.slice(5), of(name)])) as Readonly<Record<string, number>>),
+  };
 }
 
 /**

@@ -40,26 +40,6 @@ const LESSONS: readonly Lesson[] = [
       "direction happen by chance in one of 16 comparisons of equal arms (both directions counted), and this page " +
       "has many comparisons.",
   },
-  {
-    title: "How much sooner",
-    text:
-      "The first table was chosen beforehand. It counts the environment steps until an arm's smoothed success is " +
-      "as high as the first arm's best with the same seed, and gives the ratio to the first arm's own steps: 0.5 " +
-      "is twice as fast. If a seed never gets there, the ratio is a lower bound and is marked “≥”.",
-  },
-  {
-    title: "Steps to a threshold",
-    text:
-      "This is the first evaluation that reaches the threshold. Evaluations are noisy, so it comes early rather " +
-      "than late. A seed that never gets there is not left out: it counts as later than all others in the median, " +
-      "and as the whole length in the mean.",
-  },
-  {
-    title: "Equal episodes, unequal commands",
-    text:
-      "A policy that solves a task in two commands takes fewer environment steps than one that runs to the limit. " +
-      "Switch the curves to environment steps, or read the column that compares all arms after equally many.",
-  },
 ];
 
 /** The whole page. Pure: the same input gives the same text. */
@@ -71,7 +51,7 @@ export function renderAblation(
   const missing = `<p>Not finished: ${cells.length} of ${planned} cells. Curves and tables are of those.</p>`;
   const main = [
     sectionHtml("curves", "Curves", `${planned > cells.length ? missing : ""}\n${CURVES}`),
-    sectionHtml("lessons", "How to read this page", lessonsHtml("Six things to know first", LESSONS)),
+    sectionHtml("lessons", "How to read this page", lessonsHtml("Three things to know first", LESSONS)),
     sectionHtml("result", "What came out", tablesOf(results, times).map(tableHtml).join("\n")),
     sectionHtml("cells", "Every cell", environments.map((of) => tableHtml(cellsTable(of, results, linkOf))).join("\n")),
   ].join("\n");

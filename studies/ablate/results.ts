@@ -15,7 +15,6 @@ import {
   pairedRatio,
   type Ratio,
   timeTo,
-  type TimeTo,
 } from "../../run/figures/statistics.ts";
 import { areaUnder, bestSmoothed, envStepsTo, type Point, successAt } from "./points.ts";
 import type { Tuning } from "./tune.ts";
@@ -31,71 +30,6 @@ export interface CellResult {
   readonly points: readonly Point[];
   /** Held-out success by family of tasks: the warm start's, and at the end. */
   readonly families: { readonly before: Rates; readonly after: Rates };
-}
-
-/** A number at each evaluation; null where some seed has none: a reward before the first step, a loss that broke. */
-type Line = readonly (Interval | null)[];
-
-export interface Curve {
-  readonly steps: readonly number[];
-  /** Means over seeds. */
-  readonly envSteps: readonly number[];
-  readonly success: Line;
-  readonly worldLoss: Line;
-  readonly worldLossOnPolicy: Line;
-  readonly worldLossExcess: Line;
-  readonly reward: Line;
-  readonly shown: Readonly<Record<string, Line>>;
-}
-
-/** What an evaluation measures, over seeds. */
-export interface Measures {
-  readonly success: Interval;
-  readonly worldLoss: Interval;
-  readonly worldLossRandom: Interval;
-  readonly worldLossOnPolicy: Interval;
-  /** `worldLossOnPolicy` minus the entropy of the answers themselves; null unless every seed has it. */
-  readonly worldLossExcess: Interval | null;
-  /** pass@k by k. */
-  readonly passAt: Readonly<Record<string, Interval>>;
-  readonly families: Readonly<Record<string, Interval>>;
-}
-
-/** What came out of an arm after its last step. Differences are to the first arm; its own are null. */
-export interface ArmResult extends Measures {
-  readonly arm: string;
-  readonly seeds: readonly number[];
-  /** RL steps. */
-  readonly steps: number;
-  /** Whether it plays episodes in training; if not, it has no environment steps to compare. */
-  readonly plays: boolean;
-  readonly curve: Curve;
-  readonly difference: Difference | null;
-  readonly iqm: Interval;
-  readonly iqmDifference: Difference | null;
-  readonly envSteps: Interval;
-  readonly flops: Interval;
-  /** Environment steps to the baseline's best smoothed success of the same seed, as a ratio to the baseline's own. */
-  readonly speed: Ratio | null;
-  /** Mean success on the way to `budget` environment steps. */
-  readonly area: Interval | null;
-  readonly areaDifference: Difference | null;
-  /** Success after `budget` environment steps, linear between evaluations. */
-  readonly atBudget: Interval | null;
-  readonly budgetDifference: Difference | null;
-  readonly threshold: TimeTo;
-  readonly worldDifference: Difference | null;
-}
-
-export interface EnvironmentResult {
-  readonly env: string;
-  /** The warm starts, with which all arms begin. */
-  readonly warm: Measures;
-  /** The environment steps that every arm that plays has taken: the least of their totals. 0 if none plays. */
-  readonly budget: number;
-  /** The families of tasks that the first arm trains on; the others show transfer. */
-  readonly rewarded: readonly string[];
-  readonly arms: readonly ArmResult[];
 }
 
 /** What the results have from the settings. */
@@ -143,45 +77,47 @@ const lastOf = ({ points }: CellResult): Point => points.at(-1)!;
 const successOf = (cell: CellResult): number => lastOf(cell).success;
 const plays = (cell: CellResult): boolean => lastOf(cell).envSteps > 0;
 
-function environmentResult(env: string, cells: readonly CellResult[], options: ResultOptions): EnvironmentResult {
-  const { arms, threshold, rewarded } = options;
+export type EnvironmentResult = Readonly<ReturnType<typeof environmentResult>>;
+function environmentResult(env: string, cells: readonly CellResult[], { arms, threshold, rewarded }: ResultOptions) {
   const budget = Math.min(...cells.filter(plays).map((cell) => lastOf(cell).envSteps));
-  const [first, ...others] = arms.map((arm) => cells.filter((cell) => cell.arm === arm)) as [CellResult[]];
+  const all = arms.map((arm) => cells.filter((cell) => cell.arm === arm));
   const warm = [...new Map(cells.map((cell) => [cell.seed, cell])).values()];
-  const result = (own: readonly CellResult[]): ArmResult => armResult(own, first, budget, threshold);
   return {
     env,
+    /** The warm starts, with which all arms begin. */
     warm: measuresOf(
       warm.map((cell) => cell.warm),
       warm.map(({ families }) => families.before),
     ),
+    /** The environment steps that every arm that plays has taken: the least of their totals. 0 if none plays. */
     budget: Number.isFinite(budget) ? budget : 0,
+    /** The families of tasks that the first arm trains on; the others show transfer. */
     rewarded: rewarded(env),
-    arms: [first, ...others].filter(({ length }) => length > 0).map(result),
+    arms: all.filter(({ length }) => length > 0).map((own) => armResult(own, all[0]!, budget, threshold)),
   };
 }
 
-function armResult(
-  cells: readonly CellResult[],
-  first: readonly CellResult[],
-  budget: number,
-  threshold: number,
-): ArmResult {
+/** What came out of an arm after its last step. Differences are to the first arm; its own are null. */
+export type ArmResult = Readonly<ReturnType<typeof armResult>>;
+function armResult(cells: readonly CellResult[], first: readonly CellResult[], budget: number, threshold: number) {
   type Value = (cell: CellResult) => number;
   const over = (value: Value): Interval => meanOver(cells.map(value));
   const against = (value: Value, statistic?: typeof mean): Difference | null =>
     cells === first ? null : pairedDifference([differencesTo(first, cells, value)], statistic);
   const ends = cells.map(lastOf);
-  const [{ step: steps }] = ends as [Point];
+  const steps = ends[0]!.step;
   const isPlaying = cells.every(plays);
   // An arm that plays nothing has no place on an axis of environment steps, and nothing can be compared with it there.
   const isComparable = isPlaying && first.every(plays);
   const atBudget: Value = ({ points }) => successAt(points, budget);
   const area: Value = ({ points }) => areaUnder(points, budget);
+  const reached = cells.map(({ points }) => points.find(({ success }) => success >= threshold)?.step ?? null);
   return {
     arm: cells[0]!.arm,
     seeds: cells.map(({ seed }) => seed),
+    /** RL steps. */
     steps,
+    /** Whether it plays episodes in training; if not, it has no environment steps to compare. */
     plays: isPlaying,
     curve: curveOf(cells),
     difference: against(successOf),
@@ -189,15 +125,15 @@ function armResult(
     iqmDifference: against(successOf, interquartileMean),
     envSteps: over((cell) => lastOf(cell).envSteps),
     flops: over((cell) => lastOf(cell).flops),
+    /** Environment steps to the first arm's best smoothed success of the same seed, as a ratio to its own. */
     speed: isComparable ? speedOf(cells, first) : null,
+    /** Mean success on the way to `budget` environment steps. */
     area: isPlaying ? over(area) : null,
     areaDifference: isComparable ? against(area) : null,
+    /** Success after `budget` environment steps, linear between evaluations. */
     atBudget: isPlaying ? over(atBudget) : null,
     budgetDifference: isComparable ? against(atBudget) : null,
-    threshold: timeTo(
-      cells.map(({ points }) => points.find((p) => p.success >= threshold)?.step ?? null),
-      steps,
-    ),
+    threshold: timeTo(reached, steps),
     worldDifference: against((cell) => lastOf(cell).worldLoss),
     ...measuresOf(
       ends,
@@ -216,30 +152,35 @@ function differencesTo(
   return differencesBySeed(bySeed(cells), bySeed(first));
 }
 
-/** @param rates of the families of tasks, of each seed */
-function measuresOf(points: readonly Point[], rates: readonly Rates[]): Measures {
+/** What an evaluation measures, over seeds. */
+export type Measures = Readonly<ReturnType<typeof measuresOf>>;
+function measuresOf(points: readonly Point[], rates: readonly Rates[]) {
   const over = (value: (point: Point) => number): Interval => meanOver(points.map(value));
   const excesses = points.flatMap(({ worldLossExcess }) => worldLossExcess ?? []);
-  const tries = Object.keys(points[0]?.passAt ?? {}).filter((k) =>
-    points.every(({ passAt }) => passAt?.[k] !== undefined),
-  );
+  const tries = Object.keys(points[0]?.passAt ?? {});
   const families = [...new Set(rates.flatMap((of) => Object.keys(of)))].toSorted();
   return {
     success: over(({ success }) => success),
     worldLoss: over(({ worldLoss }) => worldLoss),
     worldLossRandom: over(({ worldLossRandom }) => worldLossRandom),
     worldLossOnPolicy: over(({ worldLossOnPolicy }) => worldLossOnPolicy),
+    /** `worldLossOnPolicy` minus the entropy of the answers themselves; null unless every seed has it. */
     worldLossExcess: excesses.length === points.length ? meanOver(excesses) : null,
-    passAt: Object.fromEntries(tries.map((k) => [k, over(({ passAt }) => passAt![k]!)])),
-    // A seed without tasks of a family is left out of its mean.
-    families: Object.fromEntries(
-      families.map((name) => {
-        const own = rates.flatMap((of) => of[name] ?? []);
-        return [name, meanOver(own.map(({ successes, episodes }) => successes / episodes))];
-      }),
+    /** pass@k by k. */
+    passAt: named(
+      tries.filter((k) => points.every(({ passAt }) => passAt?.[k] !== undefined)),
+      (k) => over(({ passAt }) => passAt![k]!),
     ),
+    // A seed without tasks of a family is left out of its mean.
+    families: named(families, (name) => {
+      const own = rates.flatMap((of) => of[name] ?? []);
+      return meanOver(own.map(({ successes, episodes }) => successes / episodes));
+    }),
   };
 }
+
+const named = <T>(names: readonly string[], of: (name: string) => T): Readonly<Record<string, T>> =>
+  Object.fromEntries(names.map((name) => [name, of(name)]));
 
 /** The time of each seed to the first arm's best success with that seed; the first arm's own is to that evaluation. */
 function speedOf(cells: readonly CellResult[], first: readonly CellResult[]): Ratio | null {
@@ -254,11 +195,13 @@ function speedOf(cells: readonly CellResult[], first: readonly CellResult[]): Ra
 }
 
 /** The mean curve of an arm, whose cells evaluate after the same steps. */
-function curveOf(cells: readonly CellResult[]): Curve {
-  const [{ points }] = cells as [CellResult];
+export type Curve = Readonly<ReturnType<typeof curveOf>>;
+function curveOf(cells: readonly CellResult[]) {
+  const { points } = cells[0]!;
   const at = (value: (point: Point) => number): number[][] =>
     points.map((_, i) => cells.map((cell) => value(cell.points[i]!)));
-  const line = (value: (point: Point) => number | null | undefined): Line =>
+  /** null where some seed has no number: the reward before the first step, or a loss that is not finite. */
+  const line = (value: (point: Point) => number | null | undefined): readonly (Interval | null)[] =>
     at((point) => value(point) ?? NaN).map((values) => (values.some(Number.isNaN) ? null : meanOver(values)));
   return {
     steps: points.map(({ step }) => step),
@@ -268,7 +211,7 @@ function curveOf(cells: readonly CellResult[]): Curve {
     worldLossOnPolicy: line(({ worldLossOnPolicy }) => worldLossOnPolicy),
     worldLossExcess: line(({ worldLossExcess }) => worldLossExcess),
     reward: line(({ reward }) => reward),
-    shown: Object.fromEntries(Object.keys(points[0]!.shown).map((name) => [name, line(({ shown }) => shown[name])])),
+    shown: named(Object.keys(points[0]!.shown), (name) => line(({ shown }) => shown[name])),
   };
 }
 

@@ -6,8 +6,7 @@ type Metrics = Readonly<Record<string, number>>;
 
 export class Together {
   readonly #show: (done: number, metrics: Metrics) => void;
-  readonly #steps = new Map<Job, number>();
-  readonly #metrics = new Map<Job, Metrics>();
+  readonly #jobs = new Map<Job, { readonly done: number; readonly metrics: Metrics }>();
 
   constructor(show: (done: number, metrics: Metrics) => void) {
     this.#show = show;
@@ -19,9 +18,11 @@ export class Together {
     return {
       phase: (_name, total, done = 0) => {
         isAside = total <= 1;
-        this.#tell(job, isAside ? undefined : done);
+        if (!isAside) this.#tell(job, done, {});
       },
-      update: (step, metrics) => (isAside ? this.#tell(job) : this.#tell(job, step, metrics)),
+      update: (step, metrics) => {
+        if (!isAside) this.#tell(job, step, metrics);
+      },
       evaluation: ignore,
       transcript: ignore,
       note: ignore,
@@ -29,22 +30,19 @@ export class Together {
   }
 
   finished(job: Job): void {
-    this.#metrics.delete(job);
-    this.#tell(job, stepsOf(job));
+    this.#tell(job, stepsOf(job), {});
   }
 
-  #tell(job: Job, done?: number, metrics?: Metrics): void {
-    if (done !== undefined) this.#steps.set(job, done);
-    if (metrics !== undefined) this.#metrics.set(job, metrics);
-    const running = [...this.#metrics.values()];
+  #tell(job: Job, done: number, metrics: Metrics): void {
+    const all = [...this.#jobs.set(job, { done, metrics }).values()];
     const shown = ["reward", "success", "loss", "world_loss", "tokens_per_second"].flatMap((name) => {
-      const values = running.map((of) => of[name]).filter((value) => value !== undefined);
+      const values = all.map((of) => of.metrics[name]).filter((value) => value !== undefined);
       const sum = values.reduce((a, b) => a + b, 0);
       // Tokens per second are those of all jobs.
       return values.length === 0 ? [] : [[name, name === "tokens_per_second" ? sum : sum / values.length] as const];
     });
     this.#show(
-      [...this.#steps.values()].reduce((sum, n) => sum + n, 0),
+      all.reduce((sum, of) => sum + of.done, 0),
       Object.fromEntries(shown),
     );
   }

@@ -1,15 +1,9 @@
 /**
- * Tuning before a comparison: every arm gets the same number of trials on seeds that are not reported and continues
- * with its best.
- *
- * `--tune "lambda=0.05|0.2,rl.lr=5e-4|1e-3"` tries every combination. Settings that an arm does not have (λ without
- * ECHO), or that its own brackets fix, are left out of its trials. If arms then have different numbers of trials,
- * nothing is trained: `--tune-for "ARM=rl.lr=2e-4|5e-4|1e-3|2e-3"` gives the arm with fewer trials a grid of its own.
- * An arm that learns nothing has nothing to tune.
- *
- * The best trial has the largest area under its curve of held-out success, as the mean over the tuning seeds, in each
- * environment separately; the first of equals wins. If a chosen number is the smallest or the largest of its grid, a
- * better one may lie outside, and the report says so.
+ * Tuning before a comparison (docs/ablations.md): every arm gets the same number of trials on seeds that are not
+ * reported and continues with its best. Settings that an arm does not have (λ without ECHO), or that its own brackets
+ * fix, are left out of its trials; an arm that learns nothing has nothing to tune. The best trial has the largest area
+ * under its curve of held-out success, as the mean over the tuning seeds, in each environment separately; the first of
+ * equals wins.
  */
 import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../../run/arms.ts";
 import { withFiles } from "../../run/node/commandLine.ts";
@@ -103,15 +97,6 @@ const combinations = (knobs: readonly Knob[]): TrialSettings[] =>
     [{}],
   );
 
-/** A chosen number that is the smallest or the largest that was tried. */
-interface Edge {
-  readonly key: string;
-  readonly value: string;
-  readonly end: "smallest" | "largest";
-  /** Number of values tried. */
-  readonly of: number;
-}
-
 /** The outcome of the trials of an arm in an environment. */
 export interface Tuning {
   readonly env: string;
@@ -124,20 +109,19 @@ export interface Tuning {
   readonly budget: number;
   readonly trials: readonly { readonly settings: string; readonly areas: readonly number[]; readonly mean: number }[];
   readonly chosen: string;
-  /** Those of its settings that lie at an edge of the grid. */
-  readonly edges: readonly Edge[];
+  /** Chosen numbers that are the smallest or the largest of those that were tried. */
+  readonly edges: ReturnType<typeof edgesOf>;
 }
 
 /** The least number of values for which an edge is reported: both of two values are edges. */
 const EDGE_FROM = 3;
 
-function edgesOf(chosen: TrialSettings, tried: readonly { readonly settings: TrialSettings }[]): Edge[] {
-  return Object.entries(chosen).flatMap(([key, value]): Edge[] => {
+function edgesOf(chosen: TrialSettings, tried: readonly { readonly settings: TrialSettings }[]) {
+  return Object.entries(chosen).flatMap(([key, value]) => {
     const numbers = [...new Set(tried.map(({ settings }) => Number(settings[key])))];
-    if (numbers.length < EDGE_FROM || !numbers.every(Number.isFinite)) return [];
-    const [own, of] = [Number(value), numbers.length];
-    if (own === Math.min(...numbers)) return [{ key, value, end: "smallest", of }];
-    return own === Math.max(...numbers) ? [{ key, value, end: "largest", of }] : [];
+    const at = [Math.min(...numbers), Math.max(...numbers)].indexOf(Number(value));
+    if (numbers.length < EDGE_FROM || !numbers.every(Number.isFinite) || at < 0) return [];
+    return [{ key, value, end: at === 0 ? "smallest" : "largest", of: numbers.length }];
   });
 }
 
