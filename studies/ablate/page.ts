@@ -37,10 +37,7 @@ function mountCurves(host: HTMLElement, { environments, threshold, shown: metric
         // An arm that plays nothing has no place on an axis of environment steps.
         if (arm === undefined || hidden.has(name) || (axis === "envSteps" && !arm.plays)) return null;
         const values = chart.of(arm.curve);
-        return arm.curve[axis].flatMap((place, i) => {
-          const interval = values[i];
-          return interval ? [[place, interval.value, interval.low, interval.high] as const] : [];
-        });
+        return arm.curve[axis].map((x, i) => [x, values[i]?.value ?? null, values[i]?.low, values[i]?.high]);
       });
       view.show(lines, names, { axis: new Map(AXES).get(axis)!, bands });
     }

@@ -40,14 +40,7 @@ function speedTable({ env, budget, arms }: EnvironmentResult, { baseline }: Resu
     arms.flatMap(({ speed, ...rest }) => (speed === null ? [] : [{ ...rest, speed }])),
     [
       NAME,
-      [
-        "env. steps",
-        ({ speed }) =>
-          atLeast(
-            speed,
-            spread(speed.mean, (x) => formatCount(Math.round(x))),
-          ),
-      ],
+      ["env. steps", ({ speed }) => atLeast(speed, spread(speed.mean, wholeCount))],
       [`as a part of ${baseline}'s`, ({ arm, speed }) => (arm === baseline ? "" : ratioCell(speed))],
       ["reached", ({ speed }) => `${speed.reached} of ${speed.seeds}`],
       [`mean success to ${formatCount(budget)}`, ({ area }) => rate(area)],
@@ -95,7 +88,7 @@ function effortTable({ env, budget, arms }: EnvironmentResult, { baseline, thres
     arms,
     [
       NAME,
-      ["env. steps", ({ plays, envSteps }) => (plays ? formatCount(Math.round(envSteps.value)) : "none")],
+      ["env. steps", ({ plays, envSteps }) => (plays ? wholeCount(envSteps.value) : "none")],
       ["FLOPs", ({ flops }) => (flops.value > 0 ? flops.value.toExponential(1).replace("e+", "e") : "none")],
       ["wall time", ({ arm }) => seconds(arm)],
       [`success at ${formatCount(budget)}`, ({ atBudget }) => rate(atBudget)],
@@ -229,31 +222,29 @@ function spread(of: Interval | null | undefined, format: (x: number) => string):
 /** An interval in percent. */
 const rate = (of: Interval | null | undefined): string => spread(of, (x) => (100 * x).toFixed(1));
 
+const wholeCount = (x: number): string => formatCount(Math.round(x));
+
 const atLeast = ({ reached, seeds }: Ratio, text: string): string => (reached < seeds ? `≥ ${text}` : text);
 
 /** The tone is "good" only if every seed got there: otherwise the ratio is a lower bound. */
 function ratioCell(of: Ratio): TableCell {
-  const text = atLeast(
-    of,
-    spread(of, (x) => x.toFixed(2)),
-  );
-  if (of.seeds < SEEDS_TO_COLOUR) return { text };
-  if (of.low > 1) return { text, tone: "bad" };
-  return of.high < 1 && of.reached === of.seeds ? { text, tone: "good" } : { text };
+  const { text, tone } = toned(of, (x) => x.toFixed(2), -1, 1);
+  return { text: atLeast(of, text), ...(tone === "bad" || of.reached === of.seeds ? { tone } : {}) };
 }
 
 const change = (of: Difference | null | undefined): TableCell => toned(of, (x) => signed(100 * x, 1), 1);
 
-/** @param better the sign of an improvement */
-function toned(of: Difference | null | undefined, format: (x: number) => string, better: 1 | -1): TableCell {
-  if (of === null || of === undefined) return { text: "" };
-  const { value, low, high, seeds } = of;
-  if (Number.isNaN(value)) return { text: NO_NUMBER };
-  if (seeds < 2) return { text: `${format(value)} [one seed]` };
-  const text = `${format(value)} [${format(low)}, ${format(high)}]`;
-  const side = low > 0 ? 1 : high < 0 ? -1 : 0;
-  if (side === 0 || seeds < SEEDS_TO_COLOUR) return { text };
-  return { text, tone: side === better ? "good" : "bad" };
+/** @param better the sign of an improvement @param equal the value without a difference */
+function toned(
+  of: Difference | Ratio | null | undefined,
+  format: (x: number) => string,
+  better: 1 | -1,
+  equal = 0,
+): TableCell {
+  const text = spread(of, format);
+  if (of === null || of === undefined || of.seeds < SEEDS_TO_COLOUR) return { text };
+  const side = of.low > equal ? 1 : of.high < equal ? -1 : 0;
+  return side === 0 ? { text } : { text, tone: side === better ? "good" : "bad" };
 }
 
 const signed = (x: number, digits: number): string =>
