@@ -5,7 +5,7 @@
 import type { PageAssets } from "../page/assets.ts";
 import { embedJson, encodeReportData } from "../page/embedded.ts";
 import type { Preset } from "../preset.ts";
-import type { Lesson } from "../page/lessons.ts";
+import { type Lesson, SHARED } from "../page/lessons.ts";
 import type { Transcript } from "../records.ts";
 import { CURVES, escapeHtml, lessonsHtml, pageHtml, sectionHtml, tableHtml } from "../page/frame.ts";
 import type { Outcome } from "./outcome.ts";
@@ -13,13 +13,6 @@ import { outcomeTables, verdictOf } from "./tables.ts";
 
 /** The lessons of the page. The unknown facts and the held-out tasks depend on the world. */
 function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
-  const shared = {
-    title: "What the agents share",
-    text:
-      "All agents begin with the same weights in the same world. They have the same training tasks in the same " +
-      "order, the same number of episodes in every step, and the same held-out tasks with the same random numbers. " +
-      "They differ in what they learn from an episode, and therefore in what they play later.",
-  };
   const unknown = {
     title: "What nobody showed them",
     text:
@@ -48,7 +41,7 @@ function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
       "The intervals show the effect of chance in the held-out episodes, not of another world or another warm " +
       "start. npm run ablate repeats the comparison over seeds.",
   };
-  return [shared, ...(isUnknown ? [unknown] : []), heldOut, expected, chance];
+  return [SHARED, ...(isUnknown ? [unknown] : []), heldOut, expected, chance];
 }
 
 /** The content of a page that compares agents. */

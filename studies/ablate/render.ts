@@ -2,7 +2,7 @@
 import type { PageAssets } from "../../run/page/assets.ts";
 import { embedJson } from "../../run/page/embedded.ts";
 import { CURVES, lessonsHtml, pageHtml, sectionHtml, tableHtml } from "../../run/page/frame.ts";
-import type { Lesson } from "../../run/page/lessons.ts";
+import { type Lesson, SHARED } from "../../run/page/lessons.ts";
 import type { Results } from "./results.ts";
 import { cellsTable, type LinkOf, tablesOf, type Times } from "./tables.ts";
 
@@ -17,14 +17,7 @@ export interface AblationPage {
 }
 
 const LESSONS: readonly Lesson[] = [
-  {
-    title: "What is the same for all arms",
-    text:
-      "All arms of a seed have the same weights after the warm start, the same training tasks in the same order, " +
-      "the same number of episodes in every step, and the same held-out tasks with the same random numbers. They " +
-      "differ in what they learn from the episodes, and therefore in what they play later. An arm that imitates " +
-      "plays nothing and learns from as many demonstrations in a step.",
-  },
+  SHARED,
   {
     title: "What the intervals mean",
     text:
