@@ -3,34 +3,12 @@ import { type Arm, parseArms, parseWords, type Word } from "../../run/arms.ts";
 import { parse } from "../../run/node/flags.ts";
 import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "../../run/usage.ts";
 import type { EnvironmentFile } from "../../run/preset.ts";
-import { DEVICES, MODEL_SIZES, type ModelSize } from "../../run/startOptions.ts";
+import { DEVICES, MODEL_SIZES } from "../../run/startOptions.ts";
 import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
 /** An environment, with its source if it was loaded from a file. */
 export interface EnvironmentWord extends Word {
   readonly environmentFile?: EnvironmentFile;
-}
-
-/** What the flags of these names say (`HELP`). */
-export interface AblateOptions {
-  readonly envs: readonly EnvironmentWord[];
-  /** The first one is what the others are compared with. */
-  readonly arms: readonly Arm[];
-  readonly seeds: readonly number[];
-  readonly steps: number | undefined;
-  readonly set: readonly string[];
-  readonly every: number;
-  readonly episodes: number;
-  readonly passAt: number | undefined;
-  readonly tune: TuneOptions | undefined;
-  readonly model: ModelSize;
-  readonly device: (typeof DEVICES)[number];
-  readonly quick: boolean;
-  readonly jobs: number;
-  readonly threshold: number;
-  readonly show: readonly string[];
-  readonly name: string;
-  readonly reportOnly: boolean;
 }
 
 export const HELP: string = `worldgrad: compare what can be trained from one warm start, over seeds
@@ -95,14 +73,18 @@ const TAKEN = ["warm", "tune"];
  */
 export function parseAblate(args: readonly string[]): AblateOptions | "help" | "list" {
   const values = parse(args, FLAGS);
-  if (values["help"]) return "help";
-  if (values["list"]) return "list";
+  return values["help"] ? "help" : values["list"] ? "list" : optionsIn(values);
+}
+
+/** What the flags of these names say. */
+export type AblateOptions = Readonly<ReturnType<typeof optionsIn>>;
+function optionsIn(values: ReturnType<typeof parse>) {
   const text = (flag: string): string | undefined => values[flag] as string | undefined;
   const texts = (flag: string): readonly string[] => (values[flag] as readonly string[] | undefined) ?? [];
   const whole = (flag: string, least = 1): number | undefined =>
     text(flag) === undefined ? undefined : wholeNumber(flag, text(flag)!, least);
   const quick = values["quick"] === true;
-  const envs = parseWords("env", text("env") ?? "terminal");
+  const envs: readonly EnvironmentWord[] = parseWords("env", text("env") ?? "terminal");
   const taken = envs.find(({ slug }) => TAKEN.includes(slug));
   if (taken) throw new UsageError(`--env: "${taken.label}" is the name of another folder; give it a NAME=`);
   const arms = parseArms(text("arms") ?? DEFAULT_ARMS);
@@ -112,6 +94,7 @@ export function parseAblate(args: readonly string[]): AblateOptions | "help" | "
     throw new UsageError(`--threshold: expected a number in (0, 1], got "${text("threshold")!}"`);
   return {
     envs,
+    /** The first one is what the others are compared with. */
     arms,
     seeds,
     steps: whole("steps"),
