@@ -1,7 +1,6 @@
 /**
- * The process that trains one folder (pool.ts starts it): a warm start, or an arm from its warm start to its end. It
- * begins or continues the folder, sends its parent the messages of a display (messages.ts), and ends when the parent
- * does.
+ * The process that trains one folder (jobs.ts starts it): a warm start, or an arm from its warm start to its end. It
+ * begins or continues the folder, tells its parent what a display would show, and ends when the parent does.
  */
 import { dirname } from "node:path";
 import process from "node:process";
@@ -12,12 +11,25 @@ import { report } from "../node/flags.ts";
 import { outliveOutput, outputTaken } from "../node/output.ts";
 import { STOP_SIGNALS } from "../node/interrupt.ts";
 import { lockFolder } from "../node/lock.ts";
-import type { Job } from "./job.ts";
-import { messenger } from "./messages.ts";
+import type { Observer } from "../observer.ts";
+import type { Job } from "./jobs.ts";
 import { trainJob } from "./train.ts";
 
 /** The time to wait until the process of a killed comparison has noticed that its parent is gone. */
 const PATIENCE_MS = 30_000;
+
+const tell =
+  <K extends keyof Observer>(name: K) =>
+  (...args: Parameters<Observer[K]>): void => {
+    if (process.connected) process.send?.([name, args]);
+  };
+const PARENT: Observer = {
+  phase: tell("phase"),
+  update: tell("update"),
+  evaluation: tell("evaluation"),
+  transcript: tell("transcript"),
+  note: tell("note"),
+};
 
 async function main(): Promise<number> {
   outliveOutput();
@@ -30,7 +42,7 @@ async function main(): Promise<number> {
   const release = await lockFolder(job.path, { patienceMs: PATIENCE_MS });
   const executor = await device(job.device);
   try {
-    return (await trainJob(job, executor, messenger(), stop.signal)) ? 0 : 130;
+    return (await trainJob(job, executor, PARENT, stop.signal)) ? 0 : 130;
   } finally {
     release();
   }

@@ -9,13 +9,13 @@ import { presetOf } from "../presets.ts";
 import { Run } from "../run.ts";
 import { flushFolder } from "../node/disk.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
-import { createRun, openRun, type RunFolder } from "../node/runFolder.ts";
+import { createRun, openRun } from "../node/runFolder.ts";
 import { sealed } from "../node/sealed.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { trainRlAsync } from "../../distribute/async/train.ts";
 import type { RolloutWorkers } from "../../distribute/async/workers.ts";
 import { writeReport } from "../report/report.ts";
-import { isFinished, type Job, SUMMARY } from "./job.ts";
+import { isFinished, type Job, SUMMARY } from "./jobs.ts";
 
 /**
  * Trains a job whose folder is locked. The former owner of the lock may have finished the folder meanwhile; to continue
@@ -51,14 +51,13 @@ function begin({ path, preset, from }: Job): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
   const folder = createRun(unfinished, { preset });
-  if (from !== undefined) copyWarmStart(openRun(from), folder);
+  if (from !== undefined) {
+    const source = openRun(from);
+    const checkpoint = source.loadLatestCheckpoint();
+    check(checkpoint !== null, () => `${from}: the warm start has no checkpoint`);
+    for (const line of source.readMetrics()) folder.appendMetrics(line);
+    folder.saveCheckpoint(checkpoint.step, checkpoint.files);
+  }
   renameSync(unfinished, path);
   flushFolder(dirname(path)); // or the arm begins again when the power has gone
-}
-
-function copyWarmStart(source: RunFolder, target: RunFolder): void {
-  const checkpoint = source.loadLatestCheckpoint();
-  check(checkpoint !== null, () => `${source.path}: the warm start has no checkpoint`);
-  for (const line of source.readMetrics()) target.appendMetrics(line);
-  target.saveCheckpoint(checkpoint.step, checkpoint.files);
 }

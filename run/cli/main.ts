@@ -2,7 +2,7 @@
  * `npm start` for one agent (the main job: warm start, RL, evaluations; run/run.ts does the work). This file reads the
  * flags, opens the run folder, handles Ctrl-C and writes the report. Several agents: run/compare/.
  */
-import { basename, join, relative } from "node:path";
+import { basename, relative } from "node:path";
 import process from "node:process";
 import { type Device, device } from "../../engine/index.ts";
 import { listMethods } from "../../methods/presets.ts";
@@ -14,8 +14,7 @@ import { listEnvironments } from "../environments.ts";
 import { loadEnvironmentOf, withEnvironmentFile } from "../node/environmentFile.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
-import { openGiven, report } from "../node/flags.ts";
-import { UsageError } from "../usage.ts";
+import { freeFolder, openGiven, report } from "../node/flags.ts";
 import { HELP, parseStart } from "../node/commandLine.ts";
 import type { StartOptions } from "../startOptions.ts";
 import type { Preset } from "../preset.ts";
@@ -173,13 +172,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
   const earlier = await fromRun(options);
   const preset = presetFor(stored, source, earlier);
   if (source) await checkRoom(preset, source.tokenizer);
-  const path = join("runs", options.name ?? nameOf(preset, options));
-  // A name that the user gave is used or refused; a default name gets a number if it is taken.
-  if (options.name !== undefined && !isFree(path)) {
-    throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
-  }
-  let free = path;
-  for (let n = 2; !isFree(free); n++) free = `${path}-${n}`;
+  const free = freeFolder(options.name, nameOf(preset, options), isFree);
   const open: Chosen["open"] = async (executor) => {
     makeFolder("runs");
     await lockFolder(free);

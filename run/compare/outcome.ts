@@ -3,37 +3,7 @@ import type { Arm } from "../arms.ts";
 import type { Preset } from "../preset.ts";
 import type { Evaluation, MetricsRecord } from "../records.ts";
 import { isBaseline } from "../baselines.ts";
-
-/** A point of an agent's curve. */
-export interface CurvePoint {
-  /** RL steps done. */
-  readonly step: number;
-  /** Success on held-out tasks. */
-  readonly success: number;
-  /** World-model loss: −log p per token of the answers in fixed held-out episodes, in nats; null if not finite. */
-  readonly worldLoss: number | null;
-  /** World-model loss in the agent's own held-out episodes; null also if no answer came in them. */
-  readonly worldLossOnPolicy: number | null;
-  /** `worldLossOnPolicy` minus the entropy of the answers; null where the environment does not know it. */
-  readonly worldLossExcess: number | null;
-}
-
-export interface ArmOutcome {
-  readonly label: string;
-  /** The method with its settings, as on the command line. */
-  readonly method: string;
-  readonly slug: string;
-  /** Whether it learns from episodes that it plays: then it has a curve of training success. */
-  readonly plays: boolean;
-  readonly after: Evaluation;
-  readonly curve: readonly CurvePoint[];
-  /** Success of training episodes in the last tenth of the steps; null if it plays none. */
-  readonly trainingSuccess: number | null;
-  /** Success of training episodes, step by step. */
-  readonly training: readonly (readonly [step: number, success: number])[];
-  /** RL steps done. */
-  readonly steps: number;
-}
+import { mean } from "../figures/statistics.ts";
 
 export interface Outcome {
   readonly env: string;
@@ -61,43 +31,49 @@ export function outcomeOf(
   arms: readonly TrainedArm[],
 ): Outcome {
   const { env, seed, rl } = preset;
+  return { env, seed, episodesPerStep: rl.groups * rl.groupSize, warm: evaluation, arms: arms.map(armOutcome) };
+}
+
+export type ArmOutcome = Readonly<ReturnType<typeof armOutcome>>;
+function armOutcome({ arm, preset, after, metrics, steps = preset.rl.steps }: TrainedArm) {
+  const warmSteps = preset.sft.steps;
+  const training = metrics.flatMap((line): (readonly [step: number, success: number])[] =>
+    line.phase === "rl" && Number.isFinite(line["success"])
+      ? [[line.step - warmSteps + 1, Number(line["success"])]]
+      : [],
+  );
+  const last = training.slice(-Math.max(1, Math.ceil(steps / 10))).map(([, success]) => success);
   return {
-    env,
-    seed,
-    episodesPerStep: rl.groups * rl.groupSize,
-    warm: evaluation,
-    arms: arms.map(({ arm, preset, after, metrics, steps = preset.rl.steps }): ArmOutcome => {
-      const training = trainingOf(metrics, preset.sft.steps);
-      const last = training.slice(-Math.max(1, Math.ceil(steps / 10))).map(([, success]) => success);
-      return {
-        label: arm.label,
-        method: arm.method,
-        slug: arm.slug,
-        plays: !isBaseline(arm.method),
-        after,
-        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, preset.sft.steps)] : [])),
-        trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,
-        training,
-        steps,
-      };
-    }),
+    label: arm.label,
+    /** The method with its settings, as on the command line. */
+    method: arm.method,
+    slug: arm.slug,
+    /** Whether it learns from episodes that it plays: then it has a curve of training success. */
+    plays: !isBaseline(arm.method),
+    after,
+    curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, warmSteps)] : [])),
+    /** Success of training episodes in the last tenth of the steps; null if it plays none. */
+    trainingSuccess: last.length === 0 ? null : mean(last),
+    /** Success of training episodes, step by step. */
+    training,
+    /** RL steps done. */
+    steps,
   };
 }
 
-function pointOf(line: MetricsRecord, warmSteps: number): CurvePoint {
+/** A point of an agent's curve. */
+function pointOf(line: MetricsRecord, warmSteps: number) {
+  /** null if there is none, or if it is not finite. */
   const loss = (name: string): number | null => (Number.isFinite(line[name]) ? Number(line[name]) : null);
   return {
+    /** RL steps done. */
     step: line.step - warmSteps,
+    /** Success on held-out tasks. */
     success: Number(line["success"]),
+    /** −log p per token of the answers in fixed held-out episodes, in nats; and in the agent's own. */
     worldLoss: loss("world_loss"),
     worldLossOnPolicy: loss("world_loss/on_policy"),
+    /** `worldLossOnPolicy` minus the entropy of the answers, where the environment knows it. */
     worldLossExcess: loss("world_loss_excess"),
   };
 }
-
-const trainingOf = (metrics: readonly MetricsRecord[], warmSteps: number): (readonly [number, number])[] =>
-  metrics.flatMap((line) =>
-    line.phase === "rl" && Number.isFinite(line["success"])
-      ? [[line.step - warmSteps + 1, Number(line["success"])] as const]
-      : [],
-  );

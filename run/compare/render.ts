@@ -5,61 +5,44 @@
 import type { PageAssets } from "../page/assets.ts";
 import { embedJson, encodeReportData } from "../page/embedded.ts";
 import type { Preset } from "../preset.ts";
-import type { Lesson } from "../page/lessons.ts";
+import { type Lesson, SHARED } from "../page/lessons.ts";
 import type { Transcript } from "../records.ts";
-import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../page/frame.ts";
+import { CURVES, escapeHtml, lessonsHtml, pageHtml, sectionHtml, tableHtml } from "../page/frame.ts";
 import type { Outcome } from "./outcome.ts";
 import { outcomeTables, verdictOf } from "./tables.ts";
 
-/** The lessons before the results. The unknown facts and the held-out tasks depend on the world. */
+/** The lessons of the page. The unknown facts and the held-out tasks depend on the world. */
 function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
-  // In worlds whose facts are only in answers, demonstrations come from other worlds.
-  return demoTasks?.[env] === -1 ? [SHARED, ...UNKNOWN_WORLD, ...REST] : [SHARED, HELD_OUT, ...REST];
-}
-
-const SHARED: Lesson = {
-  title: "What the agents share",
-  text:
-    "All agents begin with the same weights in the same world. They have the same training tasks in the same " +
-    "order, the same number of episodes in every step, and the same held-out tasks with the same random numbers. " +
-    "They differ in what they learn from an episode, and therefore in what they play later.",
-};
-
-const UNKNOWN_WORLD: readonly Lesson[] = [
-  {
+  const unknown = {
     title: "What nobody showed them",
     text:
       "The demonstrations of the warm start come from other worlds with the same names, each from a different " +
       "one. They show how to ask and how to copy. No demonstration says what is where in this world, or what " +
       "opens what: an agent learns it from answers that say it was wrong.",
-  },
-  {
+  };
+  // In worlds whose facts are only in answers, demonstrations come from other worlds.
+  const isUnknown = demoTasks?.[env] === -1;
+  const heldOut = {
     title: "What is held out",
-    text:
-      "Half of all pairs of a subject (a file, a room, a chest) and a kind of question never occur in training, " +
-      "and only those are tested: an agent must use a fact that it learnt through one question to answer another.",
-  },
-];
-
-const HELD_OUT: Lesson = {
-  title: "What is held out",
-  text: "No task that success is measured on is ever asked in training.",
-};
-
-const REST: readonly Lesson[] = [
-  {
+    text: isUnknown
+      ? "Half of all pairs of a subject (a file, a room, a chest) and a kind of question never occur in training, " +
+        "and only those are tested: an agent must use a fact that it learnt through one question to answer another."
+      : "No task that success is measured on is ever asked in training.",
+  };
+  const expected = {
     title: "Expected and came",
     text:
       "After each command the agent's model predicts the answer: its most probable tokens, as many as the real " +
       "answer has. The prediction is green where it is right. Surprise is −log p of the whole answer, in nats.",
-  },
-  {
+  };
+  const chance = {
     title: "One seed is one seed",
     text:
       "The intervals show the effect of chance in the held-out episodes, not of another world or another warm " +
       "start. npm run ablate repeats the comparison over seeds.",
-  },
-];
+  };
+  return [SHARED, ...(isUnknown ? [unknown] : []), heldOut, expected, chance];
+}
 
 /** The content of a page that compares agents. */
 export interface Compared {
@@ -73,7 +56,7 @@ export interface Compared {
 
 /**
  * The whole page. Pure: the same input gives the same text.
- * @param own whether each agent has its own report in a folder beside this one
+ * @param hasReports whether each agent has its own report in a folder beside this one
  */
 export function renderComparison(
   { path, warm, arms, options }: Compared,
@@ -85,29 +68,17 @@ export function renderComparison(
   const links = outcome.arms.map(
     ({ label, slug }) => `<li><a href="${escapeHtml(slug)}/report.html">${escapeHtml(label)}</a></li>`,
   );
-  const single = `
-<section aria-labelledby="single">
-<h2 id="single">Each agent's own report</h2>
-<ul>${links.join("\n")}</ul>
-</section>`;
-  const main = `<section aria-labelledby="result">
-<h2 id="result">What came out</h2>
-<p>${escapeHtml(verdictOf(outcome))}</p>
-${outcomeTables(outcome).map(tableHtml).join("\n")}
-</section>
-<section aria-labelledby="curves">
-<h2 id="curves">Curves</h2>
-<div id="charts"></div>
-<noscript><p>Curves need JavaScript; the numbers are in results.json.</p></noscript>
-</section>
-<section aria-labelledby="ways">
-<h2 id="ways">The same task, each agent's way</h2>
-<div id="viewer"></div>
-</section>
-<section aria-labelledby="lessons">
-<h2 id="lessons">How to read this page</h2>
-${lessonsHtml("What to know first", lessonsFor(warm.preset))}
-</section>${hasReports ? single : ""}`;
+  const main = [
+    sectionHtml(
+      "result",
+      "What came out",
+      `<p>${escapeHtml(verdictOf(outcome))}</p>\n${outcomeTables(outcome).map(tableHtml).join("\n")}`,
+    ),
+    sectionHtml("curves", "Curves", CURVES),
+    sectionHtml("ways", "The same task, each agent's way", `<div id="viewer"></div>`),
+    sectionHtml("lessons", "How to read this page", lessonsHtml("What to know first", lessonsFor(warm.preset))),
+    ...(hasReports ? [sectionHtml("single", "Each agent's own report", `<ul>${links.join("\n")}</ul>`)] : []),
+  ].join("\n");
   const { env, seed, sft, rl } = warm.preset;
   const done = outcome.arms.map(({ steps }, i) => {
     const all = arms[i]!.preset.rl.steps;

@@ -10,9 +10,8 @@
  */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { AGENT_FLAGS, type Arm, parseArms, presetOfArm } from "../arms.ts";
-import { withFiles } from "../node/commandLine.ts";
-import { checkFinished, type Job } from "../arms/job.ts";
+import { AGENT_FLAGS, type Arm, parseArms } from "../arms.ts";
+import { armJob, checkFinished, type Job, warmJob } from "../arms/jobs.ts";
 import { environmentSettings } from "../environments.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { COMPARISON } from "../node/comparison.ts";
@@ -20,39 +19,25 @@ import { sealed, unsealed } from "../node/sealed.ts";
 import { UsageError } from "../usage.ts";
 import type { StartOptions } from "../startOptions.ts";
 import { camel } from "../plugins.ts";
-import { presetFor } from "../presets.ts";
-
-/** An agent of the comparison. */
-export interface ArmJob extends Job {
-  readonly arm: Arm;
-}
 
 export interface Comparison {
   readonly path: string;
   readonly options: StartOptions;
   readonly warm: Job;
   /** The agents. The comparison is about the first two; the others are there to measure these against. */
-  readonly arms: readonly ArmJob[];
+  readonly arms: readonly (Job & { readonly arm: Arm })[];
 }
 
 /** @throws UsageError in one line if a name is unknown or the settings of an agent do not fit together */
 export function comparisonOf(path: string, options: StartOptions): Comparison {
-  const { env = "home", device } = options;
-  const arms = options.arms ?? environmentSettings(env).arms!;
+  const { env = "home", arms = environmentSettings(env).arms! } = options;
   const chosen = parseArms(arms);
   if (chosen.length < 2)
     throw new UsageError(`--arms: expected two agents or more, got "${arms}"; for one alone use --method`);
   const base = { ...options, env, arms: undefined };
-  const warmPath = join(path, "warm");
-  return {
-    path,
-    options,
-    // A warm start has no method: its folder names plain GRPO, whatever the agents are.
-    warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo_token" }), device },
-    arms: chosen.map((arm) => {
-      return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base, withFiles), from: warmPath, device };
-    }),
-  };
+  const warm = warmJob(join(path, "warm"), base);
+  const jobs = chosen.map((arm) => ({ arm, ...armJob(join(path, arm.slug), arm, base, warm.path) }));
+  return { path, options, warm, arms: jobs };
 }
 
 /** Whether this command line is about several agents; it is about one if it names a method. @throws UsageError */

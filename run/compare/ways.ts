@@ -5,7 +5,7 @@
 import type { TranscriptHandle } from "../page/embedded.ts";
 import { formatNumber } from "../figures/format.ts";
 import { visible } from "../visible.ts";
-import { choice, element, select, setOptions } from "../page/dom.ts";
+import { choice, element, select } from "../page/dom.ts";
 import { type ColourMode, TokenStrip } from "../page/tokens.ts";
 import type { Transcript } from "../records.ts";
 
@@ -15,11 +15,7 @@ export interface Way {
   readonly transcripts: readonly TranscriptHandle[];
 }
 
-const MODES: readonly (readonly [ColourMode, string])[] = [
-  ["surprise", "surprise"],
-  ["role", "role"],
-  ["entropy", "entropy"],
-];
+const MODES = (["surprise", "role", "entropy"] as const).map((mode) => [mode, mode] as const);
 
 /** @param warmSteps steps before RL, which the slider does not count */
 export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: number): void {
@@ -29,15 +25,8 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
   if (steps.length === 0) return void host.append(element("p", { class: "muted" }, "No episodes were written down."));
   const slider = element("input", { type: "range", min: 0, max: steps.length - 1, value: steps.length - 1 });
   const place = element("output", {});
-  const task = select(
-    "task",
-    tasks.map((text) => [text, text] as const),
-    show,
-  );
-  setOptions(
-    task.input,
-    tasks.map((text) => [text, text] as const),
-  );
+  const options = tasks.map((text) => [text, text] as const);
+  const task = select("task", options, show);
   const columns = ways.map(() => new WayColumn());
   slider.addEventListener("input", show);
   host.append(
@@ -47,7 +36,7 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
       task.field,
       element("label", { class: "field" }, element("span", {}, "RL step"), slider, place),
     ),
-    choice("colour by", MODES, "surprise", (mode) => columns.forEach((column) => column.colour(mode))),
+    choice<ColourMode>("colour by", MODES, "surprise", (mode) => columns.forEach((column) => column.colour(mode))),
     element("div", { class: "ways" }, ...columns.map(({ view }) => view)),
   );
   show();
@@ -56,10 +45,9 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
     const step = steps[Number(slider.value)]!;
     place.textContent = String(step - warmSteps);
     ways.forEach(({ label, transcripts }, i) => {
-      const handle = latest(
-        transcripts.filter((t) => t.task === task.input.value),
-        step,
-      );
+      const written = transcripts.filter((t) => t.task === task.input.value);
+      // The last until this step. For an agent that plays only once, as random play does, it is that one.
+      const handle = written.findLast((t) => t.step <= step) ?? written[0];
       if (handle === undefined) return columns[i]!.showNone(label);
       const when = handle.step === step ? "" : ` at RL step ${handle.step - warmSteps}`;
       columns[i]!.show(label, handle.open(), when);
@@ -82,8 +70,16 @@ export class WayColumn {
 
   /** @param when a remark behind the outcome, in small letters */
   show(label: string, transcript: Transcript, when: string): void {
+    const [kind, outcome] = transcript.success ? ["good", "✔ solved"] : ["bad", "✘ failed"];
     this.view.replaceChildren(
-      element("h3", {}, label, " ", outcomeMark(transcript.success), element("span", { class: "muted" }, when)),
+      element(
+        "h3",
+        {},
+        label,
+        " ",
+        element("span", { class: kind }, outcome),
+        element("span", { class: "muted" }, when),
+      ),
       expectations(transcript),
       this.#strip.view,
     );
@@ -99,39 +95,31 @@ export class WayColumn {
   }
 }
 
-/** The last transcript until this step. For an agent that plays only once, as random play does, it is that one. */
-const latest = (written: readonly TranscriptHandle[], step: number): TranscriptHandle | undefined =>
-  written.findLast((t) => t.step <= step) ?? written[0];
-
-const outcomeMark = (success: boolean): HTMLElement =>
-  element("span", { class: success ? "good" : "bad" }, success ? "✔ solved" : "✘ failed");
-
-/** A row for each answered action: the action, the expected answer and the real one. */
+/** The actions, and for each that was answered the expected answer and the real one. */
 function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement {
-  const rows: HTMLElement[] = [];
+  const list = element("dl", { class: "expectations" });
+  const add = (name: string, text: string, kind: string, note = ""): void => {
+    const remark = note === "" ? [] : [" ", element("span", { class: "muted" }, note)];
+    list.append(element("dt", {}, name), element("dd", { class: kind }, element("code", {}, text), ...remark));
+  };
   for (let turn = 0; turn < turns; turn++) {
     const of = (role: string): Transcript["tokens"] => tokens.filter((t) => t.turn === turn && t.role === role);
-    const text = (role: string): string =>
-      visible(
-        of(role)
-          .map((t) => t.text)
+    const textOf = (role: string): string => {
+      const all = of(role).map(({ text }) => text);
+      return visible(
+        all
           .join("")
           .replace(/<\|\w+\|>/g, "")
           .trim(),
       );
-    const came = text("observation");
-    rows.push(row("typed", text("action"), "typed"));
+    };
+    const came = textOf("observation");
+    add("typed", textOf("action"), "typed");
     if (turn + 1 === turns && came === "") continue; // the last action may end the episode without an answer
     const hoped = visible((expected[turn] ?? "").trim());
     const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
-    rows.push(row("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad"));
-    rows.push(row("came", came === "" ? "(nothing)" : came, "came", `${formatNumber(nats)} nats of surprise`));
+    add("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad");
+    add("came", came === "" ? "(nothing)" : came, "came", `${formatNumber(nats)} nats of surprise`);
   }
-  return element("dl", { class: "expectations" }, ...rows.flatMap((pair) => [...pair.children]));
-}
-
-function row(name: string, text: string, kind: string, note = ""): HTMLElement {
-  const value = element("dd", { class: kind }, element("code", {}, text));
-  if (note !== "") value.append(" ", element("span", { class: "muted" }, note));
-  return element("div", {}, element("dt", {}, name), value);
+  return list;
 }

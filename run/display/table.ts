@@ -15,6 +15,8 @@ const GAP = 2;
 export interface TableCell {
   readonly text: string;
   readonly tone?: "good" | "bad" | "dim";
+  /** Where a click on a page leads. */
+  readonly href?: string;
 }
 
 export interface Table {
@@ -24,6 +26,22 @@ export interface Table {
   /** Text under the table. */
   readonly note?: string;
 }
+
+/** A column of a table: its head, and what it has for a row. */
+export type Column<Row> = readonly [head: string, cell: (row: Row) => string | TableCell];
+
+/** A table of which each row is one thing seen through all columns. */
+export const tableOf = <Row>(
+  title: string,
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  note: string = "",
+): Table => ({
+  title,
+  head: columns.map(([head]) => head),
+  rows: rows.map((row) => columns.map(([, cell]) => cell(row))),
+  note,
+});
 
 /**
  * Lines of at most `width` cells. The first column is left-aligned, the others right. A table that is too wide is

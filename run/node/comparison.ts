@@ -1,4 +1,4 @@
-/** A folder of agents that `npm start` compares (tools/compare), for programs that read one run. */
+/** A folder of agents that `npm start` compares (run/compare), for programs that read one run. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../usage.ts";

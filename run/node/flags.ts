@@ -2,6 +2,7 @@
  * The flags of all programs: parseArgs of `node:util`, with errors of one line that name what was expected and what
  * came.
  */
+import { join } from "node:path";
 import { inspect, parseArgs } from "node:util";
 import { WorldgradError } from "../../engine/index.ts";
 import { nearest } from "../../engine/options.ts";
@@ -66,6 +67,16 @@ export function openGiven(flag: string, path: string, shown = `--${flag}`): RunF
     if (error instanceof UsageError) throw error;
     throw new UsageError(`${shown}: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** The folder of a new run: `name` is used or refused, and without it the other one, with a number if it is taken. */
+export function freeFolder(name: string | undefined, otherwise: string, isFree: (path: string) => boolean): string {
+  const path = join("runs", name ?? otherwise);
+  if (name !== undefined && !isFree(path))
+    throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
+  let free = path;
+  for (let n = 2; !isFree(free); n++) free = `${path}-${n}`;
+  return free;
 }
 
 /**

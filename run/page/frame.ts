@@ -61,6 +61,14 @@ ${main}
 `;
 }
 
+/** A part of a page under a heading, which `id` names. Both texts are HTML. */
+export const sectionHtml = (id: string, heading: string, html: string): string =>
+  `<section aria-labelledby="${id}">\n<h2 id="${id}">${heading}</h2>\n${html}\n</section>`;
+
+/** The place of the curves of a page whose folder has the same numbers as a file. */
+export const CURVES = `<div id="charts"></div>
+<noscript><p>Curves need JavaScript; the numbers are in results.json.</p></noscript>`;
+
 /** A list of lessons for the reader, which a click opens. */
 export function lessonsHtml(title: string, lessons: readonly Lesson[]): string {
   const items = lessons.map(
@@ -90,8 +98,9 @@ export function tableHtml({ title, head, rows, note }: Table): string {
   const body = rows.map(([first, ...rest]) => {
     const name = typeof first === "string" ? first : (first?.text ?? "");
     const cells = rest.map((cell) => {
-      const { text, tone } = typeof cell === "string" ? { text: cell } : cell;
-      return `<td${tone ? ` class="${tone}"` : ""}>${escapeHtml(text)}</td>`;
+      const { text, tone, href } = typeof cell === "string" ? { text: cell } : cell;
+      const shown = href === undefined ? escapeHtml(text) : `<a href="${escapeHtml(href)}">${escapeHtml(text)}</a>`;
+      return `<td${tone ? ` class="${tone}"` : ""}>${shown}</td>`;
     });
     return `<tr><th scope="row">${escapeHtml(name)}</th>${cells.join("")}</tr>`;
   });

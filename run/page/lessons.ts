@@ -1,9 +1,19 @@
-/** The lessons that a reader of the report page needs to understand a run, in the order in which they are needed. */
+/** The lessons that readers of the report pages need to understand a run, in the order in which they are needed. */
 
 export interface Lesson {
   readonly title: string;
   readonly text: string;
 }
+
+/** What is the same for those that a comparison or an ablation compares. */
+export const SHARED: Lesson = {
+  title: "What all share",
+  text:
+    "With one seed all begin with the same weights after a warm start. They have the same training tasks in the " +
+    "same order, the same number of episodes in every step, and the same held-out tasks with the same random " +
+    "numbers. They differ in what they learn from an episode, and therefore in what they play later. Whoever " +
+    "imitates plays nothing and learns from as many demonstrations in a step.",
+};
 
 export const LESSONS: readonly Lesson[] = [
   {

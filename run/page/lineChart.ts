@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../figures/format.ts";
 import { chartCard, lastOf, stepWithKeys } from "./charts.ts";
-import { element } from "./dom.ts";
+import { cssColour, element } from "./dom.ts";
 import { axisSeries, countSeries, doublings, lineColour, lineFrame, lineStyle, powers } from "./lines.ts";
 
 export interface LineChartInfo {
@@ -15,10 +15,22 @@ export interface LineChartInfo {
   readonly height?: number;
   /** Whether the vertical axis is logarithmic. */
   readonly isLogarithmic?: boolean;
+  /** Whether values have intervals, which are read beside them and drawn as bands. */
+  readonly hasIntervals?: boolean;
+  /** The height of a dashed horizontal line. */
+  readonly mark?: number;
+  /** What stands before the title for those who cannot see the drawing. */
+  readonly place?: string;
 }
 
-/** The values of an agent by RL step, or by the axis's quantity; null where there is none. */
-export type Line = readonly (readonly [step: number, value: number | null])[];
+/** The values of an agent by RL step, or by the axis's quantity; null where there is none. NaN is no limit. */
+export type Line = readonly (readonly [step: number, value: number | null, low?: number, high?: number])[];
+
+/** How lines are shown. */
+export interface LineView {
+  readonly axis: string;
+  readonly bands: boolean;
+}
 
 export class LineChart {
   readonly card: HTMLElement;
@@ -28,7 +40,8 @@ export class LineChart {
   readonly #life = new AbortController();
   readonly #size: ResizeObserver;
   #names: readonly string[];
-  #lines: readonly Line[] = [];
+  #lines: readonly (Line | null)[] = [];
+  #view: LineView = { axis: "RL steps", bands: true };
   #plot: uPlot | null = null;
 
   /** @param names of the agents, in the order of their colours */
@@ -49,14 +62,14 @@ export class LineChart {
   }
 
   /**
-   * Shows these lines, one for each name, in place of the former ones.
+   * Shows these lines, one for each name, in place of the former ones. A line that is null is hidden.
    * @param names if they differ from the former ones
    */
-  show(lines: readonly Line[], names = this.#names): void {
-    const isOfOthers = names.join("\n") !== this.#names.join("\n");
-    this.#names = names;
-    this.#lines = lines;
-    if (this.#plot === null || isOfOthers) this.#draw();
+  show(lines: readonly (Line | null)[], names = this.#names, view = this.#view): void {
+    const drawn = (): string => JSON.stringify([this.#names, this.#shown, this.#view]);
+    const before = drawn();
+    [this.#names, this.#lines, this.#view] = [names, lines, view];
+    if (this.#plot === null || drawn() !== before) this.#draw();
     else this.#plot.setData(this.#columns());
     this.#host.setAttribute("aria-label", this.#summary());
   }
@@ -80,30 +93,58 @@ export class LineChart {
     this.#plot = width < 50 ? null : new uPlot(this.#options(width), this.#columns(), this.#host);
   }
 
+  /** The places of the lines that are not hidden. */
+  get #shown(): number[] {
+    return this.#names.flatMap((_, i) => (this.#lines[i] === null ? [] : [i]));
+  }
+
+  /** The steps on the axis, and for each line its values, with the limits of their intervals before them. */
   #columns(): uPlot.AlignedData {
-    const lines = this.#names.map((_, i) => new Map(this.#lines[i]));
+    const { hasIntervals = false, mark } = this.#chart;
+    const lines = this.#shown.map((i) => new Map((this.#lines[i] ?? []).map((point) => [point[0], point])));
     const steps = [...new Set(lines.flatMap((line) => [...line.keys()]))].toSorted((a, b) => a - b);
-    return [steps, ...lines.map((line) => steps.map((step) => line.get(step) ?? null))];
+    const columns = lines.flatMap((line) =>
+      (hasIntervals ? ([2, 3, 1] as const) : ([1] as const)).map((k) =>
+        steps.map((step) => line.get(step)?.[k] ?? null),
+      ),
+    );
+    return [steps, ...columns, ...(mark === undefined ? [] : [steps.map(() => mark)])];
   }
 
   #options(width: number): uPlot.Options {
+    const { doublings: counted, isLogarithmic = false, hasIntervals = false, mark } = this.#chart;
+    const { axis, bands } = this.#view;
+    const shown = this.#shown;
+    const columns = hasIntervals ? 3 : 1;
     const read: uPlot.Series.Value = (plot, _value, series, at) => {
-      const values = plot.data[series] ?? [];
-      return this.#text(lastOf(values, at ?? values.length - 1));
+      const back = (column: number): number | null => {
+        const values = plot.data[column] ?? [];
+        return lastOf(values, at ?? values.length - 1);
+      };
+      const [low, high] = hasIntervals ? [back(series - 2), back(series - 1)] : [null, null];
+      const interval = low === null || high === null ? "" : ` [${this.#text(low)}, ${this.#text(high)}]`;
+      return `${this.#text(back(series))}${interval}`;
     };
-    const { doublings: counted, isLogarithmic = false } = this.#chart;
-    const frame = lineFrame(this.#chart, width, counted ?? "steps");
+    const frame = lineFrame(this.#chart, width, counted ?? axis);
     const across = counted === undefined ? frame : doublings(frame);
     // There are few points of measurement, so each is marked.
     const marks = counted === undefined ? {} : { points: { show: true, size: 6 } };
-    const style = (i: number): uPlot.Series => ({ ...lineStyle(i), ...marks, label: this.#names[i]!, value: read });
+    const unnamed: uPlot.Series = { class: "hidden-row", points: { show: false } };
+    const edge: uPlot.Series = { ...unnamed, stroke: "transparent", spanGaps: true };
+    const series = shown.flatMap((i): uPlot.Series[] => [
+      ...(hasIntervals ? [edge, edge] : []),
+      { ...lineStyle(i), ...marks, label: this.#names[i]!, value: read },
+    ]);
+    const fills = shown.map((i, k): uPlot.Band => ({ series: [3 * k + 2, 3 * k + 1], fill: `${lineColour(i)}1f` }));
     return {
       ...(isLogarithmic ? powers(across) : across),
       series: [
-        counted === undefined ? axisSeries("RL steps") : countSeries(counted),
-        ...this.#names.map((_, i) => style(i)),
+        counted === undefined ? axisSeries(axis) : countSeries(counted),
+        ...series,
+        ...(mark === undefined ? [] : [{ ...unnamed, stroke: cssColour("--muted"), width: 1, dash: [4, 4] }]),
       ],
-      legend: { live: true, markers: { fill: (_plot, i) => lineColour(i - 1) } },
+      bands: hasIntervals && bands ? fills : [],
+      legend: { live: true, markers: { fill: (_plot, i) => lineColour(shown[Math.floor((i - 1) / columns)] ?? 0) } },
     };
   }
 
@@ -113,10 +154,11 @@ export class LineChart {
 
   /** The newest values in words, for those who cannot see the drawing. */
   #summary(): string {
-    const newest = this.#names.map((name, i) => {
+    const newest = this.#shown.map((i) => {
       const value = this.#lines[i]?.findLast(([, y]) => y !== null)?.[1] ?? null;
-      return `${name} ${this.#text(value)}`;
+      return `${this.#names[i]!} ${this.#text(value)}`;
     });
-    return `${this.#chart.title}. At the end: ${newest.join("; ")}`;
+    const { place, title } = this.#chart;
+    return `${place === undefined ? "" : `${place}: `}${title}. At the end: ${newest.join("; ")}`;
   }
 }

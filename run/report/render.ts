@@ -5,7 +5,7 @@
 import { comparisonTable, familyTable } from "../display/table.ts";
 import type { PageAssets } from "../page/assets.ts";
 import { encodeReportData } from "../page/embedded.ts";
-import { lessonsHtml, pageHtml, type PageParts, tableHtml } from "../page/frame.ts";
+import { lessonsHtml, pageHtml, type PageParts, sectionHtml, tableHtml } from "../page/frame.ts";
 import { LESSONS } from "../page/lessons.ts";
 import type { MetricsRecord, Summary, Transcript } from "../records.ts";
 
@@ -33,24 +33,21 @@ export function renderReport(input: ReportInput, assets: PageAssets): string {
   const transcripts = thin(input.transcripts, MAX_TRANSCRIPTS);
   const omitted = input.transcripts.length - transcripts.length;
   const left = `${transcripts.length} of ${input.transcripts.length}; the others are in transcripts.jsonl.`;
-  const main = `<section aria-labelledby="result">
-<h2 id="result">What changed</h2>
-${summary ? summaryHtml(summary) : "<p>This run has not been evaluated at its end yet.</p>"}
-</section>
-<section aria-labelledby="lessons">
-<h2 id="lessons">How to read this page</h2>
-${lessonsHtml("Eight things to know first", LESSONS)}
-</section>
-<section aria-labelledby="curves">
-<h2 id="curves">Curves</h2>
-<div id="charts"></div>
-</section>
-<section aria-labelledby="trajectories">
-<h2 id="trajectories">Trajectories</h2>
-${omitted > 0 ? `<p class="muted">${left}</p>` : ""}
-<div id="viewer"></div>
-</section>
-<noscript><p>${NO_SCRIPT}</p></noscript>`;
+  const main = [
+    sectionHtml(
+      "result",
+      "What changed",
+      summary ? summaryHtml(summary) : "<p>This run has not been evaluated at its end yet.</p>",
+    ),
+    sectionHtml("lessons", "How to read this page", lessonsHtml("Eight things to know first", LESSONS)),
+    sectionHtml("curves", "Curves", `<div id="charts"></div>`),
+    sectionHtml(
+      "trajectories",
+      "Trajectories",
+      `${omitted > 0 ? `<p class="muted">${left}</p>` : ""}\n<div id="viewer"></div>`,
+    ),
+    `<noscript><p>${NO_SCRIPT}</p></noscript>`,
+  ].join("\n");
   const data = encodeReportData(metrics, transcripts);
   return pageHtml({ name, brand: "worldgrad run", facts: facts(input), config, main, data }, assets);
 }

@@ -1,6 +1,6 @@
 /**
  * `npm run ablate`: trains arms from the same warm starts over several seeds and says how much of a difference may be
- * chance. ablate/plan.ts says what is trained, arms/pool.ts trains it, ablate/results.ts computes the results. This
+ * chance. ablate/plan.ts says what is trained, arms/jobs.ts trains it, ablate/results.ts computes the results. This
  * file has the display, Ctrl-C and the output.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -8,16 +8,15 @@ import { join, relative, sep } from "node:path";
 import process from "node:process";
 import { listMethods } from "../../methods/presets.ts";
 import { type AblateOptions, type EnvironmentWord, HELP, parseAblate } from "./options.ts";
-import { type Cell, type Choices, folderOf, type Plan, planOf, type Trial, tuningOf } from "./plan.ts";
+import { type Cell, type Choices, folderOf, type Plan, planOf, tuningOf } from "./plan.ts";
 import { pictureOf } from "./picture.ts";
 import { curveOfCell, type CellCurve } from "./points.ts";
 import { renderAblation } from "./render.ts";
 import { type CellResult, resultsOf } from "./results.ts";
-import { tablesOf, type Times } from "./tables.ts";
+import { type LinkOf, tablesOf, type Times } from "./tables.ts";
 import { Together } from "./together.ts";
-import { chooseTrial, type TrialSettings, type Tuning } from "./tune.ts";
-import { checkFinished, isFinished, type Job, readSummary, stepsOf } from "../../run/arms/job.ts";
-import { trainAll } from "../../run/arms/pool.ts";
+import { chooseTrial, type Tuning } from "./tune.ts";
+import { checkFinished, isFinished, type Job, readSummary, stepsOf, trainAll } from "../../run/arms/jobs.ts";
 import { createDisplay, type Display } from "../../run/display/display.ts";
 import { missingNote } from "../../run/display/table.ts";
 import { listEnvironments } from "../../run/environments.ts";
@@ -39,27 +38,28 @@ async function main(): Promise<number> {
     return 0;
   }
   const options = { ...said, envs: await Promise.all(said.envs.map(loaded)) };
-  const tuning = tuningOf(options);
-  if (tuning === null) planOf(options); // throws before anything is shown if the settings are wrong
+  const { reportOnly } = options;
+  const trials = tuningOf(options);
+  if (trials === null) planOf(options); // throws before anything is shown if the settings are wrong
   const display = createDisplay({ stream: displayOutput, isTTY: process.stdout.isTTY, env: process.env });
   // The signal also ends the child processes.
   const signal = stopOnInterrupt(() =>
     display.note("stopping after the steps that are under way; press Ctrl-C again to stop at once"),
   );
-  const train = (plan: Plan, what: string): Promise<boolean> =>
-    options.reportOnly
-      ? Promise.resolve(plan.cells.every(isFinished))
-      : trainPlan(plan, what, options, display, signal);
+  const train = async (plan: Plan, what: string): Promise<boolean> =>
+    reportOnly ? plan.cells.every(isFinished) : trainPlan(plan, what, options.jobs, display, signal);
   try {
     display.note(`folder: ${folderOf(options)}`);
-    const isTuned = tuning === null || (await train(tuning, "trials"));
-    const found = tuning !== null && isTuned ? chooseAll(tuning, options) : undefined;
-    const plan = isTuned ? planOf(options, found?.choices) : null;
-    const whole = plan !== null && ((await train(plan, "cells")) || options.reportOnly);
-    if (plan === null) display.note("the trials are not finished yet, and nothing is chosen");
-    else await show(plan, options, found?.tuning ?? [], display);
-    if (!whole && !options.reportOnly) display.note("stopped; the same command goes on");
-    return whole || options.reportOnly ? 0 : 130;
+    let isWhole = trials === null || (await train(trials, "trials"));
+    if (isWhole) {
+      const { tuning, choices } = chooseAll(trials?.cells ?? [], options);
+      const plan = planOf(options, choices);
+      isWhole = await train(plan, "cells");
+      await show(plan, options, tuning, display);
+    } else display.note("the trials are not finished yet, and nothing is chosen");
+    if (reportOnly) return 0;
+    if (!isWhole) display.note("stopped; the same command goes on");
+    return isWhole ? 0 : 130;
   } finally {
     display.close();
   }
@@ -75,62 +75,57 @@ async function loaded(word: EnvironmentWord): Promise<EnvironmentWord> {
 async function trainPlan(
   { warmStarts, cells }: Plan,
   what: string,
-  { jobs }: AblateOptions,
+  jobs: number,
   display: Display,
   signal: AbortSignal,
 ): Promise<boolean> {
   checkFinished([...warmStarts, ...cells]);
-  const phase = <J extends Job>(name: string, all: readonly J[], onFinished: (job: J) => void): Promise<boolean> => {
+  const phase = async <J extends Job>(
+    name: string,
+    all: readonly J[],
+    onFinished?: (job: J) => void,
+  ): Promise<boolean> => {
+    const steps = (of: readonly J[]): number => of.reduce((sum, job) => sum + stepsOf(job), 0);
     const missing = all.filter((job) => !isFinished(job));
-    const before = all.filter(isFinished).reduce((sum, job) => sum + stepsOf(job), 0);
-    const total = all.reduce((sum, job) => sum + stepsOf(job), 0);
-    display.phase(`${name}, ${jobs} at a time (${all.length - missing.length} finished already)`, total, before);
-    if (missing.length === 0) return Promise.resolve(true);
-    const together = new Together();
-    const tell = (): void => display.update(before + together.done, together.metrics);
+    const before = steps(all.filter(isFinished));
+    const place = `${name}, ${jobs} at a time (${all.length - missing.length} finished already)`;
+    display.phase(place, before + steps(missing), before);
+    if (missing.length === 0) return true;
+    const together = new Together((done, metrics) => display.update(before + done, metrics));
     return trainAll(missing, {
       jobs,
       signal,
-      onMessage(job, message) {
-        if (message.kind !== "phase" && message.kind !== "step") return;
-        together.hear(job, message);
-        tell();
-      },
+      observer: (job) => together.observer(job),
       onFinished(job) {
-        onFinished(job);
+        onFinished?.(job);
         together.finished(job);
-        tell();
       },
     });
   };
-  const warm = await phase(`${warmStarts.length} warm starts`, warmStarts, () => undefined);
+  const warm = await phase(`${warmStarts.length} warm starts`, warmStarts);
   return warm && phase(`${cells.length} ${what}`, cells, (cell) => display.note(lineOf(cell, cells)));
 }
 
 /** The best trial of every arm in every environment. All trials must be finished. */
-function chooseAll({ cells }: Plan<Trial>, options: AblateOptions): { tuning: Tuning[]; choices: Choices } {
-  const { envs, arms, tune } = options;
-  const chosen = new Map<string, TrialSettings>();
-  const tuning = envs.flatMap(({ label: env }) =>
+function chooseAll(trials: readonly Cell[], options: AblateOptions): { tuning: Tuning[]; choices: Choices } {
+  const { envs, arms, tune, show } = options;
+  const found = envs.flatMap(({ label: env }) =>
     arms.flatMap(({ label: arm }) => {
-      const own = cells.filter((cell) => cell.env === env && cell.arm === arm);
-      if (own.length === 0) return [];
-      const trials = [...new Map(own.map(({ settings }) => [JSON.stringify(settings), settings])).values()];
-      const played = trials.map((settings) => ({
+      const own = trials.filter((cell) => cell.env === env && cell.arm === arm);
+      const played = [...new Set(own.map(({ settings }) => settings))].map((settings) => ({
         settings,
-        curves: own
-          .filter((cell) => JSON.stringify(cell.settings) === JSON.stringify(settings))
-          .map((cell) => curveOf(cell, options).points),
+        curves: own.flatMap((cell) => (cell.settings === settings ? [curveOf(cell, show).points] : [])),
       }));
-      const found = chooseTrial({ env, arm, seeds: tune!.seeds }, played);
-      chosen.set(JSON.stringify([env, arm]), found.settings);
-      return [found.tuning];
+      return played.length === 0 ? [] : [chooseTrial({ env, arm, seeds: tune!.seeds }, played)];
     }),
   );
-  return { tuning, choices: (env, arm) => chosen.get(JSON.stringify([env, arm])) ?? {} };
+  return {
+    tuning: found.map(({ tuning }) => tuning),
+    choices: (env, arm) => found.find(({ tuning }) => tuning.env === env && tuning.arm === arm)?.settings ?? {},
+  };
 }
 
-function curveOf(cell: Cell, { show }: Pick<AblateOptions, "show">): CellCurve {
+function curveOf(cell: Cell, show: readonly string[]): CellCurve {
   const parameters = Number(summaryOf(cell).facts!["parameters"]);
   return curveOfCell(cell.path, openRun(cell.path).readMetrics(), cell.preset, { parameters, show });
 }
@@ -146,7 +141,7 @@ async function show({ cells }: Plan, options: AblateOptions, tuning: Tuning[], d
     const { before, after } = summaryOf(cell);
     const { env, arm, seed } = cell;
     const families = { before: ratesOf(before), after: ratesOf(after) };
-    return { env, arm, seed, ...curveOf(cell, options), families };
+    return { env, arm, seed, ...curveOf(cell, options.show), families };
   });
   const unknown = options.show.find((name) =>
     own.every(({ points }) => points.every((point) => point.shown[name] === null)),
@@ -162,22 +157,23 @@ async function show({ cells }: Plan, options: AblateOptions, tuning: Tuning[], d
     tuning,
     rewarded: (env) => rewardedFamilies(cells.find((cell) => cell.env === env)!),
   });
-  const times: Times = (env, arm) => finished.filter((c) => c.env === env && c.arm === arm).map(secondsOf);
+  const cellsOf = (env: string, arm: string): Cell[] => finished.filter((c) => c.env === env && c.arm === arm);
+  const times: Times = (env, arm) => cellsOf(env, arm).map(secondsOf);
   for (const table of tablesOf(results, times)) display.table(table);
-  const linkOf = (env: string, arm: string, seed: number): string => {
-    const cell = finished.find((c) => c.env === env && c.arm === arm && c.seed === seed)!;
+  const linkOf: LinkOf = (env, arm, seed) => {
+    const cell = cellsOf(env, arm).find((c) => c.seed === seed)!;
     return [...relative(path, cell.path).split(sep), "report.html"].join("/");
   };
   const settings = {
     options,
     presets: Object.fromEntries(cells.map(({ env, arm, preset }) => [`${env} ${arm}`, preset])),
   };
-  const assets = await bundlePage("ablate");
+  const page = { name: options.name, settings, results, planned: cells.length, linkOf, times };
+  const html = renderAblation(page, await bundlePage("ablate"));
   mkdirSync(path, { recursive: true });
   writeFileSync(join(path, "results.json"), `${JSON.stringify(results, null, 2)}\n`);
   writeFileSync(join(path, "success.svg"), pictureOf(results));
-  const page = { name: options.name, settings, results, planned: cells.length, linkOf, times };
-  writeFileSync(join(path, "report.html"), renderAblation(page, assets));
+  writeFileSync(join(path, "report.html"), html);
   display.note(`report: ${join(path, "report.html")}`);
 }
 

@@ -1,45 +1,14 @@
 /** The command line of `npm run ablate`. */
 import { type Arm, parseArms, parseWords, type Word } from "../../run/arms.ts";
 import { parse } from "../../run/node/flags.ts";
-import { folderName, oneOf, UsageError, wholeNumber } from "../../run/usage.ts";
-
+import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "../../run/usage.ts";
 import type { EnvironmentFile } from "../../run/preset.ts";
-import { DEVICES, MODEL_SIZES, type ModelSize } from "../../run/startOptions.ts";
+import { DEVICES, MODEL_SIZES } from "../../run/startOptions.ts";
 import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
 /** An environment, with its source if it was loaded from a file. */
 export interface EnvironmentWord extends Word {
   readonly environmentFile?: EnvironmentFile;
-}
-
-export interface AblateOptions {
-  readonly envs: readonly EnvironmentWord[];
-  /** The first one is what the others are compared with. */
-  readonly arms: readonly Arm[];
-  readonly seeds: readonly number[];
-  /** RL steps, where an arm does not say its own; undefined: the main job's. */
-  readonly steps: number | undefined;
-  /** Settings of all arms beside the main job's, as `--set` of npm start. */
-  readonly set: readonly string[];
-  /** RL steps between two evaluations. */
-  readonly every: number;
-  /** Held-out tasks of each evaluation. */
-  readonly episodes: number;
-  /** Episodes of each held-out task before and after RL, for pass@k; undefined: one. */
-  readonly passAt: number | undefined;
-  readonly tune: TuneOptions | undefined;
-  readonly model: ModelSize;
-  readonly device: (typeof DEVICES)[number];
-  readonly quick: boolean;
-  /** Cells that are trained at the same time, a process each. */
-  readonly jobs: number;
-  /** Success to count the steps to, in (0, 1]. It changes the tables and not the training. */
-  readonly threshold: number;
-  /** Further metrics to draw. They change the page and not the training. */
-  readonly show: readonly string[];
-  readonly name: string;
-  /** Whether to train nothing and show the finished cells. */
-  readonly reportOnly: boolean;
 }
 
 export const HELP: string = `worldgrad: compare what can be trained from one warm start, over seeds
@@ -85,29 +54,13 @@ export const HELP: string = `worldgrad: compare what can be trained from one war
 It may be stopped or killed at any time: the same command goes on. With more arms, seeds or environments it adds those.
 `;
 
-const FLAGS = {
-  env: { type: "string" },
-  arms: { type: "string" },
-  seeds: { type: "string" },
-  steps: { type: "string" },
-  set: { type: "string", multiple: true },
-  every: { type: "string" },
-  episodes: { type: "string" },
-  "pass-at": { type: "string" },
-  tune: { type: "string" },
-  "tune-for": { type: "string", multiple: true },
-  "tune-seeds": { type: "string" },
-  threshold: { type: "string" },
-  show: { type: "string" },
-  model: { type: "string" },
-  device: { type: "string" },
-  jobs: { type: "string" },
-  name: { type: "string" },
-  report: { type: "boolean" },
-  quick: { type: "boolean" },
-  list: { type: "boolean" },
-  help: { type: "boolean" },
-} as const;
+/** The flags of the help: one with a word in capitals behind it has a value. */
+const FLAGS = Object.fromEntries(
+  [...HELP.matchAll(/^ {2}--([\w-]+)( [A-Z])?(.*as often as needed)?/gm)].map(([, name, value, often]) => [
+    name!,
+    { type: value === undefined ? "boolean" : "string", multiple: often !== undefined } as const,
+  ]),
+);
 
 const DEFAULT_ARMS = ["", "+echo", "+paw", "+actfocus", "+echo+actfocus"].map((more) => `grpo_token${more}`).join();
 
@@ -120,28 +73,37 @@ const TAKEN = ["warm", "tune"];
  */
 export function parseAblate(args: readonly string[]): AblateOptions | "help" | "list" {
   const values = parse(args, FLAGS);
-  if (values["help"]) return "help";
-  if (values["list"]) return "list";
-  const text = (flag: keyof typeof FLAGS): string | undefined => values[flag] as string | undefined;
-  const whole = (flag: keyof typeof FLAGS, least = 1): number | undefined =>
+  return values["help"] ? "help" : values["list"] ? "list" : optionsIn(values);
+}
+
+/** What the flags of these names say. */
+export type AblateOptions = Readonly<ReturnType<typeof optionsIn>>;
+function optionsIn(values: ReturnType<typeof parse>) {
+  const text = (flag: string): string | undefined => values[flag] as string | undefined;
+  const texts = (flag: string): readonly string[] => (values[flag] as readonly string[] | undefined) ?? [];
+  const whole = (flag: string, least = 1): number | undefined =>
     text(flag) === undefined ? undefined : wholeNumber(flag, text(flag)!, least);
   const quick = values["quick"] === true;
-  const envs = parseWords("env", text("env") ?? "terminal");
+  const envs: readonly EnvironmentWord[] = parseWords("env", text("env") ?? "terminal");
   const taken = envs.find(({ slug }) => TAKEN.includes(slug));
   if (taken) throw new UsageError(`--env: "${taken.label}" is the name of another folder; give it a NAME=`);
   const arms = parseArms(text("arms") ?? DEFAULT_ARMS);
   const seeds = seedsIn("seeds", text("seeds") ?? (quick ? "2" : "5"));
+  const threshold = numberFrom("threshold", text("threshold") ?? "0.6");
+  if (threshold === 0 || threshold > 1)
+    throw new UsageError(`--threshold: expected a number in (0, 1], got "${text("threshold")!}"`);
   return {
     envs,
+    /** The first one is what the others are compared with. */
     arms,
     seeds,
     steps: whole("steps"),
-    set: (values["set"] as readonly string[] | undefined) ?? [],
+    set: texts("set"),
     every: whole("every") ?? (quick ? 2 : 10),
     episodes: whole("episodes") ?? (quick ? 10 : 120),
     passAt: whole("pass-at", 2),
-    tune: tuneOf(text("tune"), values["tune-for"] as readonly string[] | undefined, text("tune-seeds"), arms, seeds),
-    threshold: fraction("threshold", text("threshold") ?? "0.6"),
+    tune: tuneOf(text("tune"), texts("tune-for"), text("tune-seeds"), arms, seeds),
+    threshold,
     show: text("show") === undefined ? [] : names("show", text("show")!),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
     device: oneOf("device", text("device") ?? "wasm", DEVICES),
@@ -154,15 +116,15 @@ export function parseAblate(args: readonly string[]): AblateOptions | "help" | "
 
 function tuneOf(
   tune: string | undefined,
-  own: readonly string[] = [],
+  own: readonly string[],
   seedText: string | undefined,
   arms: readonly Arm[],
   reported: readonly number[],
 ): TuneOptions | undefined {
   if (tune === undefined) {
-    if (own.length > 0) throw new UsageError("--tune-for is about --tune; add --tune SETTINGS");
-    if (seedText !== undefined) throw new UsageError("--tune-seeds is about --tune; add --tune SETTINGS");
-    return undefined;
+    const flag = own.length > 0 ? "tune-for" : "tune-seeds";
+    if (own.length === 0 && seedText === undefined) return undefined;
+    throw new UsageError(`--${flag} is about --tune; add --tune SETTINGS`);
   }
   const seeds = seedsIn("tune-seeds", seedText ?? "100-101");
   const both = seeds.find((seed) => reported.includes(seed));
@@ -179,18 +141,12 @@ function tuneOf(
 /** `10`: 0 to 9; `100-102`: these three. */
 function seedsIn(flag: string, text: string): number[] {
   const range = /^(\d+)-(\d+)$/.exec(text);
-  if (range === null) return Array.from({ length: seedCount(flag, text) }, (_, seed) => seed);
-  const [low, high] = [Number(range[1]), Number(range[2])];
-  if (low > high || !Number.isSafeInteger(high)) {
+  const [low, high] = range === null ? [0, Number(text) - 1] : [Number(range[1]), Number(range[2])];
+  if (range !== null && (low > high || !Number.isSafeInteger(high)))
     throw new UsageError(`--${flag}: expected the lower one first, got "${text}"`);
-  }
+  if (text.trim() === "" || !Number.isSafeInteger(high) || high < 0)
+    throw new UsageError(`--${flag}: expected how many seeds, or FIRST-LAST, got "${text}"`);
   return Array.from({ length: high - low + 1 }, (_, i) => low + i);
-}
-
-function seedCount(flag: string, text: string): number {
-  const n = Number(text);
-  if (text.trim() !== "" && Number.isSafeInteger(n) && n >= 1) return n;
-  throw new UsageError(`--${flag}: expected how many seeds, or FIRST-LAST, got "${text}"`);
 }
 
 function names(flag: string, value: string): string[] {
@@ -199,12 +155,4 @@ function names(flag: string, value: string): string[] {
   const twice = list.find((name, i) => list.indexOf(name) < i);
   if (twice !== undefined) throw new UsageError(`--${flag}: "${twice}" is there twice`);
   return list;
-}
-
-function fraction(flag: string, value: string): number {
-  const x = Number(value);
-  if (value.trim() === "" || !(x > 0 && x <= 1)) {
-    throw new UsageError(`--${flag}: expected a number in (0, 1], got "${value}"`);
-  }
-  return x;
 }

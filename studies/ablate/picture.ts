@@ -4,6 +4,8 @@
  * readable on any background.
  */
 import { formatPercent } from "../../run/figures/format.ts";
+import type { Interval } from "../../run/figures/statistics.ts";
+import { escapeHtml } from "../../run/page/frame.ts";
 import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 
 /** The colours of the page (run/page/page.css, --line-1 to --line-8), and one more. */
@@ -11,10 +13,8 @@ const COLORS = ["#0b62c4", "#d2600c", "#2c8a3c", "#8b3fc4", "#b3245a", "#0a8585"
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 340, 60, 230, 40, 44];
 
-const escape = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
 const text = (x: number, y: number, words: string, more = ""): string =>
-  `<text x="${x}" y="${y}" fill="#222" ${more}>${escape(words)}</text>`;
+  `<text x="${x}" y="${y}" fill="#222" ${more}>${escapeHtml(words)}</text>`;
 
 export function pictureOf({ environments }: Results): string {
   const panels = environments.flatMap((environment, i) => panel(environment, i * HEIGHT));
@@ -35,9 +35,26 @@ function panel({ env, arms }: EnvironmentResult, top: number): string[] {
   );
   // A quarter of the top of the axis is a whole number of percent.
   const ceiling = Math.max(0.2, Math.ceil(most * 5) / 5);
+  const round = (value: number): number => Math.round(10 * value) / 10;
   const x = (step: number): number => round(LEFT + ((WIDTH - LEFT - RIGHT) * step) / lastStep);
   const y = (success: number): number => round(top + HEIGHT - BOTTOM - ((HEIGHT - TOP - BOTTOM) * success) / ceiling);
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => ({ part, step: Math.round(part * lastStep) }));
+  const line = ({ arm, curve, success }: ArmResult, i: number): string[] => {
+    const [color, legend] = [COLORS[i % COLORS.length]!, top + TOP + 24 * i];
+    const along = (of: (at: Interval) => number): string[] =>
+      curve.steps.flatMap((step, k) => {
+        const value = curve.success[k] ? of(curve.success[k]) : NaN;
+        return Number.isFinite(value) ? [`${x(step)},${y(value)}`] : [];
+      });
+    // A single seed has no band.
+    const edge = [...along(({ high }) => high), ...along(({ low }) => low).toReversed()];
+    return [
+      `<polygon points="${edge.join(" ")}" fill="${color}" opacity="0.13"/>`,
+      `<polyline points="${along(({ value }) => value).join(" ")}" fill="none" stroke="${color}" stroke-width="2"/>`,
+      `<rect x="${WIDTH - RIGHT + 14}" y="${legend}" width="12" height="12" fill="${color}"/>`,
+      text(WIDTH - RIGHT + 32, legend + 11, `${arm} ${formatPercent(success.value)}`),
+    ];
+  };
   return [
     text(16, top + 24, `${env}: success on held-out tasks`, 'font-weight="600" font-size="14"'),
     ...ticks.flatMap(({ part, step }) => [
@@ -46,36 +63,6 @@ function panel({ env, arms }: EnvironmentResult, top: number): string[] {
       text(x(step), top + HEIGHT - BOTTOM + 18, String(step), 'text-anchor="middle"'),
     ]),
     text((LEFT + WIDTH - RIGHT) / 2, top + HEIGHT - 8, "RL steps", 'text-anchor="middle"'),
-    ...arms.flatMap((arm, i) => line(arm, COLORS[i % COLORS.length]!, { x, y, legend: top + TOP + 24 * i })),
+    ...arms.flatMap(line),
   ];
 }
-
-interface Scales {
-  readonly x: (step: number) => number;
-  readonly y: (success: number) => number;
-  /** The y coordinate of the arm's name. */
-  readonly legend: number;
-}
-
-function line({ arm, curve, success }: ArmResult, color: string, { x, y, legend }: Scales): string[] {
-  const points = curve.steps.flatMap((step, i) => {
-    const at = curve.success[i];
-    return at ? [{ step, ...at }] : [];
-  });
-  const path = points.map(({ step, value }) => `${x(step)},${y(value)}`).join(" ");
-  // A single seed has no band.
-  const band = points.filter(({ low, high }) => Number.isFinite(low) && Number.isFinite(high));
-  const corners = [
-    ...band.map(({ step, high }) => [step, high] as const),
-    ...band.toReversed().map(({ step, low }) => [step, low] as const),
-  ];
-  const edge = corners.map(([step, value]) => `${x(step)},${y(value)}`).join(" ");
-  return [
-    `<polygon points="${edge}" fill="${color}" opacity="0.13"/>`,
-    `<polyline points="${path}" fill="none" stroke="${color}" stroke-width="2"/>`,
-    `<rect x="${WIDTH - RIGHT + 14}" y="${legend}" width="12" height="12" fill="${color}"/>`,
-    text(WIDTH - RIGHT + 32, legend + 11, `${arm} ${formatPercent(success.value)}`),
-  ];
-}
-
-const round = (value: number): number => Math.round(10 * value) / 10;

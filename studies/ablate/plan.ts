@@ -11,13 +11,11 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Arm, presetOfArm, setWith, slugOf, withSettings, type Word } from "../../run/arms.ts";
-import { withFiles } from "../../run/node/commandLine.ts";
-import type { Job } from "../../run/arms/job.ts";
+import { type Arm, setWith, slugOf, withSettings } from "../../run/arms.ts";
+import { armJob, type Job, warmJob } from "../../run/arms/jobs.ts";
 import { openGiven } from "../../run/node/flags.ts";
 import { UsageError } from "../../run/usage.ts";
 import type { StartOptions } from "../../run/startOptions.ts";
-import type { Preset } from "../../run/preset.ts";
 import type { AblateOptions, EnvironmentWord } from "./options.ts";
 import { type TrialSettings, trialsOf } from "./tune.ts";
 
@@ -26,78 +24,68 @@ export interface Cell extends Job {
   readonly env: string;
   readonly arm: string;
   readonly seed: number;
+  /** What tuning tries or has chosen. */
+  readonly settings: TrialSettings;
 }
 
 /** The jobs to train: first the warm starts, then the cells that begin there. */
-export interface Plan<C extends Cell = Cell> {
+export interface Plan {
   readonly warmStarts: readonly Job[];
   /** Ordered by seed, so that a finished part has all arms in it. */
-  readonly cells: readonly C[];
+  readonly cells: readonly Cell[];
 }
 
 /** The settings that tuning chose, by the labels of environment and arm. */
 export type Choices = (env: string, arm: string) => TrialSettings;
-
-export interface Trial extends Cell {
-  readonly settings: TrialSettings;
-}
 
 /** The folder of the whole ablation. */
 export const folderOf = ({ name }: AblateOptions): string => join("runs", name);
 
 /** The cells that are reported. @throws UsageError in one line if a folder there was trained with other settings */
 export function planOf(options: AblateOptions, choices: Choices = () => ({})): Plan {
-  const { envs, arms, seeds } = options;
-  const cells = seeds.flatMap((seed) =>
-    envs.flatMap((env) =>
-      arms.map((arm): Cell => {
-        const path = join(folderOf(options), env.slug, arm.slug, `seed${seed}`);
-        return cellOf(options, env, withSettings(arm, choices(env.label, arm.label)), seed, path);
-      }),
-    ),
+  return planFor(options, options.seeds, ({ label, slug }) =>
+    options.arms.map((arm) => [arm, choices(label, arm.label), join(slug, arm.slug)]),
   );
-  return checked({ warmStarts: warmStarts(options, seeds), cells });
 }
 
 /** The trials of the tuning, or null without `--tune`. @throws UsageError in one line */
-export function tuningOf(asked: AblateOptions): Plan<Trial> | null {
-  const { envs, arms, tune } = asked;
+export function tuningOf(options: AblateOptions): Plan | null {
+  const { envs, arms, tune } = options;
   if (tune === undefined) return null;
-  const options = { ...asked, passAt: undefined }; // trials are compared by their curves, which need one try per task
-  const trials = envs.map((env) => trialsOf(arms, tune, baseOf(options, env, tune.seeds[0]!)));
-  const cells = tune.seeds.flatMap((seed) =>
-    envs.flatMap((env, e) =>
-      [...trials[e]!].flatMap(([arm, all]) =>
-        all.map((settings): Trial => {
-          const named = Object.entries(settings).map(([key, value]) => `${key}=${value}`);
-          const slug = slugOf(named.join()) || "as-it-is";
-          const path = join(folderOf(options), "tune", env.slug, arm.slug, slug, `seed${seed}`);
-          return { ...cellOf(options, env, withSettings(arm, settings), seed, path), settings };
-        }),
-      ),
+  const trials = new Map(envs.map((env) => [env, trialsOf(arms, tune, baseOf(options, env, tune.seeds[0]!))]));
+  // Trials are compared by their curves, which need one try per task.
+  return planFor({ ...options, passAt: undefined }, tune.seeds, (env) =>
+    [...trials.get(env)!].flatMap(([arm, all]) =>
+      all.map((settings) => {
+        const named = Object.entries(settings).map(([key, value]) => `${key}=${value}`);
+        return [arm, settings, join("tune", env.slug, arm.slug, slugOf(named.join()) || "as-it-is")];
+      }),
     ),
   );
-  return checked({ warmStarts: warmStarts(options, tune.seeds), cells });
 }
 
-function warmStarts(options: AblateOptions, seeds: readonly number[]): Job[] {
-  // A warm start has no arm: its folder names plain GRPO, whatever the arms are.
-  const plain: Arm = { label: "warm start", slug: "warm", method: "grpo_token", settings: {} };
-  return seeds.flatMap((seed) =>
-    options.envs.map((env): Job => {
-      const preset = sized(options, presetOfArm(plain, baseOf(options, env, seed), withFiles));
-      return { path: warmPath(options, env, seed), preset, device: options.device };
-    }),
-  );
-}
-
-const warmPath = (options: AblateOptions, env: EnvironmentWord, seed: number): string =>
-  join(folderOf(options), "warm", env.slug, `seed${seed}`);
-
-function cellOf(options: AblateOptions, env: EnvironmentWord, arm: Arm, seed: number, path: string): Cell {
-  const preset = sized(options, presetOfArm(arm, baseOf(options, env, seed), withFiles));
-  const from = warmPath(options, env, seed);
-  return { env: env.label, arm: arm.label, seed, path, preset, from, device: options.device };
+/** @param runs of an environment with each seed: the arm, what differs from it, and the folder */
+function planFor(
+  options: AblateOptions,
+  seeds: readonly number[],
+  runs: (env: EnvironmentWord) => readonly (readonly [arm: Arm, settings: TrialSettings, folder: string])[],
+): Plan {
+  const warmStarts: Job[] = [];
+  const cells: Cell[] = [];
+  for (const seed of seeds) {
+    for (const env of options.envs) {
+      const base = baseOf(options, env, seed);
+      const pathOf = (folder: string): string => join(folderOf(options), folder, `seed${seed}`);
+      const warm = sized(options, warmJob(pathOf(join("warm", env.slug)), base));
+      warmStarts.push(warm);
+      for (const [arm, settings, folder] of runs(env)) {
+        const job = sized(options, armJob(pathOf(folder), withSettings(arm, settings), base, warm.path));
+        cells.push({ ...job, env: env.label, arm: arm.label, seed, settings });
+      }
+    }
+  }
+  for (const job of [...warmStarts, ...cells]) checkSettings(job);
+  return { warmStarts, cells };
 }
 
 /** The options that all arms have in an environment. */
@@ -106,23 +94,15 @@ function baseOf(options: AblateOptions, env: EnvironmentWord, seed: number): Sta
   const { environmentFile } = env;
   // A setting without a part belongs to the environment.
   const own = Object.entries(env.settings).map(([key, value]) => [key.includes(".") ? key : `env.${key}`, value]);
-  const set = setWith(options.set, Object.fromEntries(own) as Word["settings"]);
+  const set = setWith(options.set, Object.fromEntries(own) as Arm["settings"]);
   return { env: env.head, environmentFile, seed, steps, model, device, quick, set, name: undefined, resume: undefined };
 }
 
 /** Gives all evaluations the same number of tasks, so that the points of a curve have the same tasks. */
-function sized({ every, episodes, passAt }: AblateOptions, preset: Preset): Preset {
+function sized({ every, episodes, passAt }: AblateOptions, job: Job): Job {
   const tries = passAt === undefined ? {} : { tries: passAt };
-  return {
-    ...preset,
-    evaluation: { every, episodes, finalEpisodes: episodes, ...tries },
-    checkpointEvery: every,
-  };
-}
-
-function checked<C extends Cell>(plan: Plan<C>): Plan<C> {
-  for (const job of [...plan.warmStarts, ...plan.cells]) checkSettings(job);
-  return plan;
+  const evaluation = { every, episodes, finalEpisodes: episodes, ...tries };
+  return { ...job, preset: { ...job.preset, evaluation, checkpointEvery: every } };
 }
 
 function checkSettings({ path, preset }: Job): void {

@@ -13,43 +13,16 @@ import type { MetricsRecord } from "../../run/records.ts";
 import { isBaseline } from "../../run/baselines.ts";
 import { mean } from "../../run/figures/statistics.ts";
 
-/** A cell at one of its evaluations. */
-export interface Point {
-  /** RL steps done. */
-  readonly step: number;
-  /** Commands that the environment has answered in training, over all these steps. */
-  readonly envSteps: number;
-  /** An estimate of the floating-point operations so far (`flopsPerToken`). */
-  readonly flops: number;
-  /** Success on held-out tasks, and turns per episode. */
-  readonly success: number;
-  readonly turns: number;
-  /** World-model loss: −log p per token of what the environment answers in fixed held-out episodes, in nats. */
-  readonly worldLoss: number;
-  /** World-model loss in the random play among these episodes, and in the episodes that the cell itself played. */
-  readonly worldLossRandom: number;
-  readonly worldLossOnPolicy: number;
-  /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */
-  readonly worldLossExcess?: number;
-  /** The mean reward of the training episodes since the last evaluation; null at the start. */
-  readonly reward: number | null;
-  /** Further metrics: means over the training steps since the last evaluation; `eval/…` are those of the evaluation. */
-  readonly shown: Readonly<Record<string, number | null>>;
-  /** pass@k by k, where held-out tasks were tried more than once. */
-  readonly passAt?: Readonly<Record<string, number>>;
-}
-
-export interface CurveOptions {
-  /** The number of the model's parameters, for the estimate of operations. */
-  readonly parameters: number;
-  /** Names of further metrics. */
-  readonly show: readonly string[];
-}
-
 /** The evaluation of a cell's warm start, and the cell's curve. */
 export interface CellCurve {
   readonly warm: Point;
   readonly points: readonly Point[];
+}
+
+/** What a curve needs beside settings and log: the number of the model's parameters, and names of further metrics. */
+export interface CurveOptions {
+  readonly parameters: number;
+  readonly show: readonly string[];
 }
 
 /** The curve of a finished cell. @throws if its log is incomplete, as a copy that was cut short is */
@@ -82,44 +55,60 @@ export function pointsOf(
   const points: Point[] = [];
   let [envSteps, flops] = [0, 0];
   let training: MetricsRecord[] = [];
-  const meanOf = (name: string): number | null => {
-    const values = training.map((line) => Number(line[name] ?? NaN)).filter(Number.isFinite);
-    return values.length > 0 ? mean(values) : null;
-  };
   for (const line of metrics) {
-    const number = (name: string): number => Number(line[name] ?? NaN);
     if (line.phase === "rl") {
-      const episodes = rl.groups * rl.groupSize - (number("masked") || 0);
-      envSteps += Math.round((number("tools/call_frequency") || 0) * episodes);
-      flops += flopsOfToken * (number("step_tokens") || 0);
+      const episodes = rl.groups * rl.groupSize - (numberIn(line, "masked") || 0);
+      envSteps += Math.round((numberIn(line, "tools/call_frequency") || 0) * episodes);
+      flops += flopsOfToken * (numberIn(line, "step_tokens") || 0);
       training.push(line);
     } else if (line.phase === "eval") {
-      const rates = Object.keys(line).flatMap((name) =>
-        name.startsWith("pass@") ? [[name.slice(5), number(name)]] : [],
-      );
-      points.push({
-        step: line.step - sft.steps,
-        envSteps,
-        flops,
-        success: number("success"),
-        turns: number("num_turns/mean"),
-        worldLoss: number("world_loss"),
-        worldLossRandom: number("world_loss/random"),
-        worldLossOnPolicy: number("world_loss/on_policy"),
-        ...(line["world_loss_excess"] === undefined ? {} : { worldLossExcess: number("world_loss_excess") }),
-        reward: meanOf("reward"),
-        shown: Object.fromEntries(
-          show.map((name) => [name, name.startsWith("eval/") ? finite(number(name.slice(5))) : meanOf(name)]),
-        ),
-        ...(rates.length > 0 ? { passAt: Object.fromEntries(rates) as Record<string, number> } : {}),
-      });
+      points.push(pointOf(line, training, show, { step: line.step - sft.steps, envSteps, flops }));
       training = [];
     }
   }
   return points;
 }
 
-const finite = (x: number): number | null => (Number.isFinite(x) ? x : null);
+const numberIn = (line: MetricsRecord, name: string): number => Number(line[name] ?? NaN);
+
+/** A cell at one of its evaluations. */
+export type Point = Readonly<ReturnType<typeof pointOf>>;
+function pointOf(
+  line: MetricsRecord,
+  training: readonly MetricsRecord[],
+  show: readonly string[],
+  /** The RL steps done, the commands that the environment has answered in them, and an estimate of the operations. */
+  spent: { readonly step: number; readonly envSteps: number; readonly flops: number },
+) {
+  const of = (name: string): number => numberIn(line, name);
+  const finite = (values: readonly number[]): number | null =>
+    values.some(Number.isFinite) ? mean(values.filter(Number.isFinite)) : null;
+  const meanOf = (name: string): number | null => finite(training.map((one) => numberIn(one, name)));
+  const shown = show.map((name) => [name, name.startsWith("eval/") ? finite([of(name.slice(5))]) : meanOf(name)]);
+  const tries = Object.keys(line).filter((name) => name.startsWith("pass@"));
+  return {
+    ...spent,
+    /** Success on held-out tasks, and turns per episode. */
+    success: of("success"),
+    turns: of("num_turns/mean"),
+    /** −log p per token of what the environment answers, in nats: in fixed held-out episodes, the same for all; */
+    worldLoss: of("world_loss"),
+    /** in the random play among these; and in the episodes that the cell itself played. */
+    worldLossRandom: of("world_loss/random"),
+    worldLossOnPolicy: of("world_loss/on_policy"),
+    /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */
+    worldLossExcess: line["world_loss_excess"] === undefined ? undefined : of("world_loss_excess"),
+    /** The mean reward of the training episodes since the last evaluation; null at the start. */
+    reward: meanOf("reward"),
+    /** Further metrics: means over the steps since the last evaluation; `eval/…` are those of the evaluation. */
+    shown: Object.fromEntries(shown) as Readonly<Record<string, number | null>>,
+    /** pass@k by k, where held-out tasks were tried more than once. */
+    passAt:
+      tries.length === 0
+        ? undefined
+        : (Object.fromEntries(tries.map((name) => [name.slice(5), of(name)])) as Readonly<Record<string, number>>),
+  };
+}
 
 /**
  * Floating-point operations for each parameter and each token of a training episode, by the usual count (Kaplan et al.
@@ -135,12 +124,11 @@ export function flopsPerToken(preset: Preset): number {
   return 2 + 6 * (rl.iterations ?? 1) + 2 * passes;
 }
 
-/** Success after `envSteps` environment steps, linear between evaluations; after the last one its success. */
-export function successAt(points: readonly Point[], envSteps: number): number {
-  return valueAt(points, envSteps, "envSteps");
-}
+/** The axis of a curve: environment steps, or optimiser steps for what plays nothing. */
+export type Axis = "envSteps" | "step";
 
-function valueAt(points: readonly Point[], x: number, axis: "envSteps" | "step"): number {
+/** Success at `x`, by default so many environment steps: linear between evaluations, constant after the last one. */
+export function successAt(points: readonly Point[], x: number, axis: Axis = "envSteps"): number {
   const next = points.findIndex((point) => point[axis] >= x);
   if (next < 0) return points.at(-1)!.success;
   const [a, b] = [points[next - 1], points[next]!];
@@ -149,13 +137,13 @@ function valueAt(points: readonly Point[], x: number, axis: "envSteps" | "step")
 }
 
 /** Mean held-out success from 0 to `budget`: the area under the curve, linear between evaluations, over its width. */
-export function areaUnder(points: readonly Point[], budget: number, axis: "envSteps" | "step" = "envSteps"): number {
+export function areaUnder(points: readonly Point[], budget: number, axis: Axis = "envSteps"): number {
   if (!(budget > 0)) return NaN;
   const places = [...points.map((point) => point[axis]).filter((x) => x < budget), budget];
   let area = 0;
   for (let i = 1; i < places.length; i++) {
     const [a, b] = [places[i - 1]!, places[i]!];
-    area += ((b - a) * (valueAt(points, a, axis) + valueAt(points, b, axis))) / 2;
+    area += ((b - a) * (successAt(points, a, axis) + successAt(points, b, axis))) / 2;
   }
   return area / budget;
 }

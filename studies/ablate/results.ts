@@ -15,7 +15,6 @@ import {
   pairedRatio,
   type Ratio,
   timeTo,
-  type TimeTo,
 } from "../../run/figures/statistics.ts";
 import { areaUnder, bestSmoothed, envStepsTo, type Point, successAt } from "./points.ts";
 import type { Tuning } from "./tune.ts";
@@ -33,73 +32,8 @@ export interface CellResult {
   readonly families: { readonly before: Rates; readonly after: Rates };
 }
 
-export interface Curve {
-  readonly steps: readonly number[];
-  /** Means over seeds. */
-  readonly envSteps: readonly number[];
-  /** null where some seed has no number: the reward before the first step, or a loss that is not finite. */
-  readonly success: readonly (Interval | null)[];
-  readonly worldLoss: readonly (Interval | null)[];
-  readonly worldLossOnPolicy: readonly (Interval | null)[];
-  readonly worldLossExcess: readonly (Interval | null)[];
-  readonly reward: readonly (Interval | null)[];
-  readonly shown: Readonly<Record<string, readonly (Interval | null)[]>>;
-}
-
-export interface ArmResult {
-  readonly arm: string;
-  readonly seeds: readonly number[];
-  /** RL steps. */
-  readonly steps: number;
-  /** Whether it plays episodes in training; if not, it has no environment steps to compare. */
-  readonly plays: boolean;
-  readonly curve: Curve;
-  /** Success after the last step. Differences are to the first arm; its own is null. */
-  readonly success: Interval;
-  readonly difference: Difference | null;
-  readonly iqm: Interval;
-  readonly iqmDifference: Difference | null;
-  readonly envSteps: Interval;
-  readonly flops: Interval;
-  /**
-   * Environment steps to the baseline's best smoothed success of the same seed, as a ratio to the baseline's own steps.
-   */
-  readonly speed: Ratio | null;
-  /** Mean success on the way to `budget` environment steps. */
-  readonly area: Interval | null;
-  readonly areaDifference: Difference | null;
-  /** Success after `budget` environment steps, linear between evaluations. */
-  readonly atBudget: Interval | null;
-  readonly budgetDifference: Difference | null;
-  readonly threshold: TimeTo;
-  readonly worldLoss: Interval;
-  readonly worldDifference: Difference | null;
-  readonly worldLossRandom: Interval;
-  readonly worldLossOnPolicy: Interval;
-  /** `worldLossOnPolicy` minus the entropy of the answers themselves; null unless every seed has it. */
-  readonly worldLossExcess: Interval | null;
-  /** pass@k by k. */
-  readonly passAt: Readonly<Record<string, Interval>>;
-  readonly families: Readonly<Record<string, Interval>>;
-}
-
-export interface EnvironmentResult {
-  readonly env: string;
-  /** The results of the warm starts, with which all arms begin. */
-  readonly warm: Pick<
-    ArmResult,
-    "success" | "worldLoss" | "worldLossRandom" | "worldLossOnPolicy" | "worldLossExcess" | "passAt" | "families"
-  >;
-  /** The environment steps that every arm that plays has taken: the least of their totals. 0 if none plays. */
-  readonly budget: number;
-  /** The families of tasks that the first arm trains on; the others show transfer. */
-  readonly rewarded: readonly string[];
-  readonly arms: readonly ArmResult[];
-}
-
-export interface Results {
-  /** The arm that the others are compared with. */
-  readonly baseline: string;
+/** What the results have from the settings. */
+interface Given {
   readonly threshold: number;
   /** Episodes in a training step of the first arm, and held-out episodes of an evaluation. */
   readonly trainingEpisodes: number;
@@ -107,23 +41,18 @@ export interface Results {
   /** Further metrics that were asked for. */
   readonly shown: readonly string[];
   readonly tuning: readonly Tuning[];
+}
+
+export interface Results extends Given {
+  /** The arm that the others are compared with. */
+  readonly baseline: string;
   readonly environments: readonly EnvironmentResult[];
-  /**
-   * Interquartile mean of final success over environments and seeds, stratified bootstrap; for two environments or
-   * more.
-   */
-  readonly overall: readonly {
-    readonly arm: string;
-    readonly iqm: Interval;
-    readonly difference: Difference | null;
-  }[];
+  /** Final success over environments and seeds, stratified bootstrap; for two environments or more. */
+  readonly overall: readonly Pick<ArmResult, "arm" | "iqm" | "difference">[];
   readonly cells: readonly CellResult[];
 }
 
-export interface ResultOptions extends Pick<
-  Results,
-  "threshold" | "trainingEpisodes" | "heldOutEpisodes" | "shown" | "tuning"
-> {
+export interface ResultOptions extends Given {
   /** All arms in the given order; the first is the baseline. */
   readonly arms: readonly string[];
   /** The families of tasks that the first arm trains on. */
@@ -132,196 +61,177 @@ export interface ResultOptions extends Pick<
 
 /** @param cells the finished ones */
 export function resultsOf(cells: readonly CellResult[], options: ResultOptions): Results {
-  const { arms, threshold, trainingEpisodes, heldOutEpisodes, shown, tuning } = options;
+  const { arms, rewarded: _, ...given } = options;
   const envs = [...new Set(cells.map(({ env }) => env))];
   const own = (env: string): CellResult[] => cells.filter((cell) => cell.env === env);
   return {
     baseline: arms[0]!,
-    threshold,
-    trainingEpisodes,
-    heldOutEpisodes,
-    shown,
-    tuning,
+    ...given,
     environments: envs.map((env) => environmentResult(env, own(env), options)),
-    overall: envs.length > 1 ? overallOf(cells, envs, arms) : [],
+    overall: envs.length > 1 ? overallOf(envs.map(own), arms) : [],
     cells,
   };
 }
 
-const bySeed = (cells: readonly CellResult[], value: (cell: CellResult) => number): Map<number, number> =>
-  new Map(cells.map((cell) => [cell.seed, value(cell)]));
-
 const lastOf = ({ points }: CellResult): Point => points.at(-1)!;
+const successOf = (cell: CellResult): number => lastOf(cell).success;
 const plays = (cell: CellResult): boolean => lastOf(cell).envSteps > 0;
 
-function environmentResult(env: string, cells: readonly CellResult[], options: ResultOptions): EnvironmentResult {
-  const { arms, threshold, rewarded } = options;
-  const ends = cells.filter(plays).map((cell) => lastOf(cell).envSteps);
-  const budget = ends.length > 0 ? Math.min(...ends) : 0;
-  const baseline = cells.filter(({ arm }) => arm === arms[0]);
+export type EnvironmentResult = Readonly<ReturnType<typeof environmentResult>>;
+function environmentResult(env: string, cells: readonly CellResult[], { arms, threshold, rewarded }: ResultOptions) {
+  const budget = Math.min(...cells.filter(plays).map((cell) => lastOf(cell).envSteps));
+  const all = arms.map((arm) => cells.filter((cell) => cell.arm === arm));
   const warm = [...new Map(cells.map((cell) => [cell.seed, cell])).values()];
-  const firsts = warm.map((cell) => cell.warm);
   return {
     env,
-    warm: {
-      success: meanOver(firsts.map((point) => point.success)),
-      worldLoss: meanOver(firsts.map((point) => point.worldLoss)),
-      worldLossRandom: meanOver(firsts.map((point) => point.worldLossRandom)),
-      worldLossOnPolicy: meanOver(firsts.map((point) => point.worldLossOnPolicy)),
-      worldLossExcess: excessOf(firsts),
-      passAt: passAtOf(firsts),
-      families: familiesOf(warm.map(({ families }) => families.before)),
-    },
-    budget,
+    /** The warm starts, with which all arms begin. */
+    warm: measuresOf(
+      warm.map((cell) => cell.warm),
+      warm.map(({ families }) => families.before),
+    ),
+    /** The environment steps that every arm that plays has taken: the least of their totals. 0 if none plays. */
+    budget: Number.isFinite(budget) ? budget : 0,
+    /** The families of tasks that the first arm trains on; the others show transfer. */
     rewarded: rewarded(env),
-    arms: arms
-      .filter((arm) => cells.some((cell) => cell.arm === arm))
-      .map((arm) =>
-        armResult(
-          arm,
-          cells.filter((cell) => cell.arm === arm),
-          { baseline, budget, threshold, first: arms[0]! },
-        ),
-      ),
+    arms: all.filter(({ length }) => length > 0).map((own) => armResult(own, all[0]!, budget, threshold)),
   };
 }
 
-interface Against {
-  readonly baseline: readonly CellResult[];
-  readonly first: string;
-  readonly budget: number;
-  readonly threshold: number;
-}
-
-function armResult(
-  arm: string,
-  cells: readonly CellResult[],
-  { baseline, first, budget, threshold }: Against,
-): ArmResult {
-  const values = (value: (cell: CellResult) => number): number[] => cells.map(value);
-  const compare = (value: (cell: CellResult) => number, statistic?: typeof mean): Difference | null =>
-    arm === first
-      ? null
-      : pairedDifference([differencesBySeed(bySeed(cells, value), bySeed(baseline, value))], statistic);
-  const success = (cell: CellResult): number => lastOf(cell).success;
-  const worldLoss = (cell: CellResult): number => lastOf(cell).worldLoss;
-  const atBudget = (cell: CellResult): number => successAt(cell.points, budget);
-  const area = (cell: CellResult): number => areaUnder(cell.points, budget);
-  const steps = lastOf(cells[0]!).step;
+/** What came out of an arm after its last step. Differences are to the first arm; its own are null. */
+export type ArmResult = Readonly<ReturnType<typeof armResult>>;
+function armResult(cells: readonly CellResult[], first: readonly CellResult[], budget: number, threshold: number) {
+  type Value = (cell: CellResult) => number;
+  const over = (value: Value): Interval => meanOver(cells.map(value));
+  const against = (value: Value, statistic?: typeof mean): Difference | null =>
+    cells === first ? null : pairedDifference([differencesTo(first, cells, value)], statistic);
+  const ends = cells.map(lastOf);
+  const steps = ends[0]!.step;
   const isPlaying = cells.every(plays);
   // An arm that plays nothing has no place on an axis of environment steps, and nothing can be compared with it there.
-  const isComparable = isPlaying && baseline.every(plays);
+  const isComparable = isPlaying && first.every(plays);
+  const atBudget: Value = ({ points }) => successAt(points, budget);
+  const area: Value = ({ points }) => areaUnder(points, budget);
+  const reached = cells.map(({ points }) => points.find(({ success }) => success >= threshold)?.step ?? null);
   return {
-    arm,
+    arm: cells[0]!.arm,
     seeds: cells.map(({ seed }) => seed),
+    /** RL steps. */
     steps,
+    /** Whether it plays episodes in training; if not, it has no environment steps to compare. */
     plays: isPlaying,
     curve: curveOf(cells),
-    success: meanOver(values(success)),
-    difference: compare(success),
-    iqm: bootstrap([values(success)], interquartileMean),
-    iqmDifference: compare(success, interquartileMean),
-    envSteps: meanOver(values((cell) => lastOf(cell).envSteps)),
-    flops: meanOver(values((cell) => lastOf(cell).flops)),
-    speed: isComparable ? speedOf(cells, baseline) : null,
-    area: isPlaying ? meanOver(values(area)) : null,
-    areaDifference: isComparable ? compare(area) : null,
-    atBudget: isPlaying ? meanOver(values(atBudget)) : null,
-    budgetDifference: isComparable ? compare(atBudget) : null,
-    threshold: timeTo(
-      cells.map(({ points }) => points.find((p) => p.success >= threshold)?.step ?? null),
-      steps,
+    difference: against(successOf),
+    iqm: bootstrap([cells.map(successOf)], interquartileMean),
+    iqmDifference: against(successOf, interquartileMean),
+    envSteps: over((cell) => lastOf(cell).envSteps),
+    flops: over((cell) => lastOf(cell).flops),
+    /** Environment steps to the first arm's best smoothed success of the same seed, as a ratio to its own. */
+    speed: isComparable ? speedOf(cells, first) : null,
+    /** Mean success on the way to `budget` environment steps. */
+    area: isPlaying ? over(area) : null,
+    areaDifference: isComparable ? against(area) : null,
+    /** Success after `budget` environment steps, linear between evaluations. */
+    atBudget: isPlaying ? over(atBudget) : null,
+    budgetDifference: isComparable ? against(atBudget) : null,
+    threshold: timeTo(reached, steps),
+    worldDifference: against((cell) => lastOf(cell).worldLoss),
+    ...measuresOf(
+      ends,
+      cells.map(({ families }) => families.after),
     ),
-    worldLoss: meanOver(values(worldLoss)),
-    worldDifference: compare(worldLoss),
-    worldLossRandom: meanOver(values((cell) => lastOf(cell).worldLossRandom)),
-    worldLossOnPolicy: meanOver(values((cell) => lastOf(cell).worldLossOnPolicy)),
-    worldLossExcess: excessOf(cells.map(lastOf)),
-    passAt: passAtOf(cells.map(lastOf)),
-    families: familiesOf(cells.map(({ families }) => families.after)),
   };
 }
 
-/**
- * The time of each seed to the baseline's best success with that seed; the baseline's own time is to that
- * evaluation.
- */
-function speedOf(cells: readonly CellResult[], baseline: readonly CellResult[]): Ratio | null {
+/** The differences to the first arm, seed by seed. */
+function differencesTo(
+  first: readonly CellResult[],
+  cells: readonly CellResult[],
+  value: (cell: CellResult) => number,
+): number[] {
+  const bySeed = (of: typeof cells): Map<number, number> => new Map(of.map((cell) => [cell.seed, value(cell)]));
+  return differencesBySeed(bySeed(cells), bySeed(first));
+}
+
+/** What an evaluation measures, over seeds. */
+export type Measures = Readonly<ReturnType<typeof measuresOf>>;
+function measuresOf(points: readonly Point[], rates: readonly Rates[]) {
+  const over = (value: (point: Point) => number): Interval => meanOver(points.map(value));
+  const excesses = points.flatMap(({ worldLossExcess }) => worldLossExcess ?? []);
+  const tries = Object.keys(points[0]?.passAt ?? {});
+  const families = [...new Set(rates.flatMap((of) => Object.keys(of)))].toSorted();
+  return {
+    success: over(({ success }) => success),
+    worldLoss: over(({ worldLoss }) => worldLoss),
+    worldLossRandom: over(({ worldLossRandom }) => worldLossRandom),
+    worldLossOnPolicy: over(({ worldLossOnPolicy }) => worldLossOnPolicy),
+    /** `worldLossOnPolicy` minus the entropy of the answers themselves; null unless every seed has it. */
+    worldLossExcess: excesses.length === points.length ? meanOver(excesses) : null,
+    /** pass@k by k. */
+    passAt: named(
+      tries.filter((k) => points.every(({ passAt }) => passAt?.[k] !== undefined)),
+      (k) => over(({ passAt }) => passAt![k]!),
+    ),
+    // A seed without tasks of a family is left out of its mean.
+    families: named(families, (name) => {
+      const own = rates.flatMap((of) => of[name] ?? []);
+      return meanOver(own.map(({ successes, episodes }) => successes / episodes));
+    }),
+  };
+}
+
+const named = <T>(names: readonly string[], of: (name: string) => T): Readonly<Record<string, T>> =>
+  Object.fromEntries(names.map((name) => [name, of(name)]));
+
+/** The time of each seed to the first arm's best success with that seed; the first arm's own is to that evaluation. */
+function speedOf(cells: readonly CellResult[], first: readonly CellResult[]): Ratio | null {
   const pairs = cells.flatMap(({ seed, points }) => {
-    const other = baseline.find((cell) => cell.seed === seed);
+    const other = first.find((cell) => cell.seed === seed);
     if (other === undefined) return [];
     const target = bestSmoothed(other.points);
-    return [
-      { time: envStepsTo(points, target), horizon: points.at(-1)!.envSteps, base: envStepsTo(other.points, target)! },
-    ];
+    const base = envStepsTo(other.points, target)!;
+    return [{ time: envStepsTo(points, target), horizon: points.at(-1)!.envSteps, base }];
   });
   return pairedRatio(pairs);
 }
 
-function excessOf(points: readonly Point[]): Interval | null {
-  const values = points.flatMap(({ worldLossExcess }) => (worldLossExcess === undefined ? [] : [worldLossExcess]));
-  return values.length === points.length ? meanOver(values) : null;
-}
-
-/** The pass@k that every one of the points has. */
-function passAtOf(points: readonly Point[]): Record<string, Interval> {
-  const ks = Object.keys(points[0]?.passAt ?? {}).filter((k) =>
-    points.every(({ passAt }) => passAt?.[k] !== undefined),
-  );
-  return Object.fromEntries(ks.map((k) => [k, meanOver(points.map(({ passAt }) => passAt![k]!))]));
-}
-
-/** The mean over seeds of each family's success, where a seed has tasks of it. */
-function familiesOf(seeds: readonly Rates[]): Record<string, Interval> {
-  const names = [...new Set(seeds.flatMap((rates) => Object.keys(rates)))].toSorted();
-  return Object.fromEntries(
-    names.map((name) => {
-      const rates = seeds.flatMap((of) => (of[name] ? [of[name].successes / of[name].episodes] : []));
-      return [name, meanOver(rates)];
-    }),
-  );
-}
-
 /** The mean curve of an arm, whose cells evaluate after the same steps. */
-function curveOf(cells: readonly CellResult[]): Curve {
-  const steps = cells[0]!.points.map(({ step }) => step);
+export type Curve = Readonly<ReturnType<typeof curveOf>>;
+function curveOf(cells: readonly CellResult[]) {
+  const { points } = cells[0]!;
   const at = (value: (point: Point) => number): number[][] =>
-    steps.map((_, i) => cells.map(({ points }) => value(points[i]!)));
-  const intervals = (value: (point: Point) => number): (Interval | null)[] =>
-    at(value).map((values) => (values.some(Number.isNaN) ? null : meanOver(values)));
-  const shown = Object.keys(cells[0]!.points[0]!.shown);
+    points.map((_, i) => cells.map((cell) => value(cell.points[i]!)));
+  /** null where some seed has no number: the reward before the first step, or a loss that is not finite. */
+  const line = (value: (point: Point) => number | null | undefined): readonly (Interval | null)[] =>
+    at((point) => value(point) ?? NaN).map((values) => (values.some(Number.isNaN) ? null : meanOver(values)));
   return {
-    steps,
-    envSteps: at((point) => point.envSteps).map(mean),
-    success: intervals((point) => point.success),
-    worldLoss: intervals((point) => point.worldLoss),
-    worldLossOnPolicy: intervals((point) => point.worldLossOnPolicy),
-    worldLossExcess: intervals((point) => point.worldLossExcess ?? NaN),
-    reward: intervals((point) => point.reward ?? NaN),
-    shown: Object.fromEntries(shown.map((name) => [name, intervals((point) => point.shown[name] ?? NaN)])),
+    steps: points.map(({ step }) => step),
+    envSteps: at(({ envSteps }) => envSteps).map(mean),
+    success: line(({ success }) => success),
+    worldLoss: line(({ worldLoss }) => worldLoss),
+    worldLossOnPolicy: line(({ worldLossOnPolicy }) => worldLossOnPolicy),
+    worldLossExcess: line(({ worldLossExcess }) => worldLossExcess),
+    reward: line(({ reward }) => reward),
+    shown: named(Object.keys(points[0]!.shown), (name) => line(({ shown }) => shown[name])),
   };
 }
 
 /** Resamples an arm's scores by environment, as rliable does, and so its differences to the first arm. */
-function overallOf(cells: readonly CellResult[], envs: readonly string[], arms: readonly string[]): Results["overall"] {
-  const scores = (env: string, arm: string): Map<number, number> =>
-    bySeed(
-      cells.filter((c) => c.env === env && c.arm === arm),
-      (cell) => lastOf(cell).success,
-    );
-  const first = arms[0]!;
-  return arms
-    .map((arm) => ({ arm, strata: envs.map((env) => scores(env, arm)) }))
-    .filter(({ strata }) => strata.every(({ size }) => size > 0))
-    .map(({ arm, strata }) => {
-      const differences = strata.map((own, e) => differencesBySeed(own, scores(envs[e]!, first)));
-      return {
+function overallOf(envs: readonly (readonly CellResult[])[], arms: readonly string[]): Results["overall"] {
+  const strata = (arm: string): CellResult[][] => envs.map((cells) => cells.filter((cell) => cell.arm === arm));
+  const first = strata(arms[0]!);
+  return arms.flatMap((arm) => {
+    const own = strata(arm);
+    if (own.some(({ length }) => length === 0)) return [];
+    const differences = own.map((cells, e) => differencesTo(first[e]!, cells, successOf));
+    return [
+      {
         arm,
         iqm: bootstrap(
-          strata.map((own) => [...own.values()]),
+          own.map((cells) => cells.map(successOf)),
           interquartileMean,
         ),
-        difference: arm === first ? null : pairedDifference(differences, interquartileMean),
-      };
-    });
+        difference: arm === arms[0] ? null : pairedDifference(differences, interquartileMean),
+      },
+    ];
+  });
 }

@@ -1,21 +1,15 @@
 /**
- * Tuning before a comparison: every arm gets the same number of trials on seeds that are not reported and continues
- * with its best.
- *
- * `--tune "lambda=0.05|0.2,rl.lr=5e-4|1e-3"` tries every combination. Settings that an arm does not have (λ without
- * ECHO), or that its own brackets fix, are left out of its trials. If arms then have different numbers of trials,
- * nothing is trained: `--tune-for "ARM=rl.lr=2e-4|5e-4|1e-3|2e-3"` gives the arm with fewer trials a grid of its own.
- * An arm that learns nothing has nothing to tune.
- *
- * The best trial has the largest area under its curve of held-out success, as the mean over the tuning seeds, in each
- * environment separately; the first of equals wins. If a chosen number is the smallest or the largest of its grid, a
- * better one may lie outside, and the report says so.
+ * Tuning before a comparison (docs/ablations.md): every arm gets the same number of trials on seeds that are not
+ * reported and continues with its best. Settings that an arm does not have (λ without ECHO), or that its own brackets
+ * fix, are left out of its trials; an arm that learns nothing has nothing to tune. The best trial has the largest area
+ * under its curve of held-out success, as the mean over the tuning seeds, in each environment separately; the first of
+ * equals wins.
  */
 import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../../run/arms.ts";
 import { withFiles } from "../../run/node/commandLine.ts";
 import { UsageError } from "../../run/usage.ts";
 import type { StartOptions } from "../../run/startOptions.ts";
-import { areaUnder, type Point } from "./points.ts";
+import { areaUnder, type Axis, type Point } from "./points.ts";
 import { mean } from "../../run/figures/statistics.ts";
 
 /** A setting and the values to try. */
@@ -59,13 +53,14 @@ export function parseOwnKnobs(text: string, arms: readonly Arm[]): [label: strin
  * @throws UsageError if no arm has a setting, or if arms have different numbers of trials
  */
 export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOptions): Map<Arm, TrialSettings[]> {
-  const tuned = arms.filter(({ method }) => method !== "random");
+  const check = (arm: Arm, settings: TrialSettings): void =>
+    void presetOfArm(withSettings(arm, settings), base, withFiles);
   const refused = new Map<string, UsageError>();
   const had = new Set<string>();
   const has = (arm: Arm, { key, values }: Knob): boolean => {
     if (Object.hasOwn(arm.settings, key)) return false;
     try {
-      presetOfArm(withSettings(arm, { [key]: values[0]! }), base, withFiles);
+      check(arm, { [key]: values[0]! });
       had.add(key);
       return true;
     } catch (error) {
@@ -74,46 +69,33 @@ export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOpt
       return false;
     }
   };
-  const knobsOf = new Map(
-    tuned.map((arm) => [arm, tune.own[arm.label] ?? tune.knobs.filter((knob) => has(arm, knob))]),
-  );
+  const grids = arms.flatMap((arm) => {
+    if (arm.method === "random") return [];
+    const knobs = tune.own[arm.label] ?? tune.knobs.filter((knob) => has(arm, knob));
+    const keys = knobs.map(({ key }) => key).join(", ");
+    return [{ arm, trials: combinations(knobs), keys: keys || "nothing to tune" }];
+  });
   const nobodys = tune.knobs.find(({ key }) => !had.has(key) && refused.has(key));
   if (nobodys) throw new UsageError(`--tune: no arm has ${nobodys.key}; ${refused.get(nobodys.key)!.message}`);
-  const trials = new Map([...knobsOf].map(([arm, knobs]) => [arm, combinations(knobs)]));
-  const most = Math.max(...[...trials.values()].map(({ length }) => length));
-  const poor = [...trials].find(([, { length }]) => length < most);
+  const most = Math.max(...grids.map(({ trials }) => trials.length));
+  const poor = grids.find(({ trials }) => trials.length < most);
   if (poor) {
-    const rich = [...trials].find(([, { length }]) => length === most)!;
-    const about = ([arm, { length }]: typeof rich): string => {
-      const keys = knobsOf.get(arm)!.map(({ key }) => key);
-      return `${arm.label} has ${length} (${keys.join(", ") || "nothing to tune"})`;
-    };
+    const rich = grids.find(({ trials }) => trials.length === most)!;
+    const about = ({ arm, trials, keys }: typeof rich): string => `${arm.label} has ${trials.length} (${keys})`;
     throw new UsageError(
       `--tune: all arms need the same number of trials, but ${about(rich)} and ${about(poor)}; give --tune-for ` +
-        `"${poor[0].label}=SETTING=VALUE|VALUE" with ${most} combinations`,
+        `"${poor.arm.label}=SETTING=VALUE|VALUE" with ${most} combinations`,
     );
   }
-  for (const [arm, all] of trials)
-    for (const settings of all) presetOfArm(withSettings(arm, settings), base, withFiles);
-  return trials;
+  for (const { arm, trials } of grids) for (const settings of trials) check(arm, settings);
+  return new Map(grids.map(({ arm, trials }) => [arm, trials]));
 }
 
-function combinations(knobs: readonly Knob[]): TrialSettings[] {
-  let all: TrialSettings[] = [{}];
-  for (const { key, values } of knobs) {
-    all = all.flatMap((settings) => values.map((value): TrialSettings => ({ ...settings, [key]: value })));
-  }
-  return all;
-}
-
-/** A chosen number that is the smallest or the largest that was tried. */
-interface Edge {
-  readonly key: string;
-  readonly value: string;
-  readonly end: "smallest" | "largest";
-  /** Number of values tried. */
-  readonly of: number;
-}
+const combinations = (knobs: readonly Knob[]): TrialSettings[] =>
+  knobs.reduce<TrialSettings[]>(
+    (all, { key, values }) => all.flatMap((settings) => values.map((value) => ({ ...settings, [key]: value }))),
+    [{}],
+  );
 
 /** The outcome of the trials of an arm in an environment. */
 export interface Tuning {
@@ -123,25 +105,23 @@ export interface Tuning {
   /**
    * The axis of the areas and its length: the least total of these trials. Without play the axis is optimiser steps.
    */
-  readonly axis: "envSteps" | "step";
+  readonly axis: Axis;
   readonly budget: number;
   readonly trials: readonly { readonly settings: string; readonly areas: readonly number[]; readonly mean: number }[];
   readonly chosen: string;
-  /** Those of its settings that lie at an edge of the grid. */
-  readonly edges: readonly Edge[];
+  /** Chosen numbers that are the smallest or the largest of those that were tried. */
+  readonly edges: ReturnType<typeof edgesOf>;
 }
 
 /** The least number of values for which an edge is reported: both of two values are edges. */
 const EDGE_FROM = 3;
 
-/** @param tried the settings of all trials, including the chosen ones */
-function edgesOf(chosen: TrialSettings, tried: readonly TrialSettings[]): Edge[] {
-  return Object.entries(chosen).flatMap(([key, value]): Edge[] => {
-    const numbers = [...new Set(tried.map((settings) => Number(settings[key])))];
-    if (numbers.length < EDGE_FROM || !numbers.every(Number.isFinite)) return [];
-    const [own, of] = [Number(value), numbers.length];
-    if (own === Math.min(...numbers)) return [{ key, value, end: "smallest", of }];
-    return own === Math.max(...numbers) ? [{ key, value, end: "largest", of }] : [];
+function edgesOf(chosen: TrialSettings, tried: readonly { readonly settings: TrialSettings }[]) {
+  return Object.entries(chosen).flatMap(([key, value]) => {
+    const numbers = [...new Set(tried.map(({ settings }) => Number(settings[key])))];
+    const at = [Math.min(...numbers), Math.max(...numbers)].indexOf(Number(value));
+    if (numbers.length < EDGE_FROM || !numbers.every(Number.isFinite) || at < 0) return [];
+    return [{ key, value, end: at === 0 ? "smallest" : "largest", of: numbers.length }];
   });
 }
 
@@ -150,8 +130,7 @@ export function chooseTrial(
   at: Pick<Tuning, "env" | "arm" | "seeds">,
   played: readonly { readonly settings: TrialSettings; readonly curves: readonly (readonly Point[])[] }[],
 ): { readonly tuning: Tuning; readonly settings: TrialSettings } {
-  const ends = (axis: Tuning["axis"]): number[] =>
-    played.flatMap(({ curves }) => curves.map((points) => points.at(-1)![axis]));
+  const ends = (axis: Axis): number[] => played.flatMap(({ curves }) => curves.map((points) => points.at(-1)![axis]));
   const axis = Math.min(...ends("envSteps")) > 0 ? "envSteps" : "step";
   const budget = Math.min(...ends(axis));
   const trials = played.map(({ settings, curves }) => {
@@ -160,9 +139,6 @@ export function chooseTrial(
   });
   const best = trials.reduce((found, trial, i) => (trial.mean > trials[found]!.mean ? i : found), 0);
   const { settings } = played[best]!;
-  const edges = edgesOf(
-    settings,
-    played.map((trial) => trial.settings),
-  );
+  const edges = edgesOf(settings, played);
   return { tuning: { ...at, axis, budget, trials, chosen: trials[best]!.settings, edges }, settings };
 }

@@ -27,6 +27,7 @@ function cell(env: string, m: number, seed: number): CellResult {
     worldLoss: env === "calculator" && m === 1 && seed === 0 && i > 2 ? NaN : 0.6 - 0.05 * m + 0.01 * seed,
     worldLossRandom: 0.9,
     worldLossOnPolicy: 0.3,
+    worldLossExcess: undefined,
     reward: i === 0 ? null : 0.5,
     shown: { entropy: i === 0 ? null : 0.2 * (m + 1) },
     passAt: { 1: 0.4, 4: 0.5 + 0.1 * m },

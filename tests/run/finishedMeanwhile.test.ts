@@ -9,7 +9,7 @@ import type { StartOptions } from "../../run/startOptions.ts";
 import { parseStart } from "../../run/node/commandLine.ts";
 import { createRun } from "../../run/node/runFolder.ts";
 import { sealed } from "../../run/node/sealed.ts";
-import { type Job, SUMMARY } from "../../run/arms/job.ts";
+import { type Job, SUMMARY } from "../../run/arms/jobs.ts";
 import { trainJob } from "../../run/arms/train.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { QUIET } from "../support/tinyRun.ts";

@@ -34,6 +34,8 @@ const curve = (places: readonly number[], successes: readonly number[]): Point[]
     worldLoss: 0,
     worldLossRandom: 0,
     worldLossOnPolicy: 0,
+    worldLossExcess: undefined,
+    passAt: undefined,
     reward: null,
     shown: {},
   }));

@@ -5,9 +5,8 @@ import { join } from "node:path";
 import process from "node:process";
 import { afterAll, expect, test } from "vitest";
 import { Together } from "../../studies/ablate/together.ts";
-import { type Job, stepsOf } from "../../run/arms/job.ts";
-import type { Message } from "../../run/arms/messages.ts";
-import { trainAll } from "../../run/arms/pool.ts";
+import { type Job, type Message, stepsOf, trainAll } from "../../run/arms/jobs.ts";
+import type { Observer } from "../../run/observer.ts";
 import { parseStart } from "../../run/node/commandLine.ts";
 import type { StartOptions } from "../../run/startOptions.ts";
 import { presetFor } from "../../run/presets.ts";
@@ -30,38 +29,47 @@ test("phases, steps with metrics, evaluations, transcripts and notes arrive, und
   const options = {
     jobs: 1,
     signal: new AbortController().signal,
-    onMessage: (job: Job, message: Message): unknown => heard.push([job, message]),
+    observer: (job: Job): Observer => ({
+      phase: (...args) => void heard.push([job, ["phase", args]]),
+      update: (...args) => void heard.push([job, ["update", args]]),
+      evaluation: (...args) => void heard.push([job, ["evaluation", args]]),
+      transcript: (...args) => void heard.push([job, ["transcript", args]]),
+      note: (...args) => void heard.push([job, ["note", args]]),
+    }),
     onFinished: (job: Job): unknown => finished.push(job),
   };
   expect(await trainAll([warm], options)).toBe(true);
   expect(await trainAll([arm], options)).toBe(true);
   expect(finished).toEqual([warm, arm]);
-  const of = <K extends Message["kind"]>(job: Job, kind: K): Extract<Message, { kind: K }>[] =>
-    heard.flatMap(([from, message]) =>
-      from === job && message.kind === kind ? [message as Extract<Message, { kind: K }>] : [],
+  const of = <K extends keyof Observer>(job: Job, name: K): Parameters<Observer[K]>[] =>
+    heard.flatMap(([from, [called, args]]) =>
+      from === job && called === name ? [args as Parameters<Observer[K]>] : [],
     );
-  expect(of(warm, "phase").map(({ name, total, done }) => [name, total, done])).toEqual([
+  expect(of(warm, "phase").map(([name, total, done]) => [name, total, done])).toEqual([
     ["warm start: learning from demonstrations", 3, 0],
-    ["evaluating the warm start on held-out tasks", 1, 0],
+    ["evaluating the warm start on held-out tasks", 1, undefined],
   ]);
-  expect(of(arm, "phase").map(({ name, total }) => [name, total])).toEqual([
+  expect(of(arm, "phase").map(([name, total]) => [name, total])).toEqual([
     ["reinforcement learning: grpo_token+echo", 2],
     ["evaluating on held-out tasks", 1],
   ]);
-  expect(of(warm, "step").map(({ step }) => step)).toEqual([1, 2, 3, 1]);
-  expect(of(arm, "step").map(({ step }) => step)).toEqual([1, 2, 1]);
-  expect(of(arm, "step")[0]!.metrics["reward"]).toBeTypeOf("number");
-  expect(of(warm, "evaluation").map(({ step, score }) => [step, score.episodes])).toEqual([[0, 15]]);
-  expect(of(arm, "evaluation").map(({ step }) => step)).toEqual([2]);
-  expect(of(arm, "evaluation")[0]!.score.worldLoss).toBeGreaterThan(0);
-  expect(of(arm, "transcript")[0]!.record.tokens.length).toBeGreaterThan(3);
-  expect(of(warm, "note").map(({ text }) => text)).toEqual([expect.stringMatching(/^model: [\d,]+ parameters/)]);
+  expect(of(warm, "update").map(([step]) => step)).toEqual([1, 2, 3, 1]);
+  expect(of(arm, "update").map(([step]) => step)).toEqual([1, 2, 1]);
+  expect(of(arm, "update")[0]![1]["reward"]).toBeTypeOf("number");
+  expect(of(warm, "evaluation").map(([step, score]) => [step, score.episodes])).toEqual([[0, 15]]);
+  expect(of(arm, "evaluation").map(([step]) => step)).toEqual([2]);
+  expect(of(arm, "evaluation")[0]![1].worldLoss).toBeGreaterThan(0);
+  expect(of(arm, "transcript")[0]![0].tokens.length).toBeGreaterThan(3);
+  expect(of(warm, "note").map(([text]) => text)).toEqual([expect.stringMatching(/^model: [\d,]+ parameters/)]);
 
   // As one bar: an evaluation is no step of it.
-  const together = new Together();
-  for (const [job, message] of heard) together.hear(job, message);
-  expect(together.done).toBe(stepsOf(warm) + stepsOf(arm));
-  expect(together.metrics["success"]).toBeTypeOf("number");
+  let shown: [number, Readonly<Record<string, number>>] = [0, {}];
+  const together = new Together((...now) => (shown = now));
+  const observers = new Map([warm, arm].map((job) => [job, together.observer(job)]));
+  for (const [job, [name, args]] of heard)
+    (observers.get(job)![name] as (...args: readonly unknown[]) => void)(...args);
+  expect(shown[0]).toBe(stepsOf(warm) + stepsOf(arm));
+  expect(shown[1]["success"]).toBeTypeOf("number");
   together.finished(arm);
-  expect(together.metrics["success"]).toBe(undefined);
+  expect(shown[1]["success"]).toBe(undefined);
 }, 120_000);

@@ -32,7 +32,7 @@ const PROGRAMS = [
   "tests/support/smallRollouts.ts",
 ];
 /** These start the compiled program beside them; other modules look for files beside their source. */
-const STARTERS = ["run/arms/pool.ts", "run/node/threads.ts", "tests/support/asyncProgram.ts"];
+const STARTERS = ["run/arms/jobs.ts", "run/node/threads.ts", "tests/support/asyncProgram.ts"];
 
 const compiledIn = (folder: string, path: string): string => join(folder, path.replace(/\.ts$/, ".mjs"));
 

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { device as makeDevice } from "../../../engine/device.ts";
 import type { StartOptions } from "../../../run/startOptions.ts";
 import { parseStart } from "../../../run/node/commandLine.ts";
-import { type Job, SUMMARY } from "../../../run/arms/job.ts";
+import { type Job, SUMMARY } from "../../../run/arms/jobs.ts";
 import { trainJob } from "../../../run/arms/train.ts";
 import { comparisonOf, createComparison } from "../../../run/compare/settings.ts";
 import { startIn } from "../../support/mainJob.ts";

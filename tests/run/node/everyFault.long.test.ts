@@ -29,7 +29,7 @@ import { makeFolder } from "../../../run/node/disk.ts";
 import { exportRun } from "../../../run/node/exportRun.ts";
 import { lockFolder } from "../../../run/node/lock.ts";
 import { createRun, isFree, openRun, type RunFolder } from "../../../run/node/runFolder.ts";
-import { type Job, SUMMARY } from "../../../run/arms/job.ts";
+import { type Job, SUMMARY } from "../../../run/arms/jobs.ts";
 import { trainJob } from "../../../run/arms/train.ts";
 import { writeReport } from "../../../run/report/report.ts";
 import {
