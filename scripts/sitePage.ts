@@ -94,11 +94,8 @@ const SHORT = {
   codegen: { removeWhitespace: true, legalComments: "inline" },
 } as const satisfies MinifyOptions;
 
-/**
- * Modules that an address with settings loads, in one file: readers of settings, and all that they may name. What the
- * doctor also reads stays out, because every page would load it (tests/site/browser/fetched.test.ts).
- */
-const OF_SETTINGS = /\/rl\/(methods|rewards|preferences)\/|\/job\/(?!visible)|\/site\/(words|experiment)\./;
+/** The readers of settings, which only an address with settings loads (tests/site/browser/fetched.test.ts): one file. */
+const OF_SETTINGS = /\/site\/(words|experiment)\./;
 
 /**
  * Bundles modules for the page and its workers, which share files. All static imports are one file, because many small
