@@ -3,8 +3,8 @@
  * number of the active mutant (switch.ts). One process thus runs a test once for each mutant, and nothing is compiled
  * twice.
  *
- * It changes two further things. A formula given to `fuse` is traced once, when its module is loaded; here it is traced
- * again for each mutant inside it. Every loop counts its turns, so that an endless one is noticed.
+ * It changes two further things. A formula given to `fuse` or `evaluator` is traced once, when its module is loaded;
+ * here it is traced again for each mutant inside it. Every loop counts its turns, so that an endless one is noticed.
  */
 import type { Mutant } from "./mutants.ts";
 import { childrenOf, type Node, parse } from "./syntax.ts";
@@ -49,7 +49,7 @@ function wrappersOf(node: Node): Site[] {
     const { start, end } = node.body as Node;
     found.push({ start, end, wrap: (inner) => `{ mutation.tick(); ${inner} }` });
   }
-  if (node.type === "CallExpression" && node.callee!.name === "fuse") {
+  if (node.type === "CallExpression" && ["fuse", "evaluator"].includes(String(node.callee!.name))) {
     found.push({ start: node.start, end: node.end, wrap: (inner) => `mutation.fused(() => ${inner})` });
   }
   return [...found, ...childrenOf(node).flatMap(wrappersOf)];
