@@ -65,8 +65,8 @@ export function gradientProbe(given?: GradientProbeOptions): StepProbe {
   const settled = GRADIENT_PROBE.read(given);
   return {
     name: "gradients",
-    measure: async (before) =>
-      settled.every === 0 || before.step % settled.every !== 0 ? {} : gradientMetrics(before, settled),
+    // The remainder by 0 is NaN: never.
+    measure: async (before) => (before.step % settled.every === 0 ? gradientMetrics(before, settled) : {}),
   };
 }
 
@@ -118,7 +118,8 @@ async function inTurn<T>(list: readonly T[], read: (x: T) => Promise<number>): P
   return values;
 }
 
-function comparison(ww: number, pp: number, wp: number): Metrics {
+/** The metrics of ⟨world, world⟩, ⟨policy, policy⟩ and ⟨world, policy⟩; none without a direction. */
+export function comparison(ww: number, pp: number, wp: number): Metrics {
   if (ww === 0 || pp === 0 || ![ww, pp, wp].every(Number.isFinite)) return {};
   return {
     // Rounding must not make it more than 1.

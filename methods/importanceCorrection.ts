@@ -117,7 +117,7 @@ export function importanceCorrection(given?: ImportanceCorrectionOptions): Impor
       });
       // The mean is over tokens or over rollouts, whichever have weights of their own.
       const all = perRollout.flatMap(({ weights }) => (level === "token" ? weights : weights.slice(0, 1)));
-      const average = normalize && all.length > 0 ? mean(all) : 1;
+      const average = normalize ? mean(all) : 1; // NaN, unread, without a token
       const divisor = average === 0 ? 1 : average; // where nothing has a weight, all stay 0
       const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(1));
       rollouts.forEach(({ tokens }, i) => {

@@ -20,7 +20,7 @@ import { isAgentToken, type Rollout, rolloutsOf, type Trajectory } from "../rl/e
  */
 export const clippedErrorLoss: Pointwise<Tensor> = fuse("clippedError", (lp, mask, rho) => {
   const masked = where(mask, lp, 0);
-  return where(mask, where(named("p", masked.exp()).le(named("ρ_PaW", rho)), masked.expm1().neg(), 0), 0);
+  return where(named("p", masked.exp()).le(named("ρ_PaW", rho)), masked.expm1().neg(), 0); // 1 − 1 outside the mask
 });
 
 export const PAW = options("paw", {

@@ -116,8 +116,8 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
   check(pairs.length > 0, () => "trainPreference: there are no pairs");
   checkCount("trainPreference", "batchSize", batchSize);
   checkPolicyLoss("trainPreference", policyLoss);
-  const isOverPairs = policyLoss.name.startsWith("dpo");
-  check(isOverPairs, () => `trainPreference: "${policyLoss.name}" is no loss over pairs; use dpo()`);
+  const { beta } = policyLoss;
+  check(beta !== undefined, () => `trainPreference: "${policyLoss.name}" is no loss over pairs; use dpo()`);
   check(reference !== undefined, () => "trainPreference: needs a reference model");
   checkReference(model, reference);
   const packing = packingOf(options);
@@ -137,7 +137,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
     );
     const metrics = {
       loss: lossIn(result),
-      ...preferenceMetrics(rows, result.logProbs, policyLoss.beta ?? 1),
+      ...preferenceMetrics(rows, result.logProbs, beta),
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
       step_tokens: tokensIn(trajectories),

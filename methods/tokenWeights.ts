@@ -170,7 +170,6 @@ export function outcomeCritic(given?: object): TokenWeighting {
 
 /** The q-quantile, interpolated linearly between the two nearest values; NaN of an empty list. */
 export function quantile(values: readonly number[], q: number): number {
-  if (values.length === 0) return NaN;
   const sorted = values.toSorted((a, b) => a - b);
   const at = q * (sorted.length - 1);
   const below = Math.floor(at);

@@ -60,8 +60,7 @@ export function gae(given?: GaeOptions): AdvantageEstimator {
   const { gamma, alpha, level, whiten, ...lambdas } = GAE.read(given);
   check(alpha === undefined || lambdas.lambda === undefined, () => "gae: give lambda or alpha, not both");
   const { lambda = 0.95, lambdaValue = lambda } = lambdas;
-  const lambdaOf = (length: number): number =>
-    alpha === undefined ? lambda : Math.min(1, Math.max(0, 1 - 1 / (alpha * length)));
+  const lambdaOf = (length: number): number => (alpha === undefined ? lambda : Math.max(0, 1 - 1 / (alpha * length)));
   return tokenEstimator(
     "gae",
     ["values"],

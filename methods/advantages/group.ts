@@ -33,7 +33,7 @@ export function opo(given?: object): AdvantageEstimator {
   return groupEstimator("opo", (rewards, rollouts) => {
     const lengths = rollouts.map((r) => r.tokens.length);
     const total = lengths.reduce((a, b) => a + b, 0);
-    const baseline = total > 0 ? rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total : 0;
+    const baseline = rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total; // NaN, unread, without a token
     return rewards.map((r) => r - baseline);
   });
 }

@@ -167,9 +167,10 @@ export function milestone(given?: MilestoneOptions): AdvantageEstimator {
       return turnsOf(rollout).map((turn) => {
         const segment = reached.filter((t) => t < turn).length;
         const end = reached[segment];
-        const earned = end === undefined ? 0 : (rollout.first.stepRewards[end] ?? 0);
-        const value = end === undefined ? 0 : (earned > 0 ? earned : 1) * gamma ** (end - turn);
-        return { rollout, turn, key: String(segment), value };
+        const key = String(segment);
+        if (end === undefined) return { rollout, turn, key, value: 0 };
+        const earned = rollout.first.stepRewards[end] ?? 1; // a milestone may be a turn that had no answer
+        return { rollout, turn, key, value: (earned > 0 ? earned : 1) * gamma ** (end - turn) };
       });
     }),
   );

@@ -13,10 +13,10 @@ import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Table } from "../../rl/objective/names.ts";
 import { maskedRatio, type PolicyLoss } from "../../rl/objective/policyLoss.ts";
 
-const m2poLoss: Pointwise<Tensor> = fuse("m2po", (lp, old, advantage, mask, chosen) => {
-  const kept = where(mask, chosen, 0);
-  return where(kept, maskedRatio(lp, old, kept).mul(advantage).neg(), 0);
-});
+/** `kept` is 0 outside the mask, too. */
+const m2poLoss: Pointwise<Tensor> = fuse("m2po", (lp, old, advantage, kept) =>
+  where(kept, maskedRatio(lp, old, kept).mul(advantage).neg(), 0),
+);
 
 /**
  * Mask of the tokens that are kept. Tokens are dropped in order of decreasing second moment until the mean of the rest
@@ -58,8 +58,8 @@ export function m2po(given?: M2poOptions): PolicyLoss {
       places.forEach(({ row, t }, k) => (columns[row]![t] = Number(kept[k])));
       return columns;
     },
-    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask, prepared }) =>
-      m2poLoss(logProbs, oldLogProbs, advantages, mask, prepared!),
+    tokenLoss: ({ logProbs, oldLogProbs, advantages, prepared }) =>
+      m2poLoss(logProbs, oldLogProbs, advantages, prepared!),
   };
 }
 

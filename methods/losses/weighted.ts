@@ -115,8 +115,8 @@ function binaryKl(lp: Expr, old: Expr): Expr {
 }
 
 /**
- * Mask of a trust region: 0 where the policy has moved too far in the direction of the advantage, else 1. Masked
- * log-probabilities are −1 here.
+ * Factor of a trust region: 0 where the policy has moved too far in the direction of the advantage, else 1. It has no
+ * gradient, so the mask need not be applied to its arguments.
  */
 function kept(
   distance: (lp: Expr, old: Expr) => Expr,
@@ -134,9 +134,8 @@ function kept(
 
 const dppoOf = (name: string, distance: (lp: Expr, old: Expr) => Expr): Pointwise<Tensor> =>
   fuse(name, (lp, old, advantage, mask, low, high) => {
-    const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];
-    const ratio = named("ρ", x.sub(y).exp());
-    const weight = ratio.mul(kept(distance, x, y, advantage, named("ε_low", low), named("ε_high", high)));
+    const ratio = maskedRatio(lp, old, mask);
+    const weight = ratio.mul(kept(distance, lp, old, advantage, named("ε_low", low), named("ε_high", high)));
     return weightedLogProb(weight, lp, advantage, mask);
   });
 const dppoTvLoss = dppoOf("dppoTv", (lp, old) => shift(lp, old).abs());
@@ -171,10 +170,9 @@ export const dppoTv = (given?: DppoOptions): PolicyLoss => dppo("dppo_tv", dppoT
 export const dppoKl = (given?: DppoOptions): PolicyLoss => dppo("dppo_kl", dppoKlLoss, given);
 
 const primeLoss: Pointwise<Tensor> = fuse("primeRl", (lp, old, advantage, mask, threshold, klTau, symmetric) => {
-  const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];
   const bound = named("ε", threshold);
-  const directed = kept((a, b) => shift(a, b).abs(), x, y, advantage, bound, bound);
-  const either = named("D", shift(x, y).abs()).le(bound);
+  const directed = kept((a, b) => shift(a, b).abs(), lp, old, advantage, bound, bound);
+  const either = named("D", shift(lp, old).abs()).le(bound);
   const ratio = maskedRatio(lp, old, mask);
   const gain = where(where(symmetric, either, directed), ratio.mul(advantage), constant(0));
   return where(mask, maskedLogRatio(lp, old, mask).square().mul(named("τ", klTau)).sub(gain), 0);

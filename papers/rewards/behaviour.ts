@@ -74,7 +74,7 @@ export type ToolEfficiencyOptions = OptionsOf<typeof TOOL_EFFICIENCY>;
 export function toolEfficiency(turns: readonly Turn[], given: ToolEfficiencyOptions): number {
   const { tools, duplicate, unknown, cap, toolOf = firstWord } = TOOL_EFFICIENCY.read(given);
   const calls = turns.map(({ action }) => action.trim().replace(/\s+/g, " "));
-  const duplicates = calls.filter((call, i) => i > 0 && call === calls[i - 1]).length;
+  const duplicates = calls.filter((call, i) => call === calls[i - 1]).length;
   const unknowns = calls.filter((call) => !tools.includes(toolOf(call))).length;
   return 0 - Math.min(cap, duplicate * duplicates + unknown * unknowns);
 }
@@ -101,8 +101,7 @@ export type RepetitionOptions = OptionsOf<typeof REPETITION>;
 export function repetitionPenalty(text: string, given?: RepetitionOptions): number {
   const { n, maxPenalty } = REPETITION.read(given);
   const words = text.toLowerCase().match(/\S+/g) ?? [];
-  const total = words.length - n + 1;
-  if (total <= 0) return 0;
+  const total = Math.max(0, words.length - n + 1);
   const distinct = new Set(Array.from({ length: total }, (_, i) => words.slice(i, i + n).join(" ")));
   return distinct.size === total ? 0 : (1 - distinct.size / total) * maxPenalty;
 }

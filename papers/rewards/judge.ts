@@ -98,7 +98,7 @@ export function tally(
 }
 
 /** The reward of a verdict: 1 for yes, 0 for no, NaN (not scorable) without a verdict. */
-export const verdictReward = ({ verdict }: Verdict): number => (verdict === undefined ? NaN : Number(verdict));
+export const verdictReward = ({ verdict }: Verdict): number => Number(verdict);
 
 /** Decides which of two answers is better. @returns true if it is the first, undefined to abstain */
 export type Comparison<Answer> = (first: Answer, second: Answer, signal?: AbortSignal) => Promise<boolean | undefined>;
@@ -110,6 +110,6 @@ export type Comparison<Answer> = (first: Answer, second: Answer, signal?: AbortS
 export function bothOrders<Answer>(compare: Comparison<Answer>): Judge<readonly [Answer, Answer]> {
   return async ([a, b], signal) => {
     const [forward, backward] = await Promise.all([compare(a, b, signal), compare(b, a, signal)]);
-    return forward === undefined || backward === undefined || forward === backward ? undefined : forward;
+    return backward === undefined || forward === backward ? undefined : forward;
   };
 }

@@ -132,21 +132,21 @@ function statisticsOfBatch(
     scoreHidden(params, hidden_NC, batch, batch.columns.temperatures.map(temperatureOf));
   const sampled = lazy(() => at((T) => T));
   const plain = lazy(() => at(() => 1));
-  // Each gets its own copy, because two statistics of one tensor are freed one by one.
+  // No two of a pass are one tensor: they are freed one by one.
   return names.map((name) => {
     switch (name) {
       case "logProbs":
       case "refLogProbs":
-        return mul(sampled().logProbs, 1);
+        return sampled().logProbs;
       case "entropy":
-        return mul(sampled().entropy, 1);
+        return sampled().entropy;
       case "collision":
         // ln Σ π² = lse(2z) − 2·lse(z), and with lp = z − lse(z) of any one token that is 2·lp(T) − lp(T/2).
         return exp(sub(mul(sampled().logProbs, 2), at((T) => T / 2).logProbs));
       case "values":
         return headValues(head!, hidden_NC);
       case "refEntropy":
-        return mul(plain().entropy, 1);
+        return plain().entropy;
       case "refNll":
         return neg(plain().logProbs);
       case "refEnergy": {
