@@ -5,6 +5,9 @@ import { filterRollouts } from "../../methods/filter.ts";
 import { succeeded, successRate } from "../../rl/episode/outcomes.ts";
 import { renumbered, REPLAY, ReplayBuffer } from "../../data/replay.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
+import { grpo } from "../../rl/objective/grpo.ts";
+import type { Objective } from "../../rl/objective/objective.ts";
+import type { StepSoFar } from "../../rl/tasks/plugin.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 
 const PLAYED: Part[] = [
@@ -102,6 +105,73 @@ describe("replay", () => {
     expect(() => new ReplayBuffer({ minProbability: 0.9, maxProbability: 0.9 })).toThrow(
       "ReplayBuffer: minProbability 0.9 is not below maxProbability, 0.9",
     );
+  });
+
+  describe("the probability of successes, asked of the policy as it is now", () => {
+    /** A step in which nothing new was played, and what the policy was asked. */
+    const stepWith = async (
+      buffer: ReplayBuffer,
+      lpsOf: (row: Trajectory) => readonly number[] = () => [],
+    ): Promise<{ drawn: number[]; isOffPolicy: boolean | undefined; asked: (readonly [number, number])[][] }> => {
+      const asked: (readonly [number, number])[][] = [];
+      const logProbs: StepSoFar["logProbs"] = (rows) => {
+        asked.push(rows.map(({ seed, reward }) => [seed, reward]));
+        return Promise.resolve(rows.map((row) => Float64Array.of(NaN, ...lpsOf(row), NaN)));
+      };
+      const objective = { advantage: grpo() } as Objective;
+      const { trained = [], isOffPolicy } = await buffer.extend({
+        step: 1,
+        fresh: [],
+        trained: [],
+        objective,
+        logProbs,
+      } as unknown as StepSoFar);
+      return { drawn: [...new Set(trained.map(({ seed }) => seed))], isOffPolicy, asked };
+    };
+    const middling = (...groups: readonly (readonly number[])[]): ReplayBuffer => {
+      const buffer = new ReplayBuffer({ minProbability: 0.5, maxProbability: 0.95, perStep: 9 });
+      buffer.add(grouped(groups), 0);
+      return buffer;
+    };
+
+    it("is the geometric mean over all tokens of a group's successes, and of no other group's", async () => {
+      const lps: Readonly<Record<number, readonly number[]>> = { 0: [-5, -4], 2: [-0.01, -0.02], 4: [-3, -9] };
+      // Group 3: (−.1 − .5 − .3 − .9)/4 = −.45, which is .638; the sum would be .165.
+      const lpsOf = ({ seed, reward }: Trajectory): readonly number[] =>
+        seed === 3 ? (reward === 1 ? [-0.1, -0.5] : [-0.3, -0.9]) : lps[seed]!;
+      const { drawn, asked, isOffPolicy } = await stepWith(middling([0, 1], [-1, 0], [1, 0], [2, 1, 0], [0, 1]), lpsOf);
+      expect(asked).toEqual([
+        [
+          [0, 1],
+          [2, 1],
+          [3, 2],
+          [3, 1],
+          [4, 1],
+        ],
+      ]);
+      expect([drawn, isOffPolicy]).toEqual([[3], true]);
+    });
+
+    it("of a single success too; without one the policy is not asked, and nothing is off-policy", async () => {
+      expect(await stepWith(middling([0, 1]), () => [-0.3, -0.3])).toEqual({
+        drawn: [0],
+        isOffPolicy: true,
+        asked: [[[0, 1]]],
+      });
+      expect(await stepWith(middling([-1, 0]))).toEqual({ drawn: [], isOffPolicy: false, asked: [] });
+    });
+
+    it("is not asked for where every group may come back", async () => {
+      const buffer = new ReplayBuffer();
+      buffer.add(grouped([[0, 1]]), 0);
+      expect(await stepWith(buffer)).toEqual({ drawn: [0], isOffPolicy: true, asked: [] });
+    });
+  });
+
+  it("a group of one has no spread and is not kept", () => {
+    const buffer = new ReplayBuffer();
+    buffer.add([...rowsOf(0, [1]), ...rowsOf(1, [0, 1])], 0);
+    expect(buffer.groups.map(({ trajectories }) => trajectories.length)).toEqual([2]);
   });
 
   it("what leaves a full buffer: the oldest, or the lowest mean, whatever the others are", () => {

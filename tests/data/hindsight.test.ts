@@ -6,7 +6,14 @@ import type { Achievement } from "../../rl/environment.ts";
 import { append, emptyStream, policyMask, type Trajectory } from "../../rl/episode/stream.ts";
 import { objectiveOf } from "../../methods/presets.ts";
 import { METHODS } from "../../methods/choice.ts";
-import { HINDSIGHT, hindsight, type HindsightOptions, relabelFailed, withTask } from "../../data/hindsight.ts";
+import {
+  HINDSIGHT,
+  hindsight,
+  hindsightEntry,
+  type HindsightOptions,
+  relabelFailed,
+  withTask,
+} from "../../data/hindsight.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
@@ -194,4 +201,9 @@ describe("in a run", () => {
   ])("refuses %o", (wrong, message) => {
     expect(() => hindsight({ ...options, ...wrong })).toThrow(message);
   });
+});
+
+it("is for environments that say what was achieved", () => {
+  const { has } = hindsightEntry.needs!;
+  expect([toySpec(), { ...toySpec(), achieved: always("ab") }].map((env) => has(env))).toEqual([false, true]);
 });

@@ -6,7 +6,7 @@ import { playScripted } from "../../data/demonstrations.ts";
 import { actionsOf, inverseEpisode, labelAccuracy, labellingWorld, relabelled, seenOf } from "../../data/inverse.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
-import { toySpec, toyTemplate } from "../support/rlToy.ts";
+import { episode as toyEpisode, toySpec, toyTemplate } from "../support/rlToy.ts";
 
 const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));
 
@@ -28,6 +28,18 @@ it("sees the answers, and a test sees the actions", async () => {
   const solved = await episode(...SOLVED);
   expect(seenOf(solved, template)).toEqual({ task: solved.task, answers: ["<input 1 name=feleki>", "<p sent>"] });
   expect(actionsOf(solved, template)).toEqual(SOLVED);
+});
+
+it("tells turns apart that stand side by side, without tags between them", () => {
+  const bare = toyEpisode([
+    ["prompt", [1]],
+    ["action", [2]],
+    ["observation", [3]],
+    ["action", [4]],
+    ["observation", [5]],
+  ]);
+  expect(seenOf(bare, toyTemplate).answers).toEqual(["d", "f"]);
+  expect(actionsOf(bare, toyTemplate)).toEqual(["c", "e"]);
 });
 
 it("the inverse model reads the episode backwards, and then writes each action behind the answer to it", async () => {

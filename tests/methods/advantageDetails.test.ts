@@ -3,7 +3,13 @@
  * anchors, milestones. Each of these was found by `npm run mutate`: before it was here, an edit of that place went
  * unnoticed.
  */
-import { moments, fracWithoutSpread, isWithoutSpread, rowsWithoutSpread } from "../../rl/episode/groups.ts";
+import {
+  moments,
+  fracWithoutSpread,
+  isWithoutSpread,
+  membersWithSpread,
+  rowsWithoutSpread,
+} from "../../rl/episode/groups.ts";
 import { describe, expect, it } from "vitest";
 import {
   ADVANTAGES,
@@ -178,6 +184,21 @@ describe("one group", () => {
 
   it("MaxRL at a mean of exactly 0 is 0", () => expect(first(maxRl(), [actor(-1), actor(1)])).toEqual([0, 0]));
 
+  it("GDPO: a component of a rollout that cannot be scored is none, and one component with spread is enough", () => {
+    const of = (a: number, b: number, more: Partial<Trajectory> = {}): Trajectory => ({
+      ...actor(1),
+      rewardParts: { a, b },
+      ...more,
+    });
+    const masked = of(9, 9, { masked: true });
+    const rollouts = rolloutsOf([of(0, 1), of(2, 1), masked]);
+    expect(membersWithSpread(rollouts, "a")).toEqual(rollouts.slice(0, 2));
+    expect(membersWithSpread(rollouts, "b")).toEqual([]);
+    expect(rowsWithoutSpread([of(0, 1), of(2, 1)], true)).toEqual(new Set());
+    expect(rowsWithoutSpread([of(2, 1), of(2, 1)], true)).toEqual(new Set([0, 1]));
+    expect(rowsWithoutSpread([of(0, 1), of(2, 1)])).toEqual(new Set([0, 1]));
+  });
+
   it("GPG counts rewards that are not 0, and at least one", () => {
     near(first(gpg(), [actor(0), actor(0), actor(3)]), [-3, -3, 6]);
     near(first(gpg(), [actor(0), actor(0)]), [0, 0]);
@@ -188,7 +209,7 @@ describe("one group", () => {
       [1, 0],
       [0, 1],
     ].map(([a, b]) => ({ ...actor(1), rewardParts: { a: a!, b: b! } }));
-    expect(first(gdpo(), batch)).toEqual([0, 0]);
+    for (const eps of [1e-4, 0]) expect(first(gdpo({ eps }), batch)).toEqual([0, 0]); // and not 0/0
     expect(gdpo().estimate(batch).fracRewardZeroStd).toBe(0);
     expect(gdpo().estimate([]).fracRewardZeroStd).toBe(0);
   });
@@ -199,6 +220,35 @@ describe("one group", () => {
       { ...actor(5), greedyReward: 2 },
     ];
     expect(first(remax(), [lost, whole])).toEqual([0, 3]);
+  });
+
+  it("rewards per token leave no place for another return: nothing is learnt from a bound", () => {
+    const babbled: Trajectory = {
+      ...actor(0, 0, 2),
+      tokenRewards: [0, 0.5, 0.25],
+      rewardIsBound: true,
+      greedyReward: -1,
+    };
+    expect(first(remax(), [babbled])).toEqual([0]);
+    expect(first(remax(), [{ ...babbled, rewardIsBound: false }])).toEqual([1.75]); // .5 + .25 − −1
+    const values = [Float64Array.of(NaN, -1, -1)];
+    expect(first(gae({ lambda: 1, whiten: false }), [babbled], { values })).toEqual([0]);
+    expect(first(gae({ lambda: 1, whiten: false }), [{ ...babbled, rewardIsBound: false }], { values })).toEqual([
+      1.75,
+    ]);
+  });
+
+  it("RAE remembers the lowest return of an end: also of one that was cut short, if it was scored there", () => {
+    const memory = rae({ decay: 0.5 });
+    const lowestAfter = (reward: number, more: Partial<Trajectory>): number => {
+      memory.observe!([{ ...actor(reward), ...more }]);
+      return (memory.state!() as Record<string, { lowest: number }>)["toy"]!.lowest;
+    };
+    expect(lowestAfter(-5, { stopReason: "max_tokens" })).toBe(0);
+    expect(lowestAfter(-1, {})).toBe(-1);
+    expect(lowestAfter(-5, { stopReason: "max_tokens", scoredAtEnd: false })).toBe(-1);
+    expect(lowestAfter(-3, { stopReason: "max_tokens", scoredAtEnd: true })).toBe(-3);
+    expect(lowestAfter(-2, {})).toBe(-3);
   });
 
   it("RAE takes back numbers only", () => {
@@ -366,6 +416,11 @@ describe("steps", () => {
     near(
       estimate([0, -3, 0], () => [1]),
       [0.5 - 1.5 / 5, 1 - 1.5 / 5, 0],
+    );
+    // A turn that had no answer, and so no reward: ½ and 1 in the first segment.
+    near(
+      estimate([0, 0], () => [2]),
+      [0.25 - 0.75 / 5, 0.5 - 0.75 / 5],
     );
   });
 });

@@ -22,7 +22,7 @@ import { gae } from "../../methods/advantages/index.ts";
 import { grpo } from "../../rl/objective/grpo.ts";
 import { trainRlAsync } from "../../distribute/async/train.ts";
 import { echo } from "../../rl/objective/echo.ts";
-import { GRADIENT_PROBE, gradientProbe, type GradientProbeOptions } from "../../methods/gradients.ts";
+import { comparison, GRADIENT_PROBE, gradientProbe, type GradientProbeOptions } from "../../methods/gradients.ts";
 import type { StepOptions } from "../../rl/train/step.ts";
 import { ppoClip } from "../../rl/objective/clipped.ts";
 import type { Metrics } from "../../rl/episode/metrics.ts";
@@ -301,6 +301,18 @@ it("an interval that is none, or what measures nothing, is one clear error, befo
     await expect(run).rejects.toThrow("trainRl: probes must be");
   }
   expect(played).toBe(0);
+});
+
+it("a cosine that rounding has put beyond 1 is 1, on both sides", () => {
+  expect(comparison(4, 1, 2 + 1e-6)).toEqual({ [COSINE]: 1, [RATIO]: 2 });
+  expect(comparison(1, 4, -2 - 1e-6)).toEqual({ [COSINE]: -1, [RATIO]: 0.5 });
+  for (const [ww, pp, wp] of [
+    [0, 1, 0],
+    [1, 0, 0],
+    [1, Infinity, 1],
+    [1, 1, NaN],
+  ])
+    expect(comparison(ww!, pp!, wp!)).toEqual({});
 });
 
 describe("training does not notice", () => {

@@ -9,7 +9,7 @@ import type { Tensor } from "../../engine/tensor.ts";
 import { AdaptiveEntropy } from "../../methods/entropy.ts";
 import { KL_ESTIMATORS, klEstimate, klPenalty } from "../../rl/objective/kl.ts";
 import { AdaptiveKl } from "../../methods/kl.ts";
-import { cispo, clipCov, dpo, dppoKl, gspo, klCov, m2po, POLICY_LOSSES } from "../../methods/losses/index.ts";
+import { cispo, clipCov, dpo, dppoKl, gspo, klCov, m2po, POLICY_LOSSES, vespo } from "../../methods/losses/index.ts";
 import { clippedValueLoss } from "../../rl/objective/value.ts";
 import type { PolicyLoss, StepView } from "../../rl/objective/policyLoss.ts";
 import { ppoClip } from "../../rl/objective/clipped.ts";
@@ -172,6 +172,27 @@ describe("kl_cov and clip_cov choose tokens", () => {
   });
 });
 
+describe("vespo", () => {
+  const token = (more: Partial<Drawn>): Drawn => ({ masked: false, lp: -1, old: -1, advantage: 1, ref: 0, ...more });
+
+  it("keeps ln w below 20, which shows where λ is 0", async () => {
+    const options = { kPos: 0.5, lambdaPos: 0 };
+    const { perToken } = await run(device, vespo(options), [[token({ old: -31 })]]);
+    expect(perToken[0]).toBeCloseTo(Math.exp(10), 6);
+  });
+
+  it("with its gradient through φ, what a masked token has changes nothing", async () => {
+    const of = (advantage: number): ReturnType<typeof run> =>
+      run(device, vespo({ detached: false }), [[token({ old: -1.2 }), token({ masked: true, advantage })]]);
+    const clean = await of(0);
+    expect(clean.gradient[0]).not.toBe(0);
+    for (const advantage of [NaN, Infinity]) {
+      const { gradient } = await of(advantage);
+      expect(gradient.map((x) => x + 0)).toEqual(clean.gradient.map((x) => x + 0));
+    }
+  });
+});
+
 describe("KL", () => {
   const tensorOf = async (
     estimator: (typeof KL_ESTIMATORS)[number],
@@ -184,6 +205,7 @@ describe("KL", () => {
       near(klEstimate(estimator, -4, -4 + d), KL_ROWS[estimator].value(-4 + d - -4), 1e-7);
       near(await tensorOf(estimator, d), KL_ROWS[estimator].value(-4 + d - -4), 1e-7);
     }
+    if (estimator.startsWith("k3")) expect(klEstimate(estimator, 0, 0.03)).toBe(Math.expm1(0.03) - 0.03);
     // Near 0 the series takes over from e^d − d − 1; it is cut off behind d⁴.
     for (const d of [-0.029, 0.029, 0.01]) near(klEstimate(estimator, 0, d), KL_ROWS[estimator].value(d), 1e-6);
     if (estimator.startsWith("k3")) near(klEstimate(estimator, 0, 1e-12), 5e-25, 1e-6); // e^d − d − 1 has no digit
@@ -200,7 +222,7 @@ describe("KL", () => {
   it("verl's low_var_kl is k3 with verl's clamps, as a tensor and on the host; k3 has none", async () => {
     const klOf = (estimator: "k3" | "low_var_kl") => objectiveOf({ method: "grpo", kl: { beta: 1, estimator } }).kl!;
     const { estimator, clamp } = klOf("low_var_kl");
-    expect([klOf("k3").clamp, estimator]).toEqual([undefined, "k3"]);
+    expect([klOf("k3").clamp, clamp, estimator]).toEqual([undefined, { logRatio: 20, value: 10 }, "k3"]);
     for (const [d, value] of [
       [24.9, 10],
       [99.9, 10],

@@ -73,9 +73,10 @@ describe("the critic", () => {
     expect([...(await both.read())]).toEqual([5, 0, 7, 2]);
   });
 
-  it("is trained by the cross-entropy of the pooled logits", async () => {
+  it.each([14, 60])("is trained by the cross-entropy of the pooled logits, %d tokens at once", async (maxTokens) => {
     const critic = newCritic();
-    const episodes = [wrote([2, 3, 5], "passed"), wrote([3], "compile error")];
+    const ids = [[2, 3, 5], [3], [6, 2], [7], [8], [4, 4, 7]];
+    const episodes = ids.map((own, i) => wrote(own, OUTCOMES[(i + 3) % 4]));
     const isAgents = ({ stream }: Trajectory, t: number): boolean => stream.roles[t] === "action";
     const columns = await Promise.all(
       OUTCOMES.map(async (_, k) => {
@@ -91,17 +92,17 @@ describe("the critic", () => {
       const z = columns.map((rows) => Math.max(...[...rows[e]!].filter((x) => !Number.isNaN(x))));
       return Math.log(z.reduce((sum, x) => sum + Math.exp(x), 0)) - z[outcomeClass(one)]!;
     });
-    const options = { ...packing, maxTokens: 14, batchSize: 4, steps: 1, lr: () => 0, rng: new Rng(3) };
+    const options = { ...packing, maxTokens, batchSize: 24, steps: 1, lr: () => 0, rng: new Rng(3) };
     const drawn = Array.from(
-      { length: 4 },
+      { length: 24 },
       (
         (draw) => () =>
-          draw.int(2)
+          draw.int(6)
       )(new Rng(3).split(0)),
     );
-    expect(new Set(drawn).size).toBe(2);
+    expect(new Set(drawn).size).toBe(6);
     const [loss] = await trainOutcomeCritic(critic, episodes, episodes.map(outcomeClass), options);
-    expect(loss).toBeCloseTo(drawn.reduce((sum, e) => sum + losses[e]!, 0) / 4, 6);
+    expect(loss).toBeCloseTo(drawn.reduce((sum, e) => sum + losses[e]!, 0) / 24, 6);
 
     const said = await criticise(critic, episodes[0]!, packing);
     const z = [1, 2, 3, 5].map((t) => columns.map((rows) => rows[0]![t]!));

@@ -155,6 +155,9 @@ describe("corrections", () => {
     expect(of([half, own, silent, played([NaN, 0.1])])).toEqual(of([own]));
     expect(of([own])["rollout_corr/kl"]).toBeCloseTo(-0.125, 12);
     expect(of([half, silent])).toEqual({});
+    const { metrics } = importanceCorrection();
+    expect(metrics!([own.t], { logProbs: [own.logProbs] })).toEqual(of([own]));
+    expect(metrics!([own.t], {})).toEqual({}); // nothing was scored
   });
 });
 
@@ -241,6 +244,13 @@ describe("PaW", () => {
     expect(ofPoor({})).toEqual(ofPoor(defaults));
     expect(ofPoor({ clamp: [0, 2] })).not.toEqual(ofPoor(defaults));
     expect(of({ selection: "random" })).toEqual(of({ selection: "random", seed: 0 }));
+  });
+
+  it("PaW's largest reward is told where a larger one would be cut off: adaptive weights with bounds", () => {
+    expect([paw(), paw({ rewardMax: 3 })].map(({ rewardMax }) => rewardMax)).toEqual([1, 3]);
+    for (const options of [{ weight: "constant" as const }, { clamp: null }])
+      expect(paw(options)).not.toHaveProperty("rewardMax");
+    expect(paw({ weight: "constant", clamp: null })).not.toHaveProperty("rewardMax");
   });
 
   it("a random share is drawn: others at another step or seed, not the first, not those of high entropy", () => {

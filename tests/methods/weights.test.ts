@@ -354,6 +354,20 @@ describe("answers in the policy mask, a mistake for demonstrations (trainObserva
     expect(answer).toEqual([A, A]);
   });
 
+  it("leaves a row's first token out, which nothing predicts, also where it is an answer", () => {
+    const begun = (reward: number): Trajectory =>
+      episode(
+        [
+          ["observation", [6]],
+          ["action", [3, 4]],
+        ],
+        { reward },
+      );
+    const [row] = weighStep(mistaken, [begun(1), begun(0)], 0);
+    expect([...row!.mask]).toEqual([0, 1, 1]);
+    expect([...row!.wPolicy]).toEqual([0, 1 / 4, 1 / 4]);
+  });
+
   it("trains nothing of an episode that is left out, and leaves the world model's weights as they are", () => {
     const [row] = weighStep(mistaken, [{ ...batch[0]!, masked: true }, batch[1]!], 0);
     expect([sumOf([row!.mask]), sumOf([row!.wPolicy])]).toEqual([0, 0]);

@@ -111,6 +111,8 @@ describe("completions", () => {
     const tries = await complete(spec, episodes);
     const own = episodes.map(({ info }) => [{ successes: Number(info["success"] === true), tries: 1 }]);
     expect(tries).toEqual(own);
+    const unscored = [{ reward: NaN }, { masked: true }].map((more) => ({ ...episodes[0]!, ...more }));
+    expect(await complete(spec, unscored)).toEqual(unscored.map(() => [{ successes: 0, tries: 0 }]));
     expect(await complete(spec, [])).toEqual([]);
     expect(await complete(spec, [episode([["prompt", [1]]])])).toEqual([[]]);
   });

@@ -5,7 +5,11 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { treeLeaves } from "../../engine/tree.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import type { Tensor } from "../../engine/tensor.ts";
+import { type Tree, treeLeaves } from "../../engine/tree.ts";
+import type { AdamW } from "../../nn/optimizer.ts";
+import type { ValueHead } from "../../nn/valueHead.ts";
 import type { TokenRow } from "../../rl/objective/columns.ts";
 import { centred, grpo } from "../../rl/objective/grpo.ts";
 import { groupsKept, rolloutFilter } from "../../methods/filter.ts";
@@ -21,6 +25,7 @@ import { rowGradient, weighStep } from "../support/rlBatches.ts";
 import { sftRows } from "../../methods/sft.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
+import { update } from "../../rl/train/update.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
 import { score } from "../../rl/train/score.ts";
 import type { Model } from "../../nn/index.ts";
@@ -270,4 +275,30 @@ describe("ppo_kl/last", () => {
   it("is 0 if no pass moves the policy", async () => {
     expect((await run(0, 3)).report.metrics["ppo_kl/last"]).toBeCloseTo(0, 6);
   });
+});
+
+it("a head learns at its own multiple of the rate, 1 unless it says another", () => {
+  const rates: [number, number][] = [];
+  const trained = (i: number): { head: ValueHead; optimizer: AdamW<ValueHead> } => {
+    const step = (_: unknown, lr: number): Tensor => (rates.push([i, lr]), norms[i]!);
+    return { head: {} as ValueHead, optimizer: { step } as unknown as AdamW<ValueHead> };
+  };
+  const norms = [0, 1, 2, 3].map((x) => tensor([x], { device }));
+  const [{ optimizer }, a, b, c] = [trained(0), trained(1), trained(2), trained(3)];
+  const head = {} as ValueHead;
+  const gradient = { policy: {}, heads: { a: head, b: head, c: head } };
+  const training = { a: {}, b: { rate: 3 } };
+  const optimizers = { optimizer: optimizer as unknown as AdamW<Tree>, heads: { a, b, c } };
+  expect(update(optimizers, gradient, 0.5, { training, alone: false })).toBe(norms[0]);
+  expect(update(optimizers, gradient, 0.25, { training, alone: true })).toBe(norms[3]);
+  expect(rates).toEqual([
+    [0, 0.5],
+    [1, 0.5],
+    [2, 1.5],
+    [3, 0.5],
+    [1, 0.25],
+    [2, 0.75],
+    [3, 0.25],
+  ]);
+  for (const norm of norms) norm.dispose();
 });

@@ -204,7 +204,8 @@ describe("a term of one's own", () => {
       ...lastToken,
       name: "reading",
       weigh: ({ aggregated }) => ({ weight: aggregated }),
-      tokenLoss: ({ logProbs, advantages }) => mul(mul(advantages, logProbs), -1), // REINFORCE, and so the policy's
+      // REINFORCE, and so the policy's
+      tokenLoss: ({ logProbs, advantages, mask }) => mul(mul(mul(advantages, logProbs), mask), -1),
     };
     const silent: LossTerm = {
       ...lastToken,

@@ -307,6 +307,25 @@ describe("an evaluation", () => {
     expect(bestOf([babbles, { ...half, step: 5 }, half], [0, 1, 2])!.step).toBe(1);
   });
 
+  it("where all were cut short, but scored there, that is what they are worth", () => {
+    const score = evaluationOf([-1, 2].map((reward, i) => cut(i, [reward], { scoredAtEnd: true, reward })));
+    expect(score).toMatchObject({ episodes: 2, unscored: 0, meanReward: 0.5 });
+    expect(score.rewardStd).toBeCloseTo(Math.sqrt(4.5), 12); // ddof 1
+  });
+
+  it("where all broke their environments, and none was cut short, their returns are known", () => {
+    const broke = [-1, -2].map((reward, i) => played(i, [reward], { stopReason: "tool_error", masked: true }));
+    expect(evaluationOf(broke)).toMatchObject({ episodes: 2, successes: 0, meanReward: -1.5 });
+  });
+
+  it("an episode that could not be scored is none of those that count, unless it broke its environment", () => {
+    const unknown = played(0, whole, { reward: NaN });
+    const broke = played(1, whole, { reward: NaN, stopReason: "tool_error", masked: true });
+    const score = evaluationOf([unknown, broke, played(2, [1])]);
+    expect(score).toMatchObject({ episodes: 2, notPlayed: 0, unscored: 1, meanReward: 1 });
+    expect(score.families).toEqual({ all: { successes: score.successes, episodes: 2 } });
+  });
+
   it("where no return is negative nothing changes", () => {
     expect(rewardOf([played(0, [1]), played(1, [0.5]), cut(2, [0.7]), cut(3, [])])).toBe(1.5 / 4);
   });

@@ -1,5 +1,5 @@
 /** When a run stops because its environment fails, and what an evaluation counts of which episodes were not played. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { checkMeasured, FailedSteps } from "../../run/failures.ts";
 import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../run/heldOut.ts";
 import { chosenTries } from "../../run/verification.ts";
@@ -62,6 +62,23 @@ describe("steps of which nothing was played", () => {
   it("a step without episodes has not failed", () => {
     const failed = new FailedSteps();
     for (let i = 0; i < 5; i++) expect(failed.isFirst([])).toBe(false);
+  });
+
+  it("the pause is ten seconds, and no millisecond more", async () => {
+    vi.useFakeTimers();
+    try {
+      const failed = new FailedSteps();
+      failed.isFirst(rows(gone));
+      let isOver = false;
+      const pause = failed.pause({ observer: QUIET, signal: new AbortController().signal }).then(() => (isOver = true));
+      await vi.advanceTimersByTimeAsync(9999);
+      expect(isOver).toBe(false);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(isOver).toBe(true);
+      await pause;
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("is followed by a pause, which the end of the run ends; others by none", async () => {

@@ -57,6 +57,12 @@ it("the line of metrics has what was measured, a 0 too, and no more", () => {
   });
 });
 
+it("of one episode there is a success, of none there is not", () => {
+  const of = (episodes: number): unknown => metricsOfScore({ ...plain, episodes, successes: episodes })["success"];
+  expect([of(1), of(0)]).toEqual([1, undefined]);
+  expect(metricsOfScore({ ...plain, episodes: 0 })).not.toHaveProperty("success");
+});
+
 it("without a score there is no reward, in neither", () => {
   const unscored = { ...plain, meanReward: NaN, rewardStd: 0 };
   const { reward: _, reward_std: __, ...others } = line;

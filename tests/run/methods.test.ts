@@ -126,12 +126,13 @@ describe("settings", () => {
     const preset = presetOfFlags("--method", "paw+actfocus", "--loss", "sapo", "--env", "shop");
     const saved = JSON.parse(JSON.stringify(preset)) as Preset;
     expect(saved.rl).toMatchObject({ method: "paw+actfocus", loss: "sapo" });
-    const again = presetOf(createRun(join(folder, "names"), { preset: saved }));
+    const own = mkdtempSync(join(folder, "config-"));
+    const again = presetOf(createRun(join(own, "names"), { preset: saved }));
     expect(again).toEqual(preset);
     const { method: _, ...nameless } = preset.rl;
-    const without = createRun(join(folder, "nameless"), { preset: { ...preset, rl: nameless } });
+    const without = createRun(join(own, "nameless"), { preset: { ...preset, rl: nameless } });
     expect(() => presetOf(without)).toThrow(/nameless: its config\.json: rl: method must be text, got missing/);
-    const broken = createRun(join(folder, "broken"), { preset: { ...preset, rl: { ...preset.rl, method: "ecko" } } });
+    const broken = createRun(join(own, "broken"), { preset: { ...preset, rl: { ...preset.rl, method: "ecko" } } });
     expect(() => presetOf(broken)).toThrow(UsageError);
   });
 

@@ -1,7 +1,7 @@
 /** Readers: what they are told, what they read, and that they learn to tell episodes apart. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { tensor, zeros } from "../../engine/index.ts";
+import { mul, sum, tensor, zeros } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";
 import { agreement } from "../../run/judgements.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
@@ -12,9 +12,12 @@ import {
   type Marked,
   type Reader,
   readEpisodes,
+  type ReaderLesson,
+  readerSteps,
   readerLogits,
   trainReader,
 } from "../../methods/reader.ts";
+import type { MicroBatch } from "../../rl/train/pack.ts";
 import { endingModel, episode } from "../support/rlToy.ts";
 
 let device: Device;
@@ -143,6 +146,24 @@ describe("a reader", () => {
     await expect(trainReader(reader, [], options)).rejects.toThrow("trainReader: there are no lessons");
     disposeReader(reader);
   });
+});
+
+it("a reader's optimiser: norms are clipped at 1, and matrices shrink by a hundredth of the rate", async () => {
+  const reader = newReader();
+  const [weight] = await reader.head.weight.read();
+  const slopes = [10, 0.5];
+  const lesson = (slope: number): ReaderLesson => ({
+    batches: [{} as MicroBatch],
+    lossOf: ({ head }) => mul(sum(head.bias), slope),
+  });
+  let step = 0;
+  await readerSteps(reader, { steps: 2, lr: () => 0.1, rng: new Rng(0) }, () => lesson(slopes[step++]!));
+  // AdamW with betas .9 and .98: slopes 1 (clipped) and ½.
+  const [m, v] = [0.9 * 0.1 + 0.1 * 0.5, 0.98 * 0.02 + 0.02 * 0.25];
+  const expected = -0.1 - (0.1 * (m / (1 - 0.9 ** 2))) / Math.sqrt(v / (1 - 0.98 ** 2));
+  expect((await reader.head.bias.read())[0]).toBeCloseTo(expected, 6);
+  expect((await reader.head.weight.read())[0]! / weight!).toBeCloseTo((1 - 0.1 * 0.01) ** 2, 9);
+  disposeReader(reader);
 });
 
 it("agreement is the mean over successes and failures, so that always saying one has a half", () => {

@@ -1,6 +1,7 @@
 /** Recipes: one name for a paper's method with its data and rewards, and what the user says beside it. */
 import { describe, expect, it } from "vitest";
-import { listRecipes, recipeOf, RECIPES } from "../../run/recipes.ts";
+import { inWordsOf, listRecipes, recipeOf, RECIPES } from "../../run/recipes.ts";
+import { UsageError } from "../../run/usage.ts";
 import { objectiveFor } from "../../run/methods.ts";
 import { groupsKept } from "../../methods/filter.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
@@ -120,6 +121,31 @@ describe("a recipe", () => {
     [set("sft.generalTexts=shuffled"), "--set sft.generalTexts is about --set sft.general=0.5; add it"],
     [["--kl", "0.1", "--kl-target", "1", ...set("kl.decay=0.5")], "kl: target and decay both change beta"],
   ])("%j is refused: %s", (flags, message) => expect(() => presetOfFlags(...flags)).toThrow(message));
+
+  it("is named by an error about one of its methods, unless the error names it already; others stay", () => {
+    const chosen = recipeOf("starpo_s")!;
+    const { method } = RECIPES["starpo_s"]!;
+    const said = (error: Error, recipe: ReturnType<typeof recipeOf> | null = chosen): unknown => {
+      try {
+        return inWordsOf(recipe ?? undefined, () => {
+          throw error;
+        });
+      } catch (thrown) {
+        return thrown === error ? "the same" : (thrown as Error).message;
+      }
+    };
+    const [first] = method.split("+");
+    expect(chosen.name).toBe("starpo_s");
+    expect(said(new UsageError(`${first}: no`))).toBe(`${first}: no (--method starpo_s is ${method})`);
+    expect(said(new UsageError(`starpo_s and ${first}: no`))).toBe("the same");
+    expect(said(new UsageError("--steps: no"))).toBe("the same");
+    expect(said(new Error(`${first}: no`))).toBe("the same");
+    expect(said(new UsageError(`${first}: no`), null)).toBe("the same");
+    const two = Object.entries(RECIPES).find(([, recipe]) => recipe.method.includes("+"))!;
+    const parts = two[1].method.split("+");
+    for (const part of parts) expect(said(new UsageError(`${part}: no`), recipeOf(two[0]))).toContain(`(--method`);
+    expect(inWordsOf(chosen, () => 3)).toBe(3);
+  });
 
   it("stands alone", () => {
     expect(() => presetOfFlags("--method", "dapo_full+vapo_full")).toThrow("dapo_full and vapo_full; one is possible");

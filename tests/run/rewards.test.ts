@@ -9,12 +9,15 @@ import { UsageError } from "../../run/usage.ts";
 import type { EpisodeReward } from "../../rl/tasks/scoring.ts";
 import { approvalJudge } from "../../papers/preferences/judges.ts";
 import { stepValues } from "../../run/judgements.ts";
+import { zeros } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
+import { assign } from "../../engine/state.ts";
+import { Template } from "../../rl/episode/template.ts";
 import { initReaderHead, type Reader } from "../../methods/reader.ts";
 import type { Model } from "../../nn/transformer.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
-import { episode, toyModel, toyTemplate } from "../support/rlToy.ts";
+import { episode, toyModel, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
 
 let device: Device;
 let model: Model;
@@ -164,6 +167,19 @@ describe("outcomes", () => {
     expect(new Set(expected)).toEqual(new Set([0, 1]));
     expect(await Promise.all(models.map((of) => votes(of)))).toEqual(expected);
     await expect(votes(models[0]!, Array(60).fill(2))).rejects.toThrow("no judge of approval said anything");
+  });
+
+  it("that model says no where both are exactly as likely", async () => {
+    const of = toyModel(device);
+    assign(of.params.head!, zeros(of.params.head!.shape, { device }));
+    const letterOf = (text: string): string => (text === "yes" ? "a" : text === "no" ? "b" : text);
+    const template = new Template({ ...toyTokenizer, encode: (text) => toyTokenizer.encode(letterOf(text)) });
+    expect(await approvalJudge({ model: of }).score([played({})], { model: of, template })).toEqual([0.5]);
+    const { reward } = rewardOptionsOf(
+      { name: "judges", judges: "approval" },
+      { template, model: of, maxLength: 40, seed: 0 },
+    );
+    expect((await reward!(played({}), new AbortController().signal)).parts["judge/approval"]).toBe(0);
   });
 
   it("of tools by ToolRL, and components without another outcome", () => {
