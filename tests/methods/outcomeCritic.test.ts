@@ -25,9 +25,9 @@ const newCritic = (on = device): Reader => {
   return { model, head: initReaderHead(model, OUTCOMES.length, new Rng(7)) };
 };
 const packing = { padId: 0, maxTokens: 30 };
-const wrote = (ids: number[], outcome?: string): Trajectory => ({
+const wrote = (ids: number[], outcome?: string, task = 1): Trajectory => ({
   ...episode([
-    ["prompt", [1]],
+    ["prompt", [task]],
     ["action", ids],
     ["observation", [4]],
     ["action", [5]],
@@ -76,7 +76,7 @@ describe("the critic", () => {
   it.each([14, 60])("is trained by the cross-entropy of the pooled logits, %d tokens at once", async (maxTokens) => {
     const critic = newCritic();
     const ids = [[2, 3, 5], [3], [6, 2], [7], [8], [4, 4, 7]];
-    const episodes = ids.map((own, i) => wrote(own, OUTCOMES[(i + 3) % 4]));
+    const episodes = ids.map((own, i) => wrote(own, OUTCOMES[(i + 3) % 4], 1 + i));
     const isAgents = ({ stream }: Trajectory, t: number): boolean => stream.roles[t] === "action";
     const columns = await Promise.all(
       OUTCOMES.map(async (_, k) => {
