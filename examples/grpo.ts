@@ -1,6 +1,6 @@
 /**
  * Multi-turn GRPO + ECHO with the library's tensors and transformer only: playing, advantages, weights, loss, update.
- * `trainRl` does this for any method and world; a test holds it to the same bits as this file (reference executor).
+ * `trainRl` does this for any method and world; a test holds it to the same bits as this file (in plain TypeScript).
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * `npx tsx examples/grpo.ts [SEED]` trains with λ = 0 and 0.1, a minute in all. Seeds 0 to 9: the mean reward of the
@@ -118,20 +118,20 @@ const clipped = fuse("clipped", (lp, old, advantage) => {
   const ratio = lp.sub(old).exp();
   return ratio.mul(advantage).min(ratio.clamp(0.8, 1.2).mul(advantage)).neg();
 });
-type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // λ included
+type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // with λ
 type Optimizer = AdamW<TransformerParams>;
-/** One optimiser step. The hidden state at t − 1 predicts token t; those with a weight are scored. */
+/** One optimiser step. The hidden state at t − 1 predicts token t; only tokens with a weight are predicted. */
 async function update(model: Model, optimizer: Optimizer, episodes: readonly Episode[], lr: number): Promise<Report> {
   const { config, params } = model;
   const on = params.embedding.device;
-  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length); // longest first, as `trainRl`: rounds alike
+  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length); // the order of `trainRl`, for the same bits
   const T = rows[0]!.ids.length;
   const ids = new Int32Array(rows.length * T).fill(PAD);
   rows.forEach((row, b) => ids.set(row.ids, b * T));
-  const scored = rows.flatMap(({ policy, world, advantage }, b) =>
+  const all = rows.flatMap(({ policy, world, advantage }, b) =>
     policy.map((weight, t) => ({ at: b * T + t - 1, policy: weight, world: world[t]!, advantage })),
   );
-  const tokens = scored.filter((token) => token.policy > 0 || token.world > 0);
+  const tokens = all.filter((token) => token.policy > 0 || token.world > 0);
   const index = Int32Array.from(tokens, ({ at }) => at);
   const next = index.map((at) => ids[at + 1]!);
   const column = (name: "policy" | "world" | "advantage"): Tensor => {
@@ -140,7 +140,7 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
   };
   const lossOf = valueAndGrad((p: TransformerParams) => {
     const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] })); // row, time, channel
-    const targets = tensor(next, { device: on }); // one per scored token; `index` says where its hidden state is
+    const targets = tensor(next, { device: on }); // one per token; `index` says where its hidden state is
     const { logProbs } = tokenLogProbs(pickHidden(hidden_BTC, index), outputMatrix(p), targets);
     // One update per batch: `old` is lp itself. ρ is 1 then, but ∇ρ is ∇lp: −ρA has the gradient of −A·lp.
     const policyLoss = sum(mul(column("policy"), clipped(logProbs, stopGradient(logProbs), column("advantage"))));

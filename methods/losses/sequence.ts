@@ -1,10 +1,11 @@
 /**
- * Policy losses of whole sequences. A sequence is all that the agent wrote in one episode, over all turns; packing
- * never splits it. ln s is the mean of ln ρ = lp − old over its tokens (`vespo`: the sum). In a single pass over a
- * step's own samples s is 1, and these losses are the policy gradient. `gspo` gives each token the form lp − sg(lp) +
- * sg(ln s) (sg: stop-gradient), with the value ln s and the derivative of lp, so that each token keeps a gradient of
- * its own; `gmpo` does so with the clipped ln ρ. `webrl` is a regression. methods/choice.ts makes the loss that
- * `--method gspo` names and puts it into `Objective.policyLoss`.
+ * Policy losses of whole sequences. A sequence is all that the agent wrote in one episode, over all turns (a `segment`
+ * in code); packing never splits it. ln s is the mean of ln ρ = lp − old over its tokens. In a single pass over a
+ * step's own samples s is 1, and `gspo`, `gmpo` and `vespo` have the gradient of −A·lp. `gspo` takes lp − sg(lp) +
+ * sg(ln s) as the log-ratio of each token (sg: stop-gradient): its value is ln s, its derivative that of lp. With one A
+ * for the sequence that is the gradient of s itself; with an A per token each token follows its own. `gmpo` does so
+ * with the clipped ln ρ. `webrl` is a regression and has no ratio. methods/choice.ts makes the loss that `--method
+ * gspo` names and puts it into `Objective.policyLoss`.
  */
 import { type Expr, named, where } from "../../kernels/expr.ts";
 import { check } from "../../engine/errors.ts";
@@ -21,7 +22,7 @@ import {
   type TokenColumns,
 } from "../../rl/objective/policyLoss.ts";
 
-/** The value of `lnS`, a constant, with the derivative of `lp`; 0 outside the mask. */
+/** The value of `lnS`, a constant, with the derivative of `lp`; 0 where `mask` is 0, which is not the agent's token. */
 const tokenForm = (lp: Expr, lnS: Expr, mask: Expr): Expr => where(mask, lp.sub(lp.stopGradient()).add(lnS), 0);
 
 /** ln ρ per token, without a gradient. */
@@ -65,7 +66,7 @@ export function gspo(given: GspoOptions = {}): PolicyLoss {
   };
 }
 
-/** x = ln ρ, clipped in the direction of the advantage: sgn·min(sgn·x, sgn·clamp(x, −ε, ε)) with sgn the sign of A. */
+/** The clipped ln ρ: sgn·min(sgn·ln ρ, sgn·clamp(ln ρ, −ε, ε)), with sgn the sign of A. */
 const pulledLogRatio: Pointwise<Tensor> = fuse("gmpoLogRatio", (lp, old, advantage, mask, low, high) => {
   const x = named("ln ρ", maskedLogRatio(lp, old, mask));
   const sign = where(mask, advantage, 0).sign();
@@ -100,7 +101,10 @@ export function gmpo(given?: GmpoOptions): PolicyLoss {
   };
 }
 
-/** φ(w) = exp(λ + k·ln w − λ·w), ln w kept in [ln 1e-8, 20]. */
+/**
+ * φ(w) = exp(λ + k·ln w − λ·w), with ln w kept in [ln 1e-8, 20]: a weight that is 1 at w = 1 and falls smoothly to 0 on
+ * both sides, where a clip would cut off. λ is the paper's letter, not ECHO's weight.
+ */
 const vespoLoss: Pointwise<Tensor> = fuse("vespo", (lp, logW, advantage, mask, kPos, lambdaPos, kNeg, lambdaNeg) => {
   const isGood = advantage.ge(0);
   const k = named("k", where(isGood, named("k_+", kPos), named("k_−", kNeg)));
@@ -117,11 +121,7 @@ export const VESPO = options("vespo", {
   lambdaPos: number(3, "λ where A ≥ 0", { min: 0 }),
   kNeg: number(3, "k where A < 0", { min: 0 }),
   lambdaNeg: number(2, "λ where A < 0", { min: 0 }),
-  detached: flag(
-    true,
-    "whether φ(w) is a constant; if false, the gradient also flows through φ(w), as in TRL's function outside its " +
-      "`no_grad`",
-  ),
+  detached: flag(true, "whether φ(w) is a constant; if false, the gradient also flows through φ(w)"),
 });
 /**
  * Options of `vespo`: (k, λ) of the weight φ, by default (2, 3) where A ≥ 0 and (3, 2) where A < 0, and whether φ is a
@@ -144,7 +144,7 @@ export function vespo(given?: VespoOptions): PolicyLoss {
   };
 }
 
-/** A masked token may have any advantage, so it is replaced before the square, whose gradient it would enter. */
+/** Where `mask` is 0 the advantage may be anything, NaN included: it is 0 before the square, whose gradient has it. */
 const webrlLoss: Pointwise<Tensor> = fuse("webrl", (level, advantage, mask, beta) =>
   where(
     mask,
@@ -164,9 +164,9 @@ export type WebrlOptions = OptionsOf<typeof WEBRL>;
 
 /**
  * (β·Σ(lp − ref) − A)², the sum over the sequence (WebRL, Qi et al. 2024, arXiv 2411.02337): it draws the policy to
- * ref·e^(A/β) (up to a factor), the optimum of the reward under a KL penalty. Each token has the loss of its sequence,
- * so `seq-mean-token-mean` is the paper's mean. Old samples need no ratio: the optimum does not depend on the policy
- * that wrote them.
+ * ref·e^(A/β), the optimum of the reward under a KL penalty if A is its advantage. Each token has the loss of its
+ * sequence, so the mean over tokens, then over sequences (`seq-mean-token-mean`) is the paper's. Old samples need no
+ * ratio: where the policy can reach that optimum, it does not depend on who wrote them.
  */
 export function webrl(given?: WebrlOptions): PolicyLoss {
   const { beta } = WEBRL.read(given);

@@ -1,7 +1,7 @@
 /**
  * One step of reinforcement learning, from top to bottom:
  *
- *     play → scoreTokens → advantagesOf → weigh → (pack → lossOf → gradientOf → update) once per pass → reportOf
+ *     play → scoreTokens → advantagesOf → weigh → (pack → gradientOf(lossOf) → update) once per pass → reportOf
  *
  *     play        groups of episodes; the episodes of a group try the same task
  *     score       numbers per token that later stages need: log-probabilities, entropies, values. GRPO + ECHO with one
@@ -12,10 +12,10 @@
  *                 gives an answer token the weight λ / (episodes with an answer · answer tokens of its episode)
  *     loss        Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + …, where PPO's ℓ_policy is −min(ρA, clip(ρ)·A)
  *
- * A pass is one use of the same episodes. The stages are functions, each imported from its file. `weigh` turns the
- * episodes into rows: a row is an episode with columns, which hold one number for each of its tokens and are all that
- * the loss is told of them (rl/objective/columns.ts). Denominators count the tokens and episodes of the whole step and
- * are part of the weights. So the loss is a plain weighted sum, which may be split into micro-batches anywhere between
+ * A pass is one use of the same episodes. The stages are functions, each imported from its file. A trajectory is an
+ * episode as tokens. `weigh` makes it a row, whose columns (rl/objective/columns.ts) have one number for each token;
+ * the loss sees nothing else of an episode. Denominators count the tokens and episodes of the whole step and are part
+ * of the weights. So the loss is a plain weighted sum, which may be split into micro-batches anywhere between
  * sequences. `trainRl` (loop.ts) repeats this step.
  */
 import { check } from "../../engine/errors.ts";
@@ -69,6 +69,7 @@ export interface WeightedStep {
   /** The rows of the step's episodes, without those that are only imitated. */
   readonly rows: readonly TokenRow[];
   readonly statistics: TokenStatistics;
+  /** Which log-probabilities are `old` in ρ = e^(lp − old). */
   readonly ratios: Ratios;
   /** Options of packing rows and of the forward pass. */
   readonly packing: PackOptions & PassingOptions;
@@ -94,8 +95,8 @@ export interface StepOptions extends TrainerOptions, DataOptions, WatchOptions {
    */
   readonly reference?: Model;
   /**
-   * The heads of the objective's terms, each with its optimiser, by the term's name. `value` is the critic, for
-   * objectives whose advantages need predictions of returns (PPO).
+   * Heads, each with its optimiser, by the name of their term of the loss: small networks on the hidden state. GRPO +
+   * ECHO has none. `value` is PPO's critic, which predicts returns.
    */
   readonly heads?: Heads<TrainedHead>;
   /**
@@ -144,9 +145,10 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
   const episodes = await play(options, source, step, packing);
   if (episodes === null) return null;
-  // `own`: the episodes that this policy has played in this step without help. `trajectories` are these and those that
-  // plug-ins add to them (rl/tasks/plugin.ts).
+  // `own`: the episodes that this policy has played in this step, alone. `trajectories`: these, and those that plug-ins
+  // add (rl/tasks/plugin.ts), such as successes of earlier steps. Without plug-ins the two are the same list.
   const { trajectories, own } = episodes;
+  // Warns of environments that fail, and ends a run that trains on nothing.
   watchOf(optimizer).see(own, step, objective, options, episodes.imitated.length > 0);
   // `old` in ρ = e^(lp − old): "exact", lp itself (ρ = 1); "before", the policy's before the first pass; "recorded",
   // the sampler's (score.ts).
@@ -155,15 +157,16 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   // An episode is masked if its environment failed: none of its tokens is trained.
   if (trajectories.every((t) => t.masked)) return reportOf(step, { ...played, ...untrained(trajectories) });
 
-  const sources = { model, reference, head: heads?.["value"]?.head };
-  const statistics = await scoreTokens(sources, objective, trajectories, ratios, packing);
+  const models = { model, reference, head: heads?.["value"]?.head };
+  const statistics = await scoreTokens(models, objective, trajectories, ratios, packing);
   const estimated = advantagesOf(objective, trajectories, step, statistics);
   const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
   const weighed = weigh(objective, trajectories, advantages, step, statistics, ratios);
   // Behind them the episodes to imitate, whose weights sum to the plug-in's `weight`. They have no advantage.
   const rows = [...weighed, ...(isHeadOnly ? [] : mixedRows(episodes.imitated))];
 
-  // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
+  // If no token has a weight, nothing is trained: there is no world-model loss, and the method leaves out groups whose
+  // rewards are all equal (`dapo`). GRPO keeps them, with A = 0.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
   const measured: Metrics = {};
   if (passCount > 0 && !isHeadOnly) {
@@ -186,12 +189,12 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 }
 
 /**
- * Options of `optimizerStep`: the learning rate, the packing of rows into micro-batches, the log-probabilities of
- * ratios, and the heads that are trained with the policy.
+ * Options of `optimizerStep`: the learning rate, the packing of rows into micro-batches, the choice of `old` in ratios,
+ * and the heads that are trained with the policy.
  */
 export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly lr: number;
-  /** The old log-probabilities of ratios. Default `exact`: the policy's own samples, in one pass over them. */
+  /** Which log-probabilities are `old` in ρ. Default `exact`, lp itself: own samples, in one pass over them. */
   readonly ratios?: Ratios;
   /** The heads. Those of the objective's terms are trained with the policy, each at `lr` times its `rate`. */
   readonly heads?: Heads<TrainedHead> | undefined;
