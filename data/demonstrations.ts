@@ -4,10 +4,11 @@
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
-import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../rl/environment.ts";
+import type { CallLimits, CallOptions, Environment, EnvironmentOptions, EnvironmentSpec } from "../rl/environment.ts";
 import { emptyStream, returnOf, type StopReason, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { checkAnswer, checkEnd, checkTask, mostLetters } from "../rl/play/answers.ts";
+import { answerWithin } from "../rl/play/deadline.ts";
 import { addEnd } from "../rl/play/episode.ts";
 
 /** Limits of a scripted episode (`playScripted`, `demonstrate`), and the thoughts to write before its actions. */
@@ -23,6 +24,64 @@ export interface DemonstrationOptions {
   readonly maxTokens?: number;
   /** The thought before an action, made in the live episode; the template needs tags for it. Default: no thoughts. */
   readonly think?: (env: Environment, turn: number) => string;
+  /** Milliseconds that the environment may take for a call, where it sets no limit itself; default 10,000. */
+  readonly timeout?: number;
+  /** Ends the episode: it rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Calls an environment within its time limit. @throws the error of a call that failed or took too long */
+export type TimedCall = <R>(kind: keyof CallLimits, call: (options: CallOptions) => Promise<R>) => Promise<R>;
+
+/** The calls of a scripted episode, with the limits of a rollout. */
+export function timedCalls(
+  spec: EnvironmentSpec,
+  options: EnvironmentOptions,
+  { timeout = 10_000, signal: outer }: Pick<DemonstrationOptions, "timeout" | "signal"> = {},
+): TimedCall {
+  const limits = spec.limits?.(options) ?? {};
+  return async (kind, call) => {
+    const bounds = { timeout: limits[kind] ?? timeout, signal: outer, who: spec.name };
+    const answer = await answerWithin((signal) => call({ signal }), bounds);
+    if ("result" in answer) return answer.result;
+    throw answer.cause;
+  };
+}
+
+/** The number of scripted episodes that are played at a time, if the environment can have so many. */
+const AT_ONCE = 16;
+
+/**
+ * Plays scripted episodes side by side, as many as the environment can have at a time: one that runs on a machine of
+ * its own answers the others meanwhile.
+ * @returns the results in order
+ * @throws the first error, after the episodes that had begun have ended
+ */
+export async function playAll<R>(
+  spec: EnvironmentSpec,
+  options: EnvironmentOptions,
+  count: number,
+  play: (i: number) => Promise<R>,
+  signal?: AbortSignal,
+): Promise<R[]> {
+  const results: R[] = [];
+  let next = 0;
+  let failure: { readonly error: unknown } | undefined;
+  const player = async (): Promise<void> => {
+    while (failure === undefined && next < count) {
+      const i = next++;
+      try {
+        signal?.throwIfAborted();
+        results[i] = await play(i);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+  };
+  const most = Math.min(count, AT_ONCE, spec.atOnce?.(options) ?? Infinity);
+  await Promise.all(Array.from({ length: most }, player));
+  if (failure !== undefined) throw failure.error;
+  return results;
 }
 
 /**
@@ -36,8 +95,10 @@ export async function playScripted(
   seed: number,
   template: Template,
   policy: (env: Environment, turn: number, task: string) => string,
-  { maxTurns = 16, maxObservationTokens = 96, maxTokens = Infinity, think }: DemonstrationOptions = {},
+  given: DemonstrationOptions = {},
 ): Promise<Trajectory> {
+  const { maxTurns = 16, maxObservationTokens = 96, maxTokens = Infinity, think } = given;
+  const timed = timedCalls(spec, options, given);
   const env = spec.make(options);
   const stream = emptyStream();
   const stepRewards: number[] = [];
@@ -46,7 +107,7 @@ export async function playScripted(
   let [done, isTooLong] = [false, false];
   let end: Pick<Trajectory, "scoredAtEnd"> = {};
   try {
-    task = checkTask(spec.name, await env.reset(seed));
+    task = checkTask(spec.name, await timed("reset", (call) => env.reset(seed, call)));
     const most = mostLetters(maxTokens);
     isTooLong = task.length > most;
     template.appendTask(stream, isTooLong ? task.slice(0, most) : task);
@@ -58,14 +119,15 @@ export async function playScripted(
         () => `playScripted: expected an action for ${spec.name} as a string, got ${showValue(action)}`,
       );
       template.appendAction(stream, turn, action, think?.(env, turn));
-      const result = checkAnswer(spec.name, await env.step(action));
+      const result = checkAnswer(spec.name, await timed("step", (call) => env.step(action, call)));
       ({ done, info } = result);
       stepRewards.push(result.reward);
       const answer = template.encodeObservation(result.observation, maxObservationTokens);
       template.appendObservation(stream, turn, answer, "", done || turn + 1 === maxTurns);
     }
     if (!done && !isTooLong && env.end) {
-      ({ info, ...end } = addEnd(checkEnd(spec.name, await env.end("max_turns")), stream, stepRewards, info));
+      const ended = checkEnd(spec.name, await timed("end", (call) => env.end!("max_turns", call)));
+      ({ info, ...end } = addEnd(ended, stream, stepRewards, info));
     }
   } finally {
     env.close?.();

@@ -10,6 +10,7 @@ import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import {
   type Achievement,
+  type CallLimits,
   type EndResult,
   type Environment,
   type EnvironmentSpec,
@@ -93,6 +94,12 @@ export interface GameHead<F extends OptionFields, Family extends FamilyInfo> {
   readonly families: readonly Family[];
   /** Its own options, beside those of all environments. */
   readonly options: F;
+  /** The number of episodes that can live at a time, as in `EnvironmentSpec`. */
+  atOnce?(options: SettledOptions<F>): number;
+  /** The time that calls may take, as in `EnvironmentSpec`. */
+  limits?(options: SettledOptions<F>): CallLimits;
+  /** Whether it can be played here, as in `EnvironmentSpec`. */
+  check?(options: SettledOptions<F>): Promise<void>;
 }
 
 /** The rules of a game. */
@@ -100,14 +107,19 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
   /** Makes a task; the same stream and options give the same task. */
   makeTask(rng: Rng, family: Family, options: SettledOptions<F>): Task | Promise<Task>;
   /** The state before the first action. */
-  start(task: Task): State;
+  start(task: Task, options: SettledOptions<F>): State | Promise<State>;
   /** Plays one action. An error in the action's text is reported in the observation, never thrown. */
   play(episode: Episode<F, Task, State>, action: string): Move<State> | Promise<Move<State>>;
   /**
    * The ending of an episode that the caller ends; its score is added to the rewards so far. Default, and if it is
    * undefined: the caller decides how the episode counts.
    */
-  end?(episode: Episode<F, Task, State>, reason: OutsideEnd): Ending | undefined;
+  end?(episode: Episode<F, Task, State>, reason: OutsideEnd): Ending | undefined | Promise<Ending | undefined>;
+  /**
+   * Frees what the state holds outside this program. A game with it has live states: a move changes the one that it was
+   * given, and there are no clones. It is called once, at the latest when the episode is given up.
+   */
+  close?(state: State): void;
   /** The expert's next action. */
   expert(episode: Episode<F, Task, State>): string;
   /** The action of the random baseline, as `EnvironmentSpec` has it. */
@@ -137,6 +149,7 @@ export interface LoadedGame<F extends OptionFields, Family extends FamilyInfo> e
   readonly novice?: true;
   readonly thoughts?: true;
   readonly achieved?: true;
+  readonly close?: true;
 }
 
 /** Loads the rules of a game, with `import()`. */
@@ -165,6 +178,7 @@ export class GameEnvironment<
   #held = 0;
   /** Sum of the entropies of all answers so far; undefined once one of them is unknown. */
   #answerEntropy: number | undefined = 0;
+  #isClosed = false;
 
   /** @throws on option values that make no sense */
   constructor(
@@ -179,6 +193,8 @@ export class GameEnvironment<
     this.#families = selectFamilies(game.name, game.families, this.#options);
     this.name = game.name;
     this.game = game;
+    // A live state cannot be copied, and whoever asks for a clone looks whether there is such a method.
+    if ((game as Players).close !== undefined) Object.defineProperty(this, "clone", { value: undefined });
   }
 
   protected async begin(seed: number): Promise<string> {
@@ -187,7 +203,10 @@ export class GameEnvironment<
     const rng = new Rng(seed).split(`${this.name}/${options.split}`);
     this.#family = rng.choice(this.#families);
     const task = await rules.makeTask(rng, this.#family, options);
-    this.#episode = { options, task, state: rules.start(task), turns: 0, toolErrors: 0 };
+    const state = await rules.start(task, options);
+    this.#episode = { options, task, state, turns: 0, toolErrors: 0 };
+    // The caller may have given up meanwhile.
+    if (this.#isClosed) rules.close?.(state);
     this.#progress(false);
     return task.text;
   }
@@ -231,6 +250,7 @@ export class GameEnvironment<
     this.#episode = { ...before, state: state ?? before.state, turns, toolErrors };
     const isKnown = this.#answerEntropy !== undefined && entropy !== undefined;
     this.#answerEntropy = isKnown ? this.#answerEntropy! + entropy : undefined;
+    if (ending !== undefined) this.close();
     const { kind, score } = ending ?? { kind: "none", score: 0 };
     return {
       observation,
@@ -249,12 +269,18 @@ export class GameEnvironment<
     };
   }
 
-  protected override finish(reason: OutsideEnd): EndResult | undefined {
-    const ending = this.rules.end?.(this.episode, reason);
+  protected override async finish(reason: OutsideEnd): Promise<EndResult | undefined> {
+    const ending = await this.rules.end?.(this.episode, reason);
     if (ending === undefined) return undefined;
     const { kind, score } = ending;
     const info = { ...this.info, success: score === 1, score, ending: kind };
     return { reward: score + this.#progress(true), info };
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    if (this.#episode !== undefined) this.rules.close?.(this.#episode.state);
   }
 
   clone(seed?: number): GameEnvironment<F, Family, Task, State> {
@@ -310,6 +336,7 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
   type Rules = GameRules<F, Family, Task, State>;
   let rules: Rules | undefined = load === undefined ? (game as Game<F, Family, Task, State>) : undefined;
   const loaded = async (): Promise<Rules> => (rules ??= fitting(game, (await load!()).rules));
+  const settled = (given = {} as OptionsWith<F>): SettledOptions<F> => settleOptions(name, options, given);
   const live = (env: Environment, asked: string): GameEnvironment<F, Family, Task, State> => {
     const isOwn = env instanceof GameEnvironment && env.game === game;
     check(isOwn, () => `${name}.${asked}: expected a ${name} episode, got "${env.name}"`);
@@ -322,13 +349,16 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
     families: families.map((family) => ({ name: family.name, level: family.level, description: family.description })),
     options: { ...COMMON_OPTIONS, ...options },
     make: (given = {} as OptionsWith<F>) => new GameEnvironment(game, loaded, given),
+    ...(game.atOnce && { atOnce: (given?: OptionsWith<F>) => game.atOnce!(settled(given)) }),
+    ...(game.limits && { limits: (given?: OptionsWith<F>) => game.limits!(settled(given)) }),
+    ...(game.check && { check: (given?: OptionsWith<F>) => game.check!(settled(given)) }),
     expert(env) {
       const { rules, episode } = live(env, "expert");
       return rules.expert(episode);
     },
-    random(rng, task, given = {} as OptionsWith<F>) {
+    random(rng, task, given) {
       check(rules !== undefined, () => `${name}.random: nobody has played ${name} yet; reset an episode of it first`);
-      return rules.random(rng, task, settleOptions(name, options, given));
+      return rules.random(rng, task, settled(given));
     },
     ...(game.novice && {
       novice(env: Environment, rng: Rng) {
@@ -350,7 +380,7 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
 
 /** The loaded rules. @throws if they lack what the head names, or have what it does not name */
 function fitting<Rules extends Players>(head: Players & { readonly name: string }, rules: Rules): Rules {
-  for (const player of ["novice", "thoughts", "achieved"] as const) {
+  for (const player of ["novice", "thoughts", "achieved", "close"] as const) {
     const [said, has] = [head[player] !== undefined, rules[player] !== undefined];
     const [one, other] = said ? ["", "not "] : ["not ", ""];
     check(said === has, () => `${head.name}: ${player} is ${one}in the head and ${other}in the rules`);
@@ -362,4 +392,5 @@ interface Players {
   readonly novice?: unknown;
   readonly thoughts?: unknown;
   readonly achieved?: unknown;
+  readonly close?: unknown;
 }

@@ -66,7 +66,11 @@ export interface Environment {
   readonly info?: StepInfo;
   /** Starts the episode. Resolves to the first observation (the task). The same seed gives the same episode. */
   reset(seed: number, options?: CallOptions): Promise<string>;
-  /** Plays one action. Errors in the action's text are told by the observation; it never throws for them. */
+  /**
+   * Plays one action. Errors in the action's text are told by the observation; it never throws for them. An episode in
+   * which a call throws, or takes too long, is masked: the world is broken, and nobody learns from it. So whatever an
+   * agent can bring about is an answer, or the end of the episode without a reward; else it could avoid a bad end.
+   */
   step(action: string, options?: CallOptions): Promise<StepResult>;
   /**
    * The notice that the episode was ended from outside, so that the environment can score the state reached. Called
@@ -89,6 +93,13 @@ export interface Environment {
    * nothing.
    */
   close?(): void;
+}
+
+/** Milliseconds that calls of an environment may take; one that is not named may take the rollout's `timeout`. */
+export interface CallLimits {
+  readonly reset?: number;
+  readonly step?: number;
+  readonly end?: number;
 }
 
 /** Options that every environment understands; each adds its own. */
@@ -150,6 +161,16 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    * until their time limit was up. Optional: default any number.
    */
   atOnce?(options?: Options): number;
+  /**
+   * The time that calls may take with these options, for an environment whose calls need more than a rollout's
+   * `timeout` or must end sooner: one that starts a machine, or runs tests. Optional: default `timeout` for all.
+   */
+  limits?(options?: Options): CallLimits;
+  /**
+   * Finds out whether episodes can be played here at all: whether a program is installed, a server answers. Programs
+   * call it before a run begins. @throws WorldgradError in one line. Optional: default yes.
+   */
+  check?(options?: Options): Promise<void>;
   /** A fresh episode, not yet reset. Throws on unknown option values. */
   make(options?: Options): Environment;
   /**

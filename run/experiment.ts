@@ -17,6 +17,7 @@ import {
 import type { RolloutWorkers } from "../distribute/async/workers.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { probesOf } from "./probes.ts";
+import { playAll } from "../data/demonstrations.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import {
   evaluate,
@@ -397,12 +398,9 @@ export class Experiment {
       const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
       return evaluate(model, template, this.env, this.#heldOut, seeds, rng, options);
     }
-    const trajectories: Trajectory[] = [];
-    for (const [i, seed] of seeds.entries()) {
-      if (signal?.aborted) break;
-      trajectories.push(await this.#players.randomEpisode(template, seed, rng.split(i)));
-    }
-    return evaluationOf(trajectories);
+    const play = (i: number): Promise<Trajectory> =>
+      this.#players.randomEpisode(template, seeds[i]!, rng.split(i), signal);
+    return evaluationOf(await playAll(this.env, this.#heldOut, seeds.length, play, signal));
   }
 }
 

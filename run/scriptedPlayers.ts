@@ -8,7 +8,7 @@ import { type Tokenizer, trainBpe } from "../nn/index.ts";
 import { checkAnswer, checkTask, mostLetters } from "../rl/play/answers.ts";
 import { taskSeed } from "../rl/tasks/play.ts";
 import { drawGeneralTexts, generalLesson } from "../data/generalTexts.ts";
-import { demonstrate, type DemonstrationOptions, playScripted } from "../data/demonstrations.ts";
+import { demonstrate, type DemonstrationOptions, playAll, playScripted, timedCalls } from "../data/demonstrations.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, NoviceMove } from "../environments/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
@@ -69,51 +69,51 @@ export class ScriptedPlayers {
    */
   async trainTokenizer(signal?: AbortSignal): Promise<Tokenizer> {
     const { vocabSize, corpusEpisodes, novices = false } = this.#preset.tokenizer;
-    const texts: string[] = [];
     const most = mostLetters(this.#preset.model.maxPositions);
     const seeds = this.#rng.split("corpus");
     const riddles = await this.#riddles();
-    for (let i = 0; i < corpusEpisodes; i++) {
-      signal?.throwIfAborted();
+    const play = async (i: number): Promise<string[]> => {
       const rng = seeds.split(i);
       const spec = isRiddle(i) ? (riddles ?? this.#env) : this.#env;
-      const env = spec.make(spec === riddles ? {} : this.#demo);
+      const options = spec === riddles ? {} : this.#demo;
       const seed = rng.int(2 ** 31);
-      const task = checkTask(spec.name, await env.reset(seed));
-      const { think } = this.#limits(seed);
-      const isNovice = spec !== riddles && novices && rng.uniform() < this.#preset.sft.noviceShare;
-      const turns = isNovice ? this.#noviceTurns() : Infinity;
-      texts.push(task.slice(0, most));
-      for (let turn = 0, done = false; !done && turn < turns; turn++) {
-        const action = isNovice ? this.#novice(env, rng, turn, task).action : spec.expert(env);
-        const thought = think?.(env, turn) ?? "";
-        const result = checkAnswer(spec.name, await env.step(action));
-        texts.push(thought, action, result.observation.slice(0, most));
-        done = result.done;
+      const { think, ...limits } = this.#limits(seed, signal);
+      const timed = timedCalls(spec, options, limits);
+      const env = spec.make(options);
+      try {
+        const task = checkTask(spec.name, await timed("reset", (call) => env.reset(seed, call)));
+        const isNovice = spec !== riddles && novices && rng.uniform() < this.#preset.sft.noviceShare;
+        const turns = isNovice ? this.#noviceTurns() : Infinity;
+        const texts = [task.slice(0, most)];
+        for (let turn = 0, done = false; !done && turn < turns; turn++) {
+          const action = isNovice ? this.#novice(env, rng, turn, task).action : spec.expert(env);
+          const thought = think?.(env, turn) ?? "";
+          const result = checkAnswer(spec.name, await timed("step", (call) => env.step(action, call)));
+          texts.push(thought, action, result.observation.slice(0, most));
+          done = result.done;
+        }
+        return texts;
+      } finally {
+        env.close?.();
       }
-      env.close?.();
-    }
-    return trainBpe(texts, { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
+    };
+    const texts = await playAll(this.#env, this.#demo, corpusEpisodes, play, signal);
+    return trainBpe(texts.flat(), { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
   }
 
   /** The demonstrations of the warm start, by the expert and, on a share of the tasks, by a novice. */
   async demonstrations(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
     const { demonstrations, noviceShare } = this.#preset.sft;
     const draw = this.#rng.split("demonstrations");
-    const episodes: Trajectory[] = [];
     const riddles = await this.#riddles();
-    for (let i = 0; i < demonstrations; i++) {
-      signal?.throwIfAborted();
+    const play = (i: number): Promise<Trajectory> => {
       const rng = draw.split(i);
       const seed = rng.int(2 ** 31);
-      if (riddles && isRiddle(i)) {
-        episodes.push(await demonstrate(riddles, {}, seed, template, this.#limits(seed)));
-        continue;
-      }
+      if (riddles && isRiddle(i)) return demonstrate(riddles, {}, seed, template, this.#limits(seed, signal));
       const isNovice = rng.uniform() < noviceShare;
-      episodes.push(await (isNovice ? this.#try(template, seed, rng) : this.#expert(template, this.#demo, seed)));
-    }
-    return this.#readable(episodes);
+      return isNovice ? this.#try(template, seed, rng, signal) : this.#expert(template, this.#demo, seed, signal);
+    };
+    return this.#readable(await playAll(this.#env, this.#demo, demonstrations, play, signal));
   }
 
   /** The world of self-play; half of the demonstrations come from it if the run plays it. */
@@ -126,23 +126,19 @@ export class ScriptedPlayers {
   async lessons(template: Template, signal?: AbortSignal): Promise<Trajectory[]> {
     const { steps, groups } = this.#preset.rl;
     const draw = rlNumbers(this.#preset);
-    const lessons: Trajectory[] = [];
-    for (let i = 0; i < steps * groups; i++) {
-      signal?.throwIfAborted();
-      lessons.push(await this.#expert(template, this.#train, taskSeed(draw.split(Math.floor(i / groups)), i % groups)));
-    }
-    return this.#readable(lessons);
+    const play = (i: number): Promise<Trajectory> => {
+      const seed = taskSeed(draw.split(Math.floor(i / groups)), i % groups);
+      return this.#expert(template, this.#train, seed, signal);
+    };
+    return this.#readable(await playAll(this.#env, this.#train, steps * groups, play, signal));
   }
 
   /** The tokens of the longest of the expert's episodes on some tasks of training. */
   async longestLesson(template: Template, count: number): Promise<number> {
     const draw = this.#rng.split("lengths");
-    let longest = 0;
-    for (let i = 0; i < count; i++) {
-      const { stream } = await this.#expert(template, this.#train, draw.split(i).int(2 ** 31));
-      longest = Math.max(longest, stream.ids.length);
-    }
-    return longest;
+    const play = (i: number): Promise<Trajectory> => this.#expert(template, this.#train, draw.split(i).int(2 ** 31));
+    const played = await playAll(this.#env, this.#train, count, play);
+    return Math.max(0, ...played.map(({ stream }) => stream.ids.length));
   }
 
   /** The texts of `sft.general`, and their weight; nothing without them. */
@@ -178,24 +174,27 @@ export class ScriptedPlayers {
    * predict everything in them, for example names in files that it has not read.
    */
   async fixedEpisodes(template: Template, signal?: AbortSignal): Promise<FixedEpisode[]> {
-    const mixed: FixedEpisode[] = [];
-    for (let i = 0; i < Math.ceil(this.#preset.evaluation.finalEpisodes / 2); i++) {
-      signal?.throwIfAborted();
+    const play = async (i: number): Promise<FixedEpisode[]> => {
       const rng = this.#rng.split("random play").split(i);
       const seed = HELD_OUT_SEEDS + i;
-      mixed.push({ episode: await this.#expert(template, this.#heldOut, seed), isRandom: false });
+      const experts = await this.#expert(template, this.#heldOut, seed, signal);
       const random = (): string => this.#env.random(rng, undefined, this.#heldOut);
-      const episode = await this.#scripted(template, this.#heldOut, seed, random, RANDOM_TURNS);
-      mixed.push({ episode, isRandom: true });
-    }
-    return mixed.filter(({ episode }) => this.#readable([episode]).length > 0);
+      const episode = await this.#scripted(template, this.#heldOut, seed, random, RANDOM_TURNS, signal);
+      return [
+        { episode: experts, isRandom: false },
+        { episode, isRandom: true },
+      ];
+    };
+    const half = Math.ceil(this.#preset.evaluation.finalEpisodes / 2);
+    const mixed = await playAll(this.#env, this.#heldOut, half, play, signal);
+    return mixed.flat().filter(({ episode }) => this.#readable([episode]).length > 0);
   }
 
   /** An episode of the random player on a held-out task. */
-  randomEpisode(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
+  randomEpisode(template: Template, seed: number, rng: Rng, signal?: AbortSignal): Promise<Trajectory> {
     const random = (_env: Environment, _turn: number, task: string): string =>
       this.#env.random(rng, task, this.#heldOut);
-    return this.#scripted(template, this.#heldOut, seed, random, this.#preset.rollout.maxTurns);
+    return this.#scripted(template, this.#heldOut, seed, random, this.#preset.rollout.maxTurns, signal);
   }
 
   /** The expert's episode of the training task of a seed. */
@@ -208,14 +207,14 @@ export class ScriptedPlayers {
     return episodes.filter(({ stream }) => stream.ids.length <= this.#preset.model.maxPositions);
   }
 
-  #expert(template: Template, options: EnvironmentOptions, seed: number): Promise<Trajectory> {
-    return demonstrate(this.#env, options, seed, template, this.#limits(seed));
+  #expert(template: Template, options: EnvironmentOptions, seed: number, signal?: AbortSignal): Promise<Trajectory> {
+    return demonstrate(this.#env, options, seed, template, this.#limits(seed, signal));
   }
 
   /** The options of scripted episodes on the task of `seed`. With thoughts, every player has them, the novice too. */
-  #limits(seed: number): DemonstrationOptions {
+  #limits(seed: number, signal?: AbortSignal): DemonstrationOptions {
     const { sft, rollout, model } = this.#preset;
-    const limits = { maxObservationTokens: rollout.maxObservationTokens, maxTokens: model.maxPositions };
+    const limits = { maxObservationTokens: rollout.maxObservationTokens, maxTokens: model.maxPositions, signal };
     if (!sft.thoughts) return limits;
     const words = this.#rng.split("thoughts").split(seed);
     const think = (env: Environment, turn: number): string => this.#env.thoughts!(env, words.split(turn));
@@ -223,14 +222,14 @@ export class ScriptedPlayers {
   }
 
   /** Plays an episode with the novice and remembers the turns that are guesses. */
-  async #try(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
+  async #try(template: Template, seed: number, rng: Rng, signal?: AbortSignal): Promise<Trajectory> {
     const guesses = new Set<number>();
     const policy = (env: Environment, turn: number, task: string): string => {
       const { action, isGuess } = this.#novice(env, rng, turn, task);
       if (isGuess) guesses.add(turn);
       return action;
     };
-    const episode = await this.#scripted(template, this.#demo, seed, policy, this.#noviceTurns());
+    const episode = await this.#scripted(template, this.#demo, seed, policy, this.#noviceTurns(), signal);
     this.#guesses.set(episode, guesses);
     return episode;
   }
@@ -251,8 +250,9 @@ export class ScriptedPlayers {
     seed: number,
     policy: (env: Environment, turn: number, task: string) => string,
     maxTurns: number,
+    signal?: AbortSignal,
   ): Promise<Trajectory> {
-    return playScripted(this.#env, options, seed, template, policy, { ...this.#limits(seed), maxTurns });
+    return playScripted(this.#env, options, seed, template, policy, { ...this.#limits(seed, signal), maxTurns });
   }
 }
 

@@ -8,6 +8,7 @@ import type { SampledToken } from "../../nn/index.ts";
 import { checkAnswer, checkEnd, checkTask, mostLetters, TaskTooLong } from "./answers.ts";
 import { answerWithin } from "./deadline.ts";
 import type {
+  CallLimits,
   EndResult,
   Environment,
   EnvironmentOptions,
@@ -120,6 +121,7 @@ export class Episode {
   tooLong: Error | undefined;
   readonly #limits: EpisodeLimits;
   readonly #env: Environment;
+  readonly #callLimits: CallLimits;
   readonly #rewards: number[] = [];
   #taskText = "";
   #turn = 0;
@@ -133,6 +135,7 @@ export class Episode {
     this.request = request;
     this.#limits = limits;
     this.#env = request.spec.make(request.options);
+    this.#callLimits = request.spec.limits?.(request.options) ?? {};
   }
 
   /** Resets the environment and appends its task to the tokens that the model has to read. */
@@ -140,7 +143,7 @@ export class Episode {
     const { template, maxTokens } = this.#limits;
     const { name } = this.#env;
     const read = emptyStream();
-    const task = await this.#guarded(async (signal) => {
+    const task = await this.#guarded("reset", async (signal) => {
       const text = checkTask(name, await this.#env.reset(this.request.seed, { signal }));
       if (text.length > mostLetters(maxTokens)) {
         throw new TaskTooLong(`rollout: the task of ${name} has ${text.length} letters, only ${maxTokens} tokens fit`);
@@ -227,7 +230,7 @@ export class Episode {
 
   /** Plays one action in the environment and appends the answer. */
   async #step(text: string): Promise<void> {
-    const result = await this.#guarded(async (signal) =>
+    const result = await this.#guarded("step", async (signal) =>
       checkAnswer(this.#env.name, await this.#env.step(text, { signal })),
     );
     if (result === null) return;
@@ -246,7 +249,7 @@ export class Episode {
   async tell(): Promise<void> {
     const { stop } = this;
     if (!isOutside(stop) || this.#env.end === undefined) return;
-    const result = await this.#guarded(async (signal) =>
+    const result = await this.#guarded("end", async (signal) =>
       checkEnd(this.#env.name, await this.#env.end!(stop, { signal })),
     );
     if (result === null) return;
@@ -257,9 +260,11 @@ export class Episode {
 
   /** Calls the environment within its time limit. If that fails, the stop reason is set and the result is `null`. */
   async #guarded<R extends string | StepResult | EndResult>(
+    kind: keyof CallLimits,
     call: (signal: AbortSignal) => Promise<R>,
   ): Promise<R | null> {
-    const { timeout, signal } = this.#limits;
+    const { signal } = this.#limits;
+    const timeout = this.#callLimits[kind] ?? this.#limits.timeout;
     const answer = await answerWithin(call, { timeout, signal, who: this.#env.name });
     if ("result" in answer) return answer.result;
     this.stop = answer.stop;

@@ -32,7 +32,10 @@ export const ROLLOUT = options("rollout", {
   maxActionTokens: number(48, "largest number of tokens in an action, its end token included", COUNT),
   maxObservationTokens: number(96, "largest number of tokens in an answer; longer ones are cut in the middle", COUNT),
   maxTokens: number(undefined, "largest number of tokens in an episode; by default the model's positions", COUNT),
-  timeout: number(10_000, "milliseconds that an environment may take for a call", { above: 0, infinite: true }),
+  timeout: number(10_000, "milliseconds that an environment may take for a call, where it sets no limit itself", {
+    above: 0,
+    infinite: true,
+  }),
   signal: inCode<AbortSignal>("ends live episodes (`aborted`)", "an AbortSignal", (value) => typeof value === "object"),
   maxConcurrent: number(
     undefined,

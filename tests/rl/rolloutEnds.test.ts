@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import type { EnvironmentSpec } from "../../rl/environment.ts";
+import type { CallLimits, EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import { policyMask, type Trajectory, turnCount } from "../../rl/episode/stream.ts";
@@ -127,6 +127,30 @@ describe("how episodes end", () => {
     expect(signals.filter((s) => s.aborted).length).toBe(late.length);
     for (const t of late) expect(t).toMatchObject({ masked: true, info: { error: "toy: no answer within 20 ms" } });
     expect(trajectories.some((t) => t.stopReason === "completed")).toBe(true);
+  });
+
+  it("timeout: an environment's own limit for a kind of call holds in place of the rollout's", async () => {
+    const late = (ms: number) => (action: string, turn: number) =>
+      new Promise<StepResult>((resolve) => setTimeout(() => resolve(letters(1)(action, turn) as StepResult), ms));
+    const limited = (limits: CallLimits, ms: number): EnvironmentSpec => ({
+      ...toySpec(late(ms)),
+      limits: () => limits,
+    });
+    const [patient] = await play(limited({ step: 10_000 }, 60), { ...brief, timeout: 20 }, 1);
+    expect(patient).toMatchObject({ stopReason: "completed", masked: false });
+    const [hasty] = await play(limited({ step: 20 }, 500), brief, 1);
+    expect(hasty).toMatchObject({
+      stopReason: "timeout",
+      masked: true,
+      info: { error: "toy: no answer within 20 ms" },
+    });
+    // The limit of another kind of call says nothing about this one.
+    const [other] = await play(limited({ reset: 10_000, end: 10_000 }, 500), { ...brief, timeout: 20 }, 1);
+    expect(other).toMatchObject({ stopReason: "timeout" });
+    const seen: unknown[] = [];
+    const spec = { ...toySpec(letters(1)), limits: (options: unknown) => (seen.push(options), {}) };
+    await play(spec, brief, 1);
+    expect(seen).toEqual([{}]);
   });
 
   it("aborted: a signal ends what is live, masked, and what is finished stays", async () => {
