@@ -89,6 +89,9 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     // (docs/command-line.md).
     arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
+  shell: {
+    limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+  },
   gridworld: {
     tasks: { levels: [1, 2] },
     limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },

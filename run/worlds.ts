@@ -30,6 +30,11 @@ export function addEnvironment(spec: EnvironmentSpec, origin: string): boolean {
 export const environmentOf = ({ env, environmentFile }: Pick<Preset, "env" | "environmentFile">): EnvironmentSpec =>
   WORLDS[env] ?? fail(`the environment "${env}" of ${environmentFile?.path ?? "a file"} has not been loaded`);
 
+/** Whether episodes of a run's environment can be played here. @throws WorldgradError in one line if they cannot */
+export async function checkEnvironment(preset: Preset): Promise<void> {
+  await environmentOf(preset).check?.(taskOptions(preset, "train"));
+}
+
 /**
  * The options of a run's environment for training tasks, for held-out tasks, or for the demonstrations of the warm
  * start.

@@ -94,7 +94,7 @@ const SHORT = {
   codegen: { removeWhitespace: true, legalComments: "inline" },
 } as const satisfies MinifyOptions;
 
-/** The readers of settings, which only an address with settings loads (tests/site/browser/fetched.test.ts): one file. */
+/** Readers of settings, in one file, which only an address with settings loads (tests/site/browser/fetched.test.ts). */
 const OF_SETTINGS = /\/site\/(words|experiment)\./;
 
 /**

@@ -4,10 +4,9 @@
  */
 import process from "node:process";
 import { STOP_SIGNALS } from "../../run/node/interrupt.ts";
-import { ENVIRONMENTS } from "../../environments/index.ts";
 import { oneOf, UsageError, wholeNumber } from "../../run/usage.ts";
 import { WORLDS } from "../../run/worlds.ts";
-import { isEnvironmentFile, loadEnvironment } from "../../run/node/environmentFile.ts";
+import { isEnvironmentFile, loadEnvironment, OWN_WORLDS } from "../../run/node/environmentFile.ts";
 import { parse, report } from "../../run/node/flags.ts";
 import { outliveOutput } from "../../run/node/output.ts";
 import { serveOpenEnv } from "./openEnv.ts";
@@ -16,7 +15,7 @@ const HELP = `worldgrad: an environment as an OpenEnv server
 
   npm run openenv-serve -- --env NAME [flags]
 
-  --env NAME       ${Object.keys(ENVIRONMENTS).join(" | ")},
+  --env NAME       ${OWN_WORLDS.join(" | ")},
                    or a file of your own, as in --env ./my-env.ts
   --levels A-B     tasks of these levels                 (default: all)
   --split NAME     train | heldout                       (default train)
@@ -46,8 +45,9 @@ async function main(): Promise<number> {
   }
   const { env, levels, host } = values;
   if (env === undefined) throw new UsageError("--env: expected the name of an environment, as in --env terminal");
-  const name = isEnvironmentFile(env) ? (await loadEnvironment(env)).env : oneOf("env", env, Object.keys(ENVIRONMENTS));
+  const name = isEnvironmentFile(env) ? (await loadEnvironment(env)).env : oneOf("env", env, OWN_WORLDS);
   const spec = WORLDS[name]!;
+  await spec.check?.();
   const span = /^(\d+)(?:-(\d+))?$/.exec(levels ?? "");
   if (levels !== undefined && span === null) throw new UsageError(`--levels: expected A-B, got ${levels}`);
   const chosen = {

@@ -6,7 +6,7 @@
 import type { Rng } from "../../engine/index.ts";
 import type { GameTask, SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
-import type { Drafts, Family, Tree } from "./families.ts";
+import type { Draft, Drafts, Family, Tree } from "./families.ts";
 import { type FileSystem, HOME } from "./filesystem.ts";
 import { type Ending, joinLines } from "./process.ts";
 import { World } from "./world.ts";
@@ -114,14 +114,14 @@ const QUESTIONS = {
 // Families that end with `done`: the tree has to be the initial one with the change made, and nothing else.
 
 /** Adds a file with unimportant text; returns its path relative to home and its name. */
-function addThing(world: World, place: string): { path: string; name: string } {
+export function addThing(world: World, place: string): { path: string; name: string } {
   const name = world.fileName();
   world.addFile(place + name, [world.filler()]);
   return { path: place + name, name };
 }
 
 /** Moves an entry that is a file. */
-function rename(tree: Tree, from: string, to: string): void {
+export function rename(tree: Tree, from: string, to: string): void {
   tree.set(to, tree.get(from)!);
   tree.delete(from);
 }
@@ -206,9 +206,17 @@ export interface TerminalTask extends GameTask {
 const DRAFTS: Drafts<Family["name"]> = { ...QUESTIONS, ...CHANGES };
 
 /** Makes a task; the same stream and options give the same task. */
-export function makeTask(rng: Rng, { name }: Family, { split, size }: SettledOptions<typeof SIZED>): TerminalTask {
+export const makeTask = (rng: Rng, { name }: Family, options: SettledOptions<typeof SIZED>): TerminalTask =>
+  taskOf(DRAFTS[name], rng, options);
+
+/** Makes a task of a draft. */
+export function taskOf(
+  draftOf: (world: World) => Draft,
+  rng: Rng,
+  { split, size }: SettledOptions<typeof SIZED>,
+): TerminalTask {
   const world = new World(rng, split, size);
-  const draft = DRAFTS[name](world);
+  const draft = draftOf(world);
   world.addClutter(draft.keepClear);
   const { fs } = world;
   const text = rng.choice(draft.texts);

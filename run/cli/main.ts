@@ -12,6 +12,7 @@ import { createDisplay } from "../display/display.ts";
 import { comparisonTable, familyTable } from "../display/table.ts";
 import { listEnvironments } from "../environments.ts";
 import { loadEnvironmentOf, withEnvironmentFile } from "../node/environmentFile.ts";
+import { checkEnvironment } from "../worlds.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
 import { freeFolder, openGiven, report } from "../node/flags.ts";
@@ -81,7 +82,8 @@ async function main(): Promise<number> {
   }
   const chosen = await checkFolder(options);
   const { open, source } = chosen;
-  // Device and server come first: a run that lacks one leaves no folder behind.
+  // Environment, device and server come first: a run that lacks one leaves no folder behind.
+  await checkEnvironment(chosen.settings);
   const executor = await device(options.device, { log: (line) => display.note(line) });
   if (chosen.settings.env === "openenv") await giveWebSocket();
   const playAhead = await playAheadFor(chosen, (line) => display.note(line));

@@ -3,7 +3,7 @@ import { type EnvironmentSpec, ENVIRONMENTS } from "../../environments/index.ts"
 import { WORLDS } from "../worlds.ts";
 import { UsageError, wholeNumber } from "../usage.ts";
 import type { ConnectionOptions, ServeNatsOptions } from "../../distribute/nats/index.ts";
-import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
+import { isEnvironmentFile, loadEnvironment, OWN_WORLDS } from "../node/environmentFile.ts";
 import { parse } from "../node/flags.ts";
 
 export const HELP: string = `worldgrad: play episodes for a learner on another machine
@@ -14,7 +14,7 @@ export const HELP: string = `worldgrad: play episodes for a learner on another m
   --episodes N       episodes at a time                       (default 16)
   --environments LIST
                      environments that may be played: names, and files of your own, with commas between them
-                                                              (default: all built-in environments)
+                                                              (default: all built-in environments but shell)
   --device NAME      wasm | webgpu | reference                (default: the learner's)
   --name NAME        name in the learner's lines              (default: host and process)
   --user NAME        with the password in NATS_PASSWORD       (default NATS_USER)
@@ -59,14 +59,14 @@ export interface WorkerOptions {
 /** The environments that may be played, by name. */
 async function environmentsIn(list: string | undefined): Promise<Readonly<Record<string, EnvironmentSpec>>> {
   if (list === undefined) return ENVIRONMENTS;
-  const known = Object.keys(ENVIRONMENTS);
   const chosen: Record<string, EnvironmentSpec> = {};
   for (const word of list.split(",")) {
     const isFile = isEnvironmentFile(word);
-    if (!isFile && !known.includes(word))
-      throw new UsageError(`--environments: expected some of ${known.join(", ")}, or files, got "${word}"`);
+    if (!isFile && !OWN_WORLDS.includes(word))
+      throw new UsageError(`--environments: expected some of ${OWN_WORLDS.join(", ")}, or files, got "${word}"`);
     const name = isFile ? (await loadEnvironment(word, "--environments")).env : word;
     chosen[name] = WORLDS[name]!;
+    await chosen[name].check?.();
   }
   return chosen;
 }

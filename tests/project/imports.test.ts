@@ -51,7 +51,9 @@ const ROOMS: Record<string, readonly string[]> = {
   "connect/chat": [],
   "connect/mcp": [],
   "connect/remote": [],
+  "connect/sandbox": [],
   "connect/serve": ["connect/chat"],
+  "connect/shell": ["connect/sandbox"],
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
 const ABOVE = ["data", "papers", "distribute", "connect", "run", "studies", "site"];
@@ -69,6 +71,7 @@ const PAST_FACES = new Set([
   "engine/random.ts", // random numbers, for parts of worlds that a page loads later, without all of the engine
   "engine/types.ts", // how shapes are compared and shown
   "environments/openenv/world.ts", // a server as `--env`, with plain options; in code it is `openEnv`
+  "environments/terminal/shared.ts", // the tasks of the simulated terminal, which the real one has, too
   "environments/riddle/selfPlay.ts", // the world of self-play, which a page loads when it is played
   "nn/sampler.ts", // the check of sampling options
   "nn/generate.ts", // how many tokens are drawn before they are read

@@ -13,7 +13,8 @@ const FOLDERS = /^(rl|methods|data|papers|environments|connect|distribute\/(asyn
 const WORLDS = "tests/environments/cost.test.ts";
 const REWARDS = "tests/papers/cost.test.ts";
 const TEMPLATES = "tests/connect/chat/cost.test.ts";
-const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEMPLATES>> = {
+const SHELL = "tests/connect/shell.test.ts";
+const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEMPLATES | typeof SHELL>> = {
   "connect/chat/jinja/filters.ts": TEMPLATES,
   "connect/chat/jinja/lexer.ts": TEMPLATES,
   "connect/chat/jinja/methods.ts": TEMPLATES,
@@ -46,6 +47,10 @@ const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEM
   "papers/rewards/maths.ts": REWARDS,
   "papers/selfplay/rewards.ts": REWARDS,
   "connect/serve/toolCalls.ts": REWARDS,
+  "connect/sandbox/files.ts": SHELL,
+  "connect/sandbox/session.ts": SHELL,
+  "connect/shell/rules.ts": SHELL,
+  "connect/shell/tar.ts": SHELL,
 };
 
 /** What the others read. */
@@ -60,6 +65,7 @@ const OWN: Readonly<Record<string, string>> = {
   "environments/patch/rules.ts": "files, names and numbers of tasks",
   "environments/riddle/index.ts": "tasks",
   "connect/remote/sampler.ts": "the address that a person gives",
+  "connect/sandbox/bubblewrap.ts": "arguments, and what bubblewrap says of itself",
   "papers/selfplay/rZero.ts": "programs of at most 20 letters, after they were read",
   "connect/serve/http.ts": "a header, which Node bounds at 16 KiB, and errors of the library's; one pass each",
   "connect/serve/openEnvMain.ts": "a flag",

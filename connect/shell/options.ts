@@ -1,0 +1,24 @@
+/** The options of `shell`. */
+import { number } from "../../engine/optionTable.ts";
+import type { OptionsWith } from "../../environments/index.ts";
+
+const COUNT = { integer: true, min: 1 };
+
+export const SHELL = {
+  size: number(1, "number and depth of directories, number of files, length of contents", {
+    integer: true,
+    min: 1,
+    max: 4,
+  }),
+  maxOutput: number(1_000, "longest observation in characters; longer ones lose their middle", {
+    integer: true,
+    min: 40,
+  }),
+  seconds: number(2, "seconds that a command may take", { above: 0, max: 3600 }),
+  sessions: number(16, "sandboxes at a time", COUNT),
+  processes: number(32, "processes that a sandbox may have at a time", { integer: true, min: 8 }),
+  memoryMb: number(1024, "MiB of address space that a process may have", { integer: true, min: 64 }),
+  diskMb: number(4, "MiB that may be written to the home directory, and as many to /tmp", COUNT),
+};
+/** Options of `shell`, beside `EnvironmentOptions`; `SHELL` says what each does, and its default. */
+export type ShellOptions = OptionsWith<typeof SHELL>;

@@ -1,0 +1,7 @@
+/** The parts of the simulated terminal that the real one shares: trees, tasks, wordings, and how an answer is shown. */
+export { type Draft, type Drafts, FAMILIES, type Tree } from "./families.ts";
+export { FileSystem } from "./filesystem.ts";
+export { type Ending, joinLines } from "./process.ts";
+export { render, rules } from "./rules.ts";
+export { addThing, makeTask, rename, taskOf } from "./tasks.ts";
+export type { World } from "./world.ts";
