@@ -61,7 +61,7 @@ describe("is stopped", () => {
 
   it("in the episodes on which an evaluation measures the world loss", async () => {
     const { made } = await stopped("grpo", HELD_OUT + 1, "evaluating");
-    expect(made).toBe(HELD_OUT + 2); // the expert and random play take the same task
+    expect(made).toBe(HELD_OUT + 1); // the expert's episode is broken off, and random play does not take its task
   });
 
   it("in the lessons of the expert", async () => {
