@@ -48,11 +48,11 @@ shopt -s expand_aliases
 # Writes the state of the shell to file $1, as that of command $2. The variables that are left out are made by the
 # shell, and setting some of them would end the next command.
 _save() {
-  builtin declare -p >| ${STATE}.$1
+  builtin declare -p >| "${STATE}.$1"
   local line lines name IFS=$' \t\n'
-  builtin mapfile -t lines < ${STATE}.$1
+  builtin mapfile -t lines < "${STATE}.$1"
   {
-    builtin printf ': %s\ncd -- %q\n' $2 "$PWD"
+    builtin printf ': %s\ncd -- %q\n' "$2" "$PWD"
     builtin printf 'unset -v OLDPWD ${Object.keys(VARIABLES).join(" ")}\nshopt -s extglob\n'
     for line in "${"$"}{lines[@]}"; do
       name=${"$"}{line#declare -* }
@@ -70,9 +70,9 @@ _save() {
     builtin set +o
     builtin alias -p
     builtin printf '_whole=1\n'
-  } >| ${STATE}.$1
+  } >| "${STATE}.$1"
 } 2>&-
-_again() { return $1; }
+_again() { return "$1"; }
 # Waits until the last job has ended, or a signal has stopped it; then it stays in the background, as in a terminal.
 _end() {
   job=$! code=148
@@ -110,16 +110,16 @@ _serve() {
       [ -f ${STATE}.1 ] && read -r _ one < ${STATE}.1
       set -- "$command" $last $turn $((one > zero))
       unset mark who command late last turn tries job code doomed zero one
-      [ -f ${STATE}.$4 ] && . ${STATE}.$4
-      [ -v _whole ] || { set -- "$1" $2 $3 $((1 - $4)); [ -f ${STATE}.$4 ] && . ${STATE}.$4; }
+      [ -f "${STATE}.$4" ] && . "${STATE}.$4"
+      [ -v _whole ] || { set -- "$1" "$2" "$3" "$((1 - $4))"; [ -f "${STATE}.$4" ] && . "${STATE}.$4"; }
       unset -v _whole
       _line=$1 _code=$2 _turn=$3 _other=$((1 - $4))
       set --
-      trap '[ -v _saved ] || _save $_other $_turn' EXIT
-      case $- in *e*) ;; *) _again $_code ;; esac
+      trap '[ -v _saved ] || _save "$_other" "$_turn"' EXIT
+      case $- in *e*) ;; *) _again "$_code" ;; esac
     } >/dev/null 2>&1
     eval "$_line"
-    { _code=$?; _save $_other $_turn; _saved=1; exit $_code; } 2>/dev/null
+    { _code=$?; _save "$_other" "$_turn"; _saved=1; exit "$_code"; } 2>/dev/null
   ) </dev/null 2>&1 8>&- &
   _end
   [ -n "$late" ] && kill -KILL -- "${"$"}{doomed[@]}" -"$job"
