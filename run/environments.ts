@@ -89,8 +89,14 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     // (docs/command-line.md).
     arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
+  // With 900 steps of warm start the model has not learnt to copy names, and RL has nothing to select from.
   shell: {
+    tasks: { levels: [1, 2] },
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+    small: { layers: 2, heads: 4 },
+    tokenizer: { vocabSize: 370, corpusEpisodes: 1000, novices: true },
+    sft: { demonstrations: 4000, steps: 2000 },
+    rl: { steps: 60, groups: 12 },
   },
   gridworld: {
     tasks: { levels: [1, 2] },
