@@ -1,4 +1,5 @@
 /** Files of a sandbox's home directory: how they are made, and how they are read when nothing else runs there. */
+import { setTimeout as wait } from "node:timers/promises";
 import { fail } from "../../engine/errors.ts";
 import { HOME } from "./bubblewrap.ts";
 import type { Session } from "./session.ts";
@@ -38,7 +39,10 @@ export async function makeFiles(session: Session, tree: FileTree): Promise<void>
     ...(entries.length > 0 ? [`touch -d ${TIME} -- ${entries.map(([path]) => quoted(path)).join(" ")} .`] : []),
   ];
   const done = await session.runForHost(lines.join("\n"), { seconds: SECONDS, outputBytes: 1000 });
-  if (done === undefined) fail(`the sandbox could not be started: ${session.error ?? "no answer"}`);
+  if (done !== undefined) return;
+  // The last words of a program are read after its end is told.
+  for (let i = 0; i < 20 && session.error === undefined; i++) await wait(10);
+  fail(`the sandbox could not be started: ${session.error ?? "no answer"}`);
 }
 
 /**

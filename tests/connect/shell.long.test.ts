@@ -2,7 +2,9 @@
  * The environment `shell`: its tasks in a real bash, what solves them and what does not, and how an episode ends. Needs
  * bubblewrap; tests/connect/sandbox.long.test.ts has the sandbox itself.
  */
-import { existsSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -249,13 +251,19 @@ describe("an episode", () => {
 
   it("says in one line what is missing where there is no sandbox", async () => {
     const path = process.env["PATH"];
+    const folder = mkdtempSync(join(tmpdir(), "worldgrad-shell-"));
+    chmodSync(folder, 0o755);
     try {
       process.env["PATH"] = "/nowhere";
-      await expect(shell.check!({})).rejects.toThrow(
-        /^shell: the sandbox could not be started: .*; it needs bubblewrap/,
-      );
+      await expect(shell.check!({})).rejects.toThrow(/^shell: .*ENOENT.*; it needs bubblewrap from 0.8 on/);
+      for (const name of ["setpriv", "bash", "cat", "prlimit"]) symlinkSync(`/usr/bin/${name}`, join(folder, name));
+      process.env["PATH"] = folder;
+      await expect(shell.check!({})).rejects.toThrow(/^shell: the sandbox could not be started: .*bwrap: No such file/);
+      writeFileSync(join(folder, "bwrap"), "#!/bin/sh\necho bwrap: Permission denied >&2\nexit 1\n", { mode: 0o755 });
+      await expect(shell.check!({})).rejects.toThrow("could not be started: bwrap: Permission denied; it needs");
     } finally {
       process.env["PATH"] = path;
+      rmSync(folder, { recursive: true });
     }
   });
 
