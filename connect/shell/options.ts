@@ -1,19 +1,13 @@
 /** The options of `shell`. */
 import { number } from "../../engine/optionTable.ts";
 import type { OptionsWith } from "../../environments/index.ts";
+import { TERMINAL } from "../../environments/terminal/shared.ts";
 
 const COUNT = { integer: true, min: 1 };
 
 export const SHELL = {
-  size: number(1, "number and depth of directories, number of files, length of contents", {
-    integer: true,
-    min: 1,
-    max: 4,
-  }),
-  maxOutput: number(1_000, "longest observation in characters; longer ones lose their middle", {
-    integer: true,
-    min: 40,
-  }),
+  size: TERMINAL.size,
+  maxOutput: TERMINAL.maxOutput,
   seconds: number(2, "seconds that a command may take", { above: 0, max: 3600 }),
   sessions: number(16, "sandboxes at a time", COUNT),
   processes: number(32, "processes that a sandbox may have at a time", { integer: true, min: 8 }),

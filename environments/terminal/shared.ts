@@ -1,4 +1,5 @@
-/** The parts of the simulated terminal that the real one shares: trees, tasks, wordings, and how an answer is shown. */
+/** The parts of the simulated terminal that the real one shares: options, trees, tasks, wordings, shown answers. */
+export { TERMINAL } from "./episode.ts";
 export { type Draft, type Drafts, FAMILIES, type Tree } from "./families.ts";
 export { FileSystem } from "./filesystem.ts";
 export { type Ending, joinLines } from "./process.ts";
