@@ -149,6 +149,12 @@ export async function playScripted(
   };
 }
 
+/** The expert of an environment. @throws WorldgradError if it has none */
+export function expertOf(spec: EnvironmentSpec): (env: Environment) => string {
+  check(spec.expert !== undefined, () => `${spec.name} has no expert, and so no demonstrations`);
+  return (env) => spec.expert!(env);
+}
+
 /**
  * Plays one episode with the environment's expert, on the task made from `seed`. A task that is too long comes back
  * without actions (`DemonstrationOptions.maxTokens`).
@@ -161,7 +167,7 @@ export async function demonstrate(
   template: Template,
   limits: DemonstrationOptions = {},
 ): Promise<Trajectory> {
-  const episode = await playScripted(spec, options, seed, template, (env) => spec.expert(env), limits);
+  const episode = await playScripted(spec, options, seed, template, expertOf(spec), limits);
   if (episode.stopReason !== "max_turns") return episode;
   return fail(
     `demonstrate: the expert of ${spec.name} did not finish seed ${seed} within ${limits.maxTurns ?? 16} turns`,

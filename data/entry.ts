@@ -44,6 +44,9 @@ export interface PluginEntry<
   make(settings: Given<F>, context: PluginContext): EpisodePlugin;
 }
 
+/** The need of an expert, for `needs`. */
+export const EXPERT: PluginEntry["needs"] = { has: ({ expert }) => expert !== undefined, lack: "has no expert" };
+
 /** Declares an entry: returns it with the types of its name, flag and options. */
 export const pluginEntry = <const N extends string, const G extends PluginFlag, F extends OptionTable["fields"]>(
   entry: PluginEntry<N, G, F>,

@@ -14,9 +14,10 @@ import type { EpisodeRequest } from "../rl/play/episode.ts";
 import type { Metrics } from "../rl/episode/metrics.ts";
 import { isAgentToken, type Trajectory } from "../rl/episode/stream.ts";
 import { type Success, succeeded, successRate } from "../rl/episode/outcomes.ts";
+import { expertOf } from "./demonstrations.ts";
 import { rowsByGroup } from "./dynamic.ts";
 import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
-import { pluginEntry } from "./entry.ts";
+import { EXPERT, pluginEntry } from "./entry.ts";
 
 export const EXPERT_PREFIX = options("expertPrefix", {
   maxPrefix: number(4, "largest number of actions that are given; 1, 2, … are tried in turn until one helps", {
@@ -73,6 +74,7 @@ export const expertPrefixEntry = pluginEntry({
     about: "repeats tasks that no episode solves, with the expert's first actions given",
   },
   options: { maxPrefix: MAX_PREFIX },
+  needs: EXPERT,
   make: expertPrefix,
 });
 
@@ -95,7 +97,7 @@ export function withPrefix(
   length: number,
   action?: (env: Environment, turn: number) => string,
 ): EpisodeRequest {
-  const act = action ?? ((env: Environment): string => request.spec.expert(env));
+  const act = action ?? expertOf(request.spec);
   const { spec, options, seed, group, rng } = request;
   return {
     spec,

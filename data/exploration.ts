@@ -5,11 +5,12 @@
 import { inCode, number, oneOf, options, type OptionsOf, REQUIRED, schedule } from "../engine/optionTable.ts";
 import type { Rng } from "../engine/index.ts";
 import type { Schedule } from "../nn/index.ts";
-import type { Environment } from "../rl/environment.ts";
+import type { Environment, EnvironmentSpec } from "../rl/environment.ts";
 import type { EpisodeRequest } from "../rl/play/episode.ts";
 import { checkRange } from "../rl/objective/tokenStatistics.ts";
 import { type Trajectory, turnCount } from "../rl/episode/stream.ts";
 import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
+import { expertOf } from "./demonstrations.ts";
 import { pluginEntry } from "./entry.ts";
 
 /**
@@ -103,8 +104,13 @@ export const explorationEntry = pluginEntry({
     choose: oneOf(["random", "expert"], "random", "who chooses the exploring actions"),
   },
   make: ({ epsilon, choose }, { env }) =>
-    exploration({ epsilon, choose: choose === "expert" ? (_rng, _task, live): string => env.expert(live) : undefined }),
+    exploration({ epsilon, choose: choose === "expert" ? chooserOf(env) : undefined }),
 });
+
+function chooserOf(env: EnvironmentSpec): ToolChooser {
+  const expert = expertOf(env);
+  return (_rng, _task, live) => expert(live);
+}
 
 /** The request with actions of `choose`, or of the random baseline, with probability `epsilon` in each turn. */
 export function explored({ given, ...request }: EpisodeRequest, epsilon: number, choose?: ToolChooser): EpisodeRequest {

@@ -16,7 +16,7 @@ import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { otherTask, withTask } from "./hindsight.ts";
 import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
-import { pluginEntry } from "./entry.ts";
+import { EXPERT, pluginEntry } from "./entry.ts";
 
 type Demonstrate = (template: Template, seed: number) => Promise<Trajectory>;
 
@@ -67,6 +67,7 @@ export const imitateExpertEntry = pluginEntry({
     about: "also imitates the expert on N of the step's tasks",
   },
   options: AS_TEXT,
+  needs: EXPERT,
   make: (settings, { demonstrate }) => imitateExpert({ ...settings, demonstrate }),
 });
 

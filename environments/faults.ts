@@ -50,11 +50,12 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
       const world = spec.make(rest);
       return Object.keys(faults).length === 0 ? world : new Faulty(world, settled);
     },
-    expert: (env) => spec.expert(own(env)),
+    ...(spec.expert ? { expert: (env) => spec.expert!(own(env)) } : {}),
     random: (rng, task, options) => spec.random(rng, task, options && split(options).rest),
     ...(spec.atOnce ? { atOnce: (options = {}) => spec.atOnce!(split(options).rest) } : {}),
     ...(spec.limits ? { limits: (options = {}) => spec.limits!(split(options).rest) } : {}),
     ...(spec.check ? { check: (options = {}) => spec.check!(split(options).rest) } : {}),
+    ...(spec.fingerprint ? { fingerprint: (options = {}) => spec.fingerprint!(split(options).rest) } : {}),
     ...(spec.novice ? { novice: (env, rng, turn, task) => spec.novice!(own(env), rng, turn, task) } : {}),
     ...(spec.thoughts ? { thoughts: (env, rng) => spec.thoughts!(own(env), rng) } : {}),
     ...(spec.achieved ? { achieved: spec.achieved } : {}),

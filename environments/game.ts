@@ -100,6 +100,8 @@ export interface GameHead<F extends OptionFields, Family extends FamilyInfo> {
   limits?(options: SettledOptions<F>): CallLimits;
   /** Whether it can be played here, as in `EnvironmentSpec`. */
   check?(options: SettledOptions<F>): Promise<void>;
+  /** What the tasks are made of, as in `EnvironmentSpec`. */
+  fingerprint?(options: SettledOptions<F>): Promise<string>;
 }
 
 /** The rules of a game. */
@@ -120,8 +122,8 @@ export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Ta
    * given, and there are no clones. It is called once, at the latest when the episode is given up.
    */
   close?(state: State): void;
-  /** The expert's next action. */
-  expert(episode: Episode<F, Task, State>): string;
+  /** The expert's next action. Default: there is none, and so no demonstrations. */
+  expert?(episode: Episode<F, Task, State>): string;
   /** The action of the random baseline, as `EnvironmentSpec` has it. */
   random(rng: Rng, task: string | undefined, options: SettledOptions<F>): string;
   /** The novice's next action. Default: two random actions, then it gives up. */
@@ -146,6 +148,7 @@ export interface Game<F extends OptionFields, Family extends FamilyInfo, Task ex
 /** The head of a game whose rules are loaded with its first episode. */
 export interface LoadedGame<F extends OptionFields, Family extends FamilyInfo> extends GameHead<F, Family> {
   /** Flags of the optional functions that its rules have; they are needed before the rules are loaded. */
+  readonly expert?: true;
   readonly novice?: true;
   readonly thoughts?: true;
   readonly achieved?: true;
@@ -352,10 +355,13 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
     ...(game.atOnce && { atOnce: (given?: OptionsWith<F>) => game.atOnce!(settled(given)) }),
     ...(game.limits && { limits: (given?: OptionsWith<F>) => game.limits!(settled(given)) }),
     ...(game.check && { check: (given?: OptionsWith<F>) => game.check!(settled(given)) }),
-    expert(env) {
-      const { rules, episode } = live(env, "expert");
-      return rules.expert(episode);
-    },
+    ...(game.fingerprint && { fingerprint: (given?: OptionsWith<F>) => game.fingerprint!(settled(given)) }),
+    ...(game.expert && {
+      expert(env: Environment) {
+        const { rules, episode } = live(env, "expert");
+        return rules.expert!(episode);
+      },
+    }),
     random(rng, task, given) {
       check(rules !== undefined, () => `${name}.random: nobody has played ${name} yet; reset an episode of it first`);
       return rules.random(rng, task, settled(given));
@@ -380,7 +386,7 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
 
 /** The loaded rules. @throws if they lack what the head names, or have what it does not name */
 function fitting<Rules extends Players>(head: Players & { readonly name: string }, rules: Rules): Rules {
-  for (const player of ["novice", "thoughts", "achieved", "close"] as const) {
+  for (const player of ["expert", "novice", "thoughts", "achieved", "close"] as const) {
     const [said, has] = [head[player] !== undefined, rules[player] !== undefined];
     const [one, other] = said ? ["", "not "] : ["not ", ""];
     check(said === has, () => `${head.name}: ${player} is ${one}in the head and ${other}in the rules`);
@@ -389,6 +395,7 @@ function fitting<Rules extends Players>(head: Players & { readonly name: string 
 }
 
 interface Players {
+  readonly expert?: unknown;
   readonly novice?: unknown;
   readonly thoughts?: unknown;
   readonly achieved?: unknown;

@@ -175,9 +175,14 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   make(options?: Options): Environment;
   /**
    * Scripted expert: the next action in this live episode. It may read hidden state; throws if `env` is of another
-   * kind.
+   * kind. Optional: without it there are no demonstrations, so a run begins with a model that can act already.
    */
-  expert(env: Environment): string;
+  expert?(env: Environment): string;
+  /**
+   * Finds out what the tasks are made of beside the options: a hash of the files, say, that they name. A run's settings
+   * keep it, and a run is not resumed with another. Optional: default nothing, the tasks follow from options and seeds.
+   */
+  fingerprint?(options?: Options): Promise<string>;
   /**
    * Random baseline: a plausible action that does not depend on the observations. It may use names from the task's text
    * and, given the options of the episode, words of that world, as a novice would.

@@ -7,7 +7,7 @@ import type { Option } from "../engine/optionTable.ts";
 import { COMMON_OPTIONS, type EnvironmentSpec, FAULTS } from "../environments/index.ts";
 import { usage, UsageError } from "./usage.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
-import { taskOptions, WORLDS } from "./worlds.ts";
+import { taskOptions, USES, WORLDS } from "./worlds.ts";
 import type { Value } from "./layout.ts";
 import type { SetValues } from "./settings.ts";
 import { showSetting } from "./shownSettings.ts";
@@ -198,7 +198,7 @@ export function environmentSettings(env: string, thoughts = false): EnvironmentS
 
 /** Throws a UsageError with the environment's own message if it does not accept these options. */
 export function checkTasks(spec: EnvironmentSpec, tasks: Tasks): void {
-  for (const use of ["heldout", "train", "demo"] as const) usage(() => spec.make(taskOptions(tasks, use)).close?.());
+  for (const use of USES) usage(() => spec.make(taskOptions(tasks, use)).close?.());
 }
 
 /** Throws a UsageError that names the environments with thoughts if this one has none. */

@@ -78,6 +78,8 @@ export interface Preset extends Tasks {
   readonly env: string;
   /** Default: the environment is one of the library's. */
   readonly environmentFile?: EnvironmentFile;
+  /** What the environment's tasks are made of (`EnvironmentSpec.fingerprint`). Default: they follow from settings. */
+  readonly fingerprint?: string;
   readonly seed: number;
   /** Default: the run makes its own model and tokenizer. */
   readonly pretrained?: PretrainedSettings;

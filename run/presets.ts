@@ -238,6 +238,7 @@ function checkPreset(preset: Preset, by = flagOf): void {
   if (world && sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkWarmStart(preset);
+  if (world && !world.expert) checkWithoutExpert(preset);
   usage(() => checkGroupSize(objective.advantage, rl.groupSize, "--set rl.groupSize"));
   usage(() => {
     if (typeof workers !== "number") return;
@@ -288,6 +289,18 @@ function checkWarmStart({ sft, rl }: Preset): void {
       "--set sft.labelled takes the actions of most demonstrations away, and --method sft imitates them all; " +
         "leave one of them out",
     );
+}
+
+/** @throws UsageError if demonstrations are needed where nobody can give any */
+function checkWithoutExpert({ env, sft, rl, tokenizer, pretrained, from }: Preset): void {
+  const none = `${env} has no expert, and so no demonstrations`;
+  if (!pretrained && !from && (sft.steps > 0 || tokenizer.corpusEpisodes > 0))
+    throw new UsageError(
+      `--env ${env}: ${none} for a warm start; begin with a model that can act, by --model-path DIR or --from RUN`,
+    );
+  if (sft.steps > 0) throw new UsageError(`--set sft.steps: ${none}; leave it out`);
+  if (rl.method === "sft" || rl.method === "expert")
+    throw new UsageError(`--method ${rl.method}: ${none} to imitate; choose a method that learns from rewards`);
 }
 
 /** The flag that names the loss or the advantage: its own, or that of the method. */

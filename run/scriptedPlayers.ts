@@ -8,7 +8,14 @@ import { type Tokenizer, trainBpe } from "../nn/index.ts";
 import { checkAnswer, checkTask, mostLetters } from "../rl/play/answers.ts";
 import { taskSeed } from "../rl/tasks/play.ts";
 import { drawGeneralTexts, generalLesson } from "../data/generalTexts.ts";
-import { demonstrate, type DemonstrationOptions, playAll, playScripted, timedCalls } from "../data/demonstrations.ts";
+import {
+  demonstrate,
+  type DemonstrationOptions,
+  expertOf,
+  playAll,
+  playScripted,
+  timedCalls,
+} from "../data/demonstrations.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, NoviceMove } from "../environments/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
@@ -86,7 +93,7 @@ export class ScriptedPlayers {
         const turns = isNovice ? this.#noviceTurns() : Infinity;
         const texts = [task.slice(0, most)];
         for (let turn = 0, done = false; !done && turn < turns; turn++) {
-          const action = isNovice ? this.#novice(env, rng, turn, task).action : spec.expert(env);
+          const action = isNovice ? this.#novice(env, rng, turn, task).action : expertOf(spec)(env);
           const thought = think?.(env, turn) ?? "";
           const result = checkAnswer(spec.name, await timed("step", (call) => env.step(action, call)));
           texts.push(thought, action, result.observation.slice(0, most));
@@ -133,8 +140,9 @@ export class ScriptedPlayers {
     return this.#readable(await playAll(this.#env, this.#train, steps * groups, play, signal));
   }
 
-  /** The tokens of the longest of the expert's episodes on some tasks of training. */
+  /** The tokens of the longest of the expert's episodes on some tasks of training; 0 without an expert. */
   async longestLesson(template: Template, count: number): Promise<number> {
+    if (this.#env.expert === undefined) return 0;
     const draw = this.#rng.split("lengths");
     const play = (i: number): Promise<Trajectory> => this.#expert(template, this.#train, draw.split(i).int(2 ** 31));
     const played = await playAll(this.#env, this.#train, count, play);
@@ -169,21 +177,18 @@ export class ScriptedPlayers {
   }
 
   /**
-   * The episodes on which the world-model loss is measured: alternately the expert's and random play, whose commands
-   * are mostly mistakes. The episodes are fixed, so that losses before and after training can be compared. No model can
-   * predict everything in them, for example names in files that it has not read.
+   * The episodes on which the world-model loss is measured: alternately the expert's, if there is one, and random play,
+   * whose commands are mostly mistakes. The episodes are fixed, so that losses before and after training can be
+   * compared. No model can predict everything in them, for example names in files that it has not read.
    */
   async fixedEpisodes(template: Template, signal?: AbortSignal): Promise<FixedEpisode[]> {
     const play = async (i: number): Promise<FixedEpisode[]> => {
       const rng = this.#rng.split("random play").split(i);
       const seed = HELD_OUT_SEEDS + i;
-      const experts = await this.#expert(template, this.#heldOut, seed, signal);
+      const experts = this.#env.expert && (await this.#expert(template, this.#heldOut, seed, signal));
       const random = (): string => this.#env.random(rng, undefined, this.#heldOut);
       const episode = await this.#scripted(template, this.#heldOut, seed, random, RANDOM_TURNS, signal);
-      return [
-        { episode: experts, isRandom: false },
-        { episode, isRandom: true },
-      ];
+      return [...(experts ? [{ episode: experts, isRandom: false }] : []), { episode, isRandom: true }];
     };
     const half = Math.ceil(this.#preset.evaluation.finalEpisodes / 2);
     const mixed = await playAll(this.#env, this.#heldOut, half, play, signal);

@@ -3,6 +3,7 @@ import { fail } from "../engine/errors.ts";
 import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec, withFaults } from "../environments/index.ts";
 import { openEnvWorld } from "../environments/openenv/world.ts";
 import type { Preset, Tasks } from "./preset.ts";
+import { UsageError } from "./usage.ts";
 
 const worlds: Record<string, EnvironmentSpec> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
 /**
@@ -35,14 +36,32 @@ export async function checkEnvironment(preset: Preset): Promise<void> {
   await environmentOf(preset).check?.(taskOptions(preset, "train"));
 }
 
+/** The uses of tasks in a run, each with options of its own. */
+export const USES = ["heldout", "train", "demo"] as const;
+
+/** What the tasks of a run are made of beside its settings, for `Preset.fingerprint`; undefined if it is nothing. */
+export async function fingerprintOf(preset: Preset): Promise<string | undefined> {
+  const spec = environmentOf(preset);
+  if (spec.fingerprint === undefined) return undefined;
+  const found = await Promise.all(USES.map((use) => spec.fingerprint!(taskOptions(preset, use))));
+  return [...new Set(found)].join("+");
+}
+
+/** @throws UsageError if the tasks of a run are made of something else now than when it began */
+export async function checkFingerprint(preset: Preset): Promise<void> {
+  const found = await fingerprintOf(preset);
+  if (found === preset.fingerprint) return;
+  throw new UsageError(
+    `the run's environment: the files that the tasks of ${preset.env} are made of have changed since the run began: ` +
+      `their hash is ${found ?? "none"}, expected ${preset.fingerprint ?? "none"}`,
+  );
+}
+
 /**
  * The options of a run's environment for training tasks, for held-out tasks, or for the demonstrations of the warm
  * start.
  */
-export function taskOptions(
-  { tasks, trainTasks, demoTasks }: Tasks,
-  use: "train" | "heldout" | "demo",
-): EnvironmentOptions {
+export function taskOptions({ tasks, trainTasks, demoTasks }: Tasks, use: (typeof USES)[number]): EnvironmentOptions {
   if (use === "heldout") return { split: "heldout", ...tasks };
   return { split: "train", ...tasks, ...(use === "train" ? trainTasks : demoTasks) };
 }

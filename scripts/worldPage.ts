@@ -27,7 +27,7 @@ async function episode(world: string, family: string, isInFull: boolean): Promis
   const actions: string[] = [];
   let last = { observation: "", done: false };
   while (!last.done) {
-    const action = spec.expert(env);
+    const action = spec.expert!(env);
     last = await env.step(action);
     actions.push(action);
     if (isInFull) lines.push(`$ ${action}`, ...last.observation.split("\n").filter((line) => line !== ""));

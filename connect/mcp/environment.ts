@@ -402,10 +402,12 @@ export function mcp(given: McpOptions): McpSpec {
       check(unknown === undefined, () => `${name}: unknown option '${unknown}'; it has split`);
       return new McpEnvironment(rules, split, sessions);
     },
-    expert(env) {
-      check(env instanceof McpEnvironment, () => `${name}: this environment is of another kind`);
-      return expert === undefined ? fail(`${name}: there is no expert; give one with \`expert\``) : expert(env.episode);
-    },
+    ...(expert && {
+      expert(env: Environment) {
+        check(env instanceof McpEnvironment, () => `${name}: this environment is of another kind`);
+        return expert(env.episode);
+      },
+    }),
     random: (rng) => rng.choice(actions ?? fail(`${name}: the random baseline needs \`actions\``)),
     async tools() {
       const session = await sessions.open(typeof server === "function" ? await server(0, "train") : server);

@@ -22,6 +22,7 @@ export const shell: EnvironmentSpec<ShellOptions> = defineGame(
     source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     families: FAMILIES,
     options: SHELL,
+    expert: true,
     close: true,
     atOnce: ({ sessions }) => sessions,
     limits: ({ seconds }) => ({ reset: PATIENCE, step: 1000 * seconds + PATIENCE }),

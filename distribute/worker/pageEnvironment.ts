@@ -54,7 +54,6 @@ class PageEpisode extends SingleUseEnvironment {
 /** A specification whose episodes are played in the page. @param name of the page's environment */
 export function pageEnvironment(name: string | undefined, ask: Ask): EnvironmentSpec {
   let episodes = 0;
-  const absent = (what: string): never => fail(`the page's environment has no ${what} in the worker`);
   const make = (options: EnvironmentOptions = {}): Environment => {
     check(name !== undefined, () => "the agent plays in an environment of the page, but AgentWorker was given none");
     return new PageEpisode(name, episodes++, options, ask);
@@ -64,7 +63,6 @@ export function pageEnvironment(name: string | undefined, ask: Ask): Environment
     description: "an environment of the page",
     families: [],
     make,
-    expert: () => absent("expert"),
-    random: () => absent("random player"),
+    random: () => fail("the page's environment has no random player in the worker"),
   };
 }

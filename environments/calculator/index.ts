@@ -20,6 +20,7 @@ export const calculator: EnvironmentSpec = defineGame(
     source: "after GSM8K with its calculator, arXiv 2110.14168",
     families: FAMILIES,
     options: CALCULATOR,
+    expert: true,
   },
   () => import("./rules.ts"),
 );

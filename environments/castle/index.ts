@@ -24,6 +24,7 @@ export const castle: EnvironmentSpec<CastleOptions> = defineGame(
     source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     families: FAMILIES,
     options: CASTLE,
+    expert: true,
     novice: true,
   },
   () => import("./rules.ts"),

@@ -22,6 +22,7 @@ export const code: EnvironmentSpec<CodeOptions> = defineGame(
     source: "after CodeRL, arXiv 2207.01780",
     families: FAMILIES,
     options: CODE,
+    expert: true,
     novice: true,
   },
   () => import("./rules.ts"),

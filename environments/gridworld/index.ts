@@ -22,6 +22,7 @@ export const gridworld: EnvironmentSpec<GridworldOptions> = defineGame(
     source: "after FrozenLake, Gym, arXiv 1606.01540",
     families: FAMILIES,
     options: GRIDWORLD,
+    expert: true,
     thoughts: true,
   },
   () => import("./rules.ts"),

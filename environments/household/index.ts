@@ -21,6 +21,7 @@ export const household: EnvironmentSpec<HouseholdOptions> = defineGame(
     source: "after ALFWorld, arXiv 2010.03768",
     families: FAMILIES,
     options: HOUSEHOLD,
+    expert: true,
     achieved: true,
   },
   () => import("./rules.ts"),

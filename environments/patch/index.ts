@@ -21,6 +21,7 @@ export const patch: EnvironmentSpec<PatchOptions> = defineGame(
     source: "after SWE-RL, arXiv 2502.18449",
     families: FAMILIES,
     options: PATCH,
+    expert: true,
     novice: true,
   },
   () => import("./rules.ts"),

@@ -21,6 +21,7 @@ export const screen: EnvironmentSpec<ScreenOptions> = defineGame(
     source: "the setting of computer use; binned actions after OpenVLA, arXiv 2406.09246",
     families: FAMILIES,
     options: SCREEN,
+    expert: true,
     novice: true,
   },
   () => import("./rules.ts"),

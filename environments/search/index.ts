@@ -18,6 +18,7 @@ export const search: EnvironmentSpec<GameOptions> = defineGame(
     source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
     families: FAMILIES,
     options: SIZED,
+    expert: true,
   },
   () => import("./rules.ts"),
 );

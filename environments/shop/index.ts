@@ -20,6 +20,7 @@ export const shop: EnvironmentSpec<ShopOptions> = defineGame(
     source: "after WebShop, arXiv 2207.01206",
     families: FAMILIES,
     options: SHOP,
+    expert: true,
   },
   () => import("./rules.ts"),
 );

@@ -20,6 +20,7 @@ export const sokoban: EnvironmentSpec<SokobanOptions> = defineGame(
     source: "after the game by H. Imabayashi, 1982",
     families: FAMILIES,
     options: SOKOBAN,
+    expert: true,
     thoughts: true,
   },
   () => import("./rules.ts"),

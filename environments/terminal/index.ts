@@ -23,6 +23,7 @@ export const terminal: EnvironmentSpec<TerminalOptions> = defineGame(
     source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     families: FAMILIES,
     options: TERMINAL,
+    expert: true,
   },
   () => import("./rules.ts"),
 );

@@ -21,6 +21,7 @@ export const tools: EnvironmentSpec = defineGame(
     source: "the setting of ToolRL, arXiv 2504.13958",
     families: FAMILIES,
     options: TOOLS,
+    expert: true,
   },
   () => import("./rules.ts"),
 );

@@ -21,6 +21,7 @@ export const web: EnvironmentSpec<WebOptions> = defineGame(
     source: "after WebGUM, arXiv 2305.11854",
     families: FAMILIES,
     options: WEB,
+    expert: true,
     novice: true,
     achieved: true,
   },

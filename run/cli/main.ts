@@ -12,7 +12,7 @@ import { createDisplay } from "../display/display.ts";
 import { comparisonTable, familyTable } from "../display/table.ts";
 import { listEnvironments } from "../environments.ts";
 import { loadEnvironmentOf, withEnvironmentFile } from "../node/environmentFile.ts";
-import { checkEnvironment } from "../worlds.ts";
+import { checkEnvironment, checkFingerprint, fingerprintOf } from "../worlds.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
 import { freeFolder, openGiven, report } from "../node/flags.ts";
@@ -156,6 +156,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     const folder = openGiven("resume", options.resume);
     const preset = presetOf(folder);
     await loadEnvironmentOf(preset);
+    await checkFingerprint(preset);
     const open: Chosen["open"] = async () => {
       await lockFolder(folder.path);
       return { folder, preset };
@@ -172,7 +173,9 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
   };
   const source = await sourceOf(options);
   const earlier = await fromRun(options);
-  const preset = presetFor(stored, source, earlier);
+  const settings = presetFor(stored, source, earlier);
+  const fingerprint = await fingerprintOf(settings);
+  const preset: Preset = fingerprint === undefined ? settings : { ...settings, fingerprint };
   if (source) await checkRoom(preset, source.tokenizer);
   const free = freeFolder(options.name, nameOf(preset, options), isFree);
   const open: Chosen["open"] = async (executor) => {

@@ -49,7 +49,7 @@ function promptOnly(plainTokens: number, prompt: number): EnvironmentSpec {
     reset: (seed) => Promise.resolve(task(new Rng(seed))),
     step: () => Promise.resolve({ observation: "", reward: 0, done: true, info: { success: false } }),
   });
-  return { name: "prompt-only", description: "", families: [], make, expert: () => "0", random: () => "0" };
+  return { name: "prompt-only", description: "", families: [], make, random: () => "0" };
 }
 
 /** The steps, one after the other, on the trained part of a model. */

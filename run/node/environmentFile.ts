@@ -101,8 +101,7 @@ function problemOf(value: unknown): string | undefined {
   if (typeof given["makeTask"] === "function" && given["make"] === undefined)
     return "is a game: export what defineGame makes of it";
   for (const name of ["name", "description"]) if (typeof given[name] !== "string") return `has no text "${name}"`;
-  for (const name of ["make", "expert", "random"])
-    if (typeof given[name] !== "function") return `has no function "${name}"`;
+  for (const name of ["make", "random"]) if (typeof given[name] !== "function") return `has no function "${name}"`;
   const families = given["families"];
   if (!Array.isArray(families)) return 'has no list "families" (it may be empty)';
   const name = given["name"] as string;

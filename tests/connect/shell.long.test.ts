@@ -44,7 +44,7 @@ async function expert(
   try {
     const shown = [await env.reset(seed)];
     const { plan } = (env as unknown as { episode: { task: ShellTask } }).episode.task;
-    expect(shell.expert(env)).toBe(plan[0]);
+    expect(shell.expert!(env)).toBe(plan[0]);
     let last: StepResult | undefined;
     for (const line of plan.flatMap((planned) => change(planned))) {
       last = await env.step(line);

@@ -29,7 +29,7 @@ describe("household", () => {
       const states = [state];
       const turns: ShownTurn[] = [];
       for (let done = false; !done;) {
-        const action = household.expert(env);
+        const action = household.expert!(env);
         states.push(act(house, states.at(-1)!, ...readCommand(action)).state ?? states.at(-1)!);
         const result = await env.step(action);
         turns.push({ action, observation: result.observation });

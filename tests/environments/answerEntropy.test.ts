@@ -289,7 +289,7 @@ describe("noise", () => {
       const { env, task } = await start(noisy, 1, { families: ["read"], noise });
       const added = entropyOf(chances(noise)) + noise * stamp;
       const copy = env.clone!();
-      const [nonsense, read, done] = await entropiesOf(env, ["nonsense", noisy.expert(env), "done"]);
+      const [nonsense, read, done] = await entropiesOf(env, ["nonsense", noisy.expert!(env), "done"]);
       expect(nonsense).toBeCloseTo(added, 9);
       expect(read, task).toBeCloseTo(Math.log(N) + added, 9);
       expect(done).toBe(0);

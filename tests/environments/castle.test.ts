@@ -102,7 +102,7 @@ describe("the facts of a castle", () => {
     const commands = new Map<string, Set<string>>();
     for (let seed = 0; seed < 300; seed++) {
       const { env, task } = await start(castle, seed, { castle: 5 });
-      commands.set(task, (commands.get(task) ?? new Set()).add(castle.expert(env)));
+      commands.set(task, (commands.get(task) ?? new Set()).add(castle.expert!(env)));
     }
     expect(commands.size).toBeLessThan(250);
     for (const [task, different] of commands) expect(different.size, task).toBe(1);
@@ -290,7 +290,7 @@ describe("transitions", () => {
           if (hints === "none" || behind === meant) expect(observation).not.toContain(";");
         }
         // The expert finds back, and brings back the page.
-        expect((await play(env, () => castle.expert(env), 20)).last?.reward).toBe(1);
+        expect((await play(env, () => castle.expert!(env), 20)).last?.reward).toBe(1);
       }),
       { numRuns: tries(60) },
     );
@@ -305,7 +305,7 @@ describe("transitions", () => {
     const { names, rooms, keys, chests, passages } = castleOf(0, 1);
     for (const { name } of FAMILIES) {
       const { env, task } = await start(castle, 0, { families: [name] });
-      const { lines } = await play(env, () => castle.expert(env));
+      const { lines } = await play(env, () => castle.expert!(env));
       const rights = lines.filter((line) => /^\$ (?!done)/.test(line)).map((line) => line.slice(2));
       const room = task.split(" ")[3]!.replace(".", "");
       expect(await score(name, ...rights), name).toBe(1);
@@ -323,12 +323,12 @@ describe("transitions", () => {
     }
     // A detour does no harm, and what has been taken lies nowhere.
     const { env } = await start(castle, 0, { families: ["take"] });
-    const right = castle.expert(env);
+    const right = castle.expert!(env);
     const first = (await start(castle, 0, { families: ["take"] })).task.split(" ")[3]!.replace(".", "");
     const [, word] = [...passages.get(first)!][0]!;
     await env.step(`go to x by ${word}`);
     expect((await answerTo(env, right)).observation).toBe("no such chest here");
-    expect((await play(env, () => castle.expert(env))).last?.reward).toBe(1);
+    expect((await play(env, () => castle.expert!(env))).last?.reward).toBe(1);
     const again = (await start(castle, 0, { families: ["take"] })).env;
     await again.step(right);
     expect((await again.step(right)).observation).toBe("no such thing");

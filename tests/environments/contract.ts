@@ -59,7 +59,7 @@ export function testContract<Options extends EnvironmentOptions>(
         const chosen = options({ families: [family], split });
         const { env, task } = await start(spec, seed, chosen);
         const other = env.clone!(); // finding a task may take longer than playing it
-        const { last, total } = await play(env, () => spec.expert(env), MOST_TURNS);
+        const { last, total } = await play(env, () => spec.expert!(env), MOST_TURNS);
         expect(last, `${split}, seed ${seed}: ${task}`).toMatchObject({ done: true, info: { family, toolErrors: 0 } });
         expect(total).toBe(last!.info["success"] === true ? 1 : 0);
         solved += total;
@@ -80,7 +80,7 @@ export function testContract<Options extends EnvironmentOptions>(
     const episode = async (family: string, seed: number): Promise<string> => {
       const { env, task } = await start(spec, seed, options({ families: [family] }));
       const rng = new Rng(seed);
-      const policy = (): string => (rng.int(3) === 0 ? spec.random(rng) : spec.expert(env));
+      const policy = (): string => (rng.int(3) === 0 ? spec.random(rng) : spec.expert!(env));
       return [task, ...(await play(env, policy)).lines].join("\n");
     };
     for (const family of families) {
@@ -128,12 +128,12 @@ export function testContract<Options extends EnvironmentOptions>(
     for (let seed = 0; seed < 60; seed++) {
       const { env } = await start(spec, seed, options({ levels: [1, 4] }));
       const rng = new Rng(seed);
-      const before = await play(env, () => (rng.int(2) === 0 ? "nonsense" : spec.expert(env)), seed % 3);
+      const before = await play(env, () => (rng.int(2) === 0 ? "nonsense" : spec.expert!(env)), seed % 3);
       if (before.last?.done) continue;
       const [copy, strayed] = [env.clone!(), env.clone!()];
       await play(strayed, () => spec.random(rng), 3);
-      const original = await play(env, () => spec.expert(env));
-      expect(await play(copy, () => spec.expert(copy))).toEqual(original);
+      const original = await play(env, () => spec.expert!(env));
+      expect(await play(copy, () => spec.expert!(copy))).toEqual(original);
       expect(original.last!.done).toBe(true);
       await expect(env.clone!().step("x")).rejects.toThrow("called after the episode ended");
     }
@@ -159,7 +159,7 @@ export function testContract<Options extends EnvironmentOptions>(
       let longest = 0;
       for (let seed = 0; seed < 60; seed++) {
         const { env, task } = await start(spec, seed, options({ families: [family] }));
-        const { lines } = await play(env, () => spec.expert(env));
+        const { lines } = await play(env, () => spec.expert!(env));
         expect(bytes(task)).toBeLessThanOrEqual(100);
         for (const line of lines) if (line.startsWith("$ ")) expect(bytes(line)).toBeLessThanOrEqual(26);
         const { stream, ...episode } = await demonstrate(spec, options({ families: [family] }), seed, template);
@@ -186,8 +186,8 @@ export function testContract<Options extends EnvironmentOptions>(
     expect(() => make({ levels: 2 })).toThrow(`${spec.name}: levels must be [easiest, hardest], got 2`);
     expect(() => make({ split: "test" })).toThrow(`${spec.name}: split must be "train" or "heldout", got "test"`);
     expect(() => make({ spilt: "train" })).toThrow(`${spec.name}: unknown option 'spilt'; did you mean 'split'?`);
-    expect(() => spec.expert(terminal.make())).toThrow(`expected a ${spec.name} episode, got "terminal"`);
-    expect(() => spec.expert(spec.make())).toThrow(`${spec.name}: the episode has no task yet; call reset first`);
+    expect(() => spec.expert!(terminal.make())).toThrow(`expected a ${spec.name} episode, got "terminal"`);
+    expect(() => spec.expert!(spec.make())).toThrow(`${spec.name}: the episode has no task yet; call reset first`);
     for (let seed = 0; seed < 30; seed++) {
       const { env } = await start(spec, seed, options({ levels: [2, 3] }));
       expect([2, 3]).toContain((await env.step("x")).info["level"]);

@@ -26,7 +26,7 @@ async function verbsOf(spec: EnvironmentSpec): Promise<ReadonlySet<string>> {
     const task = await env.reset(seed);
     for (let i = 0; i < 20; i++) add(spec.random(rng, task));
     for (let done = false; !done;) {
-      const action = spec.expert(env);
+      const action = spec.expert!(env);
       add(action);
       ({ done } = await env.step(action));
     }

@@ -93,7 +93,7 @@ export function testFacts<Options extends FactOptions>(
           for (const world of [0, 7, -1])
             for (let seed = 0; seed < 30; seed++) {
               const { env, task } = await start(spec, seed, options({ families: [family], split, size }, world));
-              const { last, total } = await play(env, () => spec.expert(env));
+              const { last, total } = await play(env, () => spec.expert!(env));
               const where = `${split}, size ${size}, ${place} ${world}, seed ${seed}: ${task}`;
               expect(task.length, where).toBeLessThanOrEqual(longest.task);
               expect(last, where).toMatchObject({
@@ -114,7 +114,7 @@ export function testFacts<Options extends FactOptions>(
         const chosen = options({ families: [family], size });
         const { env, task } = await start(spec, seed, chosen);
         const rng = new Rng(seed).split("baseline");
-        const right = spec.expert(env);
+        const right = spec.expert!(env);
         for (let i = 0; i < tries; i++) hits += Number(spec.random(rng, task, chosen) === right);
       }
       expectChance(hits, episodes * tries, chance(family, size), `${family}, size ${size}`);
@@ -125,7 +125,7 @@ export function testFacts<Options extends FactOptions>(
     const episode = async (family: string, seed: number, world: number): Promise<string> => {
       const { env, task } = await start(spec, seed, options({ families: [family], facts: "random" }, world));
       const rng = new Rng(seed);
-      const policy = (): string => (rng.int(2) === 0 ? spec.random(rng, task) : spec.expert(env));
+      const policy = (): string => (rng.int(2) === 0 ? spec.random(rng, task) : spec.expert!(env));
       return [task, ...(await play(env, policy, 6)).lines].join("\n");
     };
     for (const family of families)
@@ -157,7 +157,7 @@ export function testFacts<Options extends FactOptions>(
           if (done) break;
         }
         // It may be too late for success, and never for an end.
-        if (!isOver) expect((await play(env, () => spec.expert(env), 16)).last?.done).toBe(true);
+        if (!isOver) expect((await play(env, () => spec.expert!(env), 16)).last?.done).toBe(true);
       }),
       { numRuns: tries(120) },
     );
@@ -168,7 +168,7 @@ export function testFacts<Options extends FactOptions>(
       for (let seed = 0; seed < 20; seed++) {
         const { env, task } = await start(spec, seed, options({ families: [family] }));
         for (const mistake of ["", "frobnicate", "  \n ", "'"]) expect((await env.step(mistake)).done).toBe(false);
-        const { last } = await play(env, () => spec.expert(env));
+        const { last } = await play(env, () => spec.expert!(env));
         expect(last, task).toMatchObject({ reward: 1, info: { toolErrors: 4, turns: 4 + turns(family) } });
       }
   });
@@ -179,7 +179,7 @@ export function testFacts<Options extends FactOptions>(
       for (let seed = 0; seed < 10; seed++) {
         const { env, task } = await start(spec, seed, options({ families: [family] }));
         const rng = new Rng(seed);
-        const right = spec.expert(env);
+        const right = spec.expert!(env);
         const guess = spec.novice!(env, rng, 0, task);
         expect(guess.isGuess).toBe(true);
         const then = async (action: string): Promise<{ action: string; expert: string }> => {
@@ -187,7 +187,7 @@ export function testFacts<Options extends FactOptions>(
           await copy.step(action);
           const next = spec.novice!(copy, rng, 1, task);
           expect(next.isGuess).toBe(false);
-          return { action: next.action, expert: spec.expert(copy) };
+          return { action: next.action, expert: spec.expert!(copy) };
         };
         const [afterRight, afterGuess] = [await then(right), await then(guess.action)];
         expect(afterRight.action).toBe(afterRight.expert);
@@ -202,15 +202,15 @@ export function testFacts<Options extends FactOptions>(
   it("clones: both play on alike, and neither touches the other", async () => {
     for (let seed = 0; seed < 60; seed++) {
       const { env, task } = await start(spec, seed, options({ facts: "random" }));
-      const before = await play(env, () => (seed % 2 === 0 ? "nonsense" : spec.expert(env)), seed % 3);
+      const before = await play(env, () => (seed % 2 === 0 ? "nonsense" : spec.expert!(env)), seed % 3);
       if (before.last?.done) continue;
       const [copy, strayed] = [env.clone!(), env.clone!()];
       const rng = new Rng(seed);
       await play(strayed, () => spec.random(rng, task), 3);
       const guess = spec.random(new Rng(seed + 1), task);
       if (!/^(done|answer)/.test(guess)) expect(await answerTo(copy, guess)).toEqual(await answerTo(env, guess));
-      const original = await play(env, () => spec.expert(env));
-      expect(await play(copy, () => spec.expert(copy))).toEqual(original);
+      const original = await play(env, () => spec.expert!(env));
+      expect(await play(copy, () => spec.expert!(copy))).toEqual(original);
       expect(original.last).toMatchObject({ done: true, reward: 1 });
       await expect(env.clone!().step("x")).rejects.toThrow("called after the episode ended");
     }
@@ -221,7 +221,7 @@ export function testFacts<Options extends FactOptions>(
       for (const family of families) {
         const some = rewarded === undefined ? {} : { rewarded };
         const { env } = await start(spec, 3, options({ families: [family], ...some }));
-        const { last, total } = await play(env, () => spec.expert(env));
+        const { last, total } = await play(env, () => spec.expert!(env));
         expect(last!.info).toMatchObject({ success: true, score: 1 });
         expect(total).toBe((rewarded ?? families).includes(family) ? 1 : 0);
       }
@@ -234,9 +234,9 @@ export function testFacts<Options extends FactOptions>(
         const { env, task } = await start(spec, seed, options(chosen));
         const liar = await start(spec, seed, options({ ...chosen, facts: "random" }));
         expect(liar.task).toBe(task);
-        const { last, lines } = await play(liar.env, () => spec.expert(liar.env));
+        const { last, lines } = await play(liar.env, () => spec.expert!(liar.env));
         expect(last!.reward).toBe(1);
-        expect((await play(env, () => spec.expert(env))).lines).toEqual(lines);
+        expect((await play(env, () => spec.expert!(env))).lines).toEqual(lines);
       }
   });
 
@@ -258,7 +258,7 @@ export function testFacts<Options extends FactOptions>(
     expect(() => make({ split: "test" })).toThrow(`${name}: split must be "train" or "heldout", got "test"`);
     expect(() => make({ families: ["no such family"] })).toThrow(`${name}: unknown family 'no such family'`);
     expect(() => make({ levels: [8, 9] })).toThrow("has a level in 8 to 9");
-    expect(() => spec.expert(terminal.make())).toThrow(`expected a ${name} episode, got "terminal"`);
-    expect(() => spec.expert(spec.make())).toThrow(`${name}: the episode has no task yet; call reset first`);
+    expect(() => spec.expert!(terminal.make())).toThrow(`expected a ${name} episode, got "terminal"`);
+    expect(() => spec.expert!(spec.make())).toThrow(`${name}: the episode has no task yet; call reset first`);
   });
 }

@@ -57,8 +57,8 @@ describe("a verifier that lies", () => {
     let successes = 0;
     for (let seed = 0; seed < 300; seed++) {
       const env = await began(seed, options);
-      if (isRight) await env.step(faulty.expert(env));
-      const { reward, info } = await env.step(isRight ? faulty.expert(env) : "answer nothing");
+      if (isRight) await env.step(faulty.expert!(env));
+      const { reward, info } = await env.step(isRight ? faulty.expert!(env) : "answer nothing");
       rewards.push(reward);
       successes += Number(info["success"]);
     }
@@ -92,8 +92,8 @@ it("leaves the world as it is: info, expert, novice, random play, closing", asyn
   await env.reset(3);
   const plain = await began(3, {});
   expect(env.info).toEqual(plain.info);
-  expect(faulty.expert(env)).toBe(home.expert(plain));
-  expect((await env.step(faulty.expert(env))).observation).toBe((await plain.step(home.expert(plain))).observation);
+  expect(faulty.expert!(env)).toBe(home.expert!(plain));
+  expect((await env.step(faulty.expert!(env))).observation).toBe((await plain.step(home.expert!(plain))).observation);
   // Where nothing is said of faults, nothing stands between the agent and the world.
   expect(faulty.make({})).toBeInstanceOf(home.make({}).constructor);
 });

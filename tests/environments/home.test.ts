@@ -84,7 +84,7 @@ describe("the facts of a home", () => {
     const commands = new Map<string, Set<string>>();
     for (let seed = 0; seed < 300; seed++) {
       const { env, task } = await start(home, seed, { families: ["read", "lock", "follow"], home: 5 });
-      commands.set(task, (commands.get(task) ?? new Set()).add(home.expert(env)));
+      commands.set(task, (commands.get(task) ?? new Set()).add(home.expert!(env)));
     }
     expect(commands.size).toBeGreaterThan(12);
     for (const [task, different] of commands) expect(different.size, task).toBe(1);
@@ -292,7 +292,7 @@ describe("error messages", () => {
 describe("success", () => {
   const scoreOf = async (family: string, ...actions: string[]): Promise<number> => {
     const { env } = await start(home, 0, { families: [family] });
-    const right = home.expert(env);
+    const right = home.expert!(env);
     let total = 0;
     for (const action of actions) total += (await env.step(action.replace("RIGHT", right))).reward;
     return total;
@@ -364,12 +364,12 @@ describe("the shell", () => {
     expect(await tell("copy a in b")).toBe("usage: copy FILE in IN to TO as AS");
     expect((await env.step(`delete ${name} in ${directory} as ${owners.get(directory)!}`)).observation).toBe("");
     expect(await tell(read)).toBe("No such file or directory");
-    expect(await tell(home.expert(env))).toBe(""); // too late: it ends
+    expect(await tell(home.expert!(env))).toBe(""); // too late: it ends
   });
 
   it("shows the beginning of a long file", async () => {
     const { env } = await start(home, 0, { families: ["count"] });
-    const lines = (await answerTo(env, home.expert(env).replace("count", "read"))).observation.split("\n");
+    const lines = (await answerTo(env, home.expert!(env).replace("count", "read"))).observation.split("\n");
     expect(lines.length).toBe(5);
     expect(lines.at(-1)).toBe("...");
   });

@@ -107,7 +107,7 @@ describe.each(FAMILIES)("$name", ({ name }) => {
         const { env } = await start(household, seed, { families: [name], split });
         const actions: string[] = [];
         while (!actions.at(-1)?.startsWith("end")) {
-          actions.push(household.expert(env));
+          actions.push(household.expert!(env));
           if ((await env.step(actions.at(-1)!)).done) actions.push("end");
         }
         expect(actions.at(-2)).toMatch(name === "light" ? /^use lamp$/ : /^put /);
@@ -117,7 +117,7 @@ describe.each(FAMILIES)("$name", ({ name }) => {
   it("every action of the expert that is no search is needed", async () => {
     for (let seed = 0; seed < 15; seed++) {
       const { env } = await start(household, seed, { families: [name] });
-      const { lines } = await play(env, () => household.expert(env));
+      const { lines } = await play(env, () => household.expert!(env));
       const actions = lines.filter((line) => line.startsWith("$ ")).map((line) => line.slice(2));
       for (const [i, left] of actions.entries()) {
         if (!/^(take|put|heat|cool|wash|use) /.test(left)) continue;
@@ -135,7 +135,7 @@ describe("goals", () => {
   const replaced = async (env: Environment, from: RegExp, to: (action: string) => string): Promise<number> => {
     let total = 0;
     for (let i = 0; i < 12; i++) {
-      const action = household.expert(env);
+      const action = household.expert!(env);
       const result = await env.step(from.test(action) ? to(action) : action);
       total += result.reward;
       if (result.done) break;

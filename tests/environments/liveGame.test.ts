@@ -52,6 +52,7 @@ const live = defineGame({
     await wait(0);
     if (seconds > 100) throw new Error("live: no machine is that patient");
   },
+  fingerprint: ({ seconds }) => Promise.resolve(`hash of ${seconds}`),
 });
 
 describe("a game with live states", () => {
@@ -84,15 +85,17 @@ describe("a game with live states", () => {
 
   it("has no clone, as one whose rules say so when they are loaded; others have one", () => {
     expect(live.make().clone).toBeUndefined();
-    const loaded = defineGame({ ...HEAD, close: true }, () => Promise.resolve({ rules: RULES }));
+    const loaded = defineGame({ ...HEAD, expert: true, close: true }, () => Promise.resolve({ rules: RULES }));
     expect(loaded.make().clone).toBeUndefined();
     const { close: _, ...others } = RULES;
     expect(defineGame({ ...HEAD, ...others }).make().clone).toBeTypeOf("function");
   });
 
   it("is refused if head and rules do not agree about it", async () => {
-    const unsaid = defineGame(HEAD, () => Promise.resolve({ rules: RULES }));
+    const unsaid = defineGame({ ...HEAD, expert: true }, () => Promise.resolve({ rules: RULES }));
     await expect(unsaid.make().reset(0)).rejects.toThrow("live: close is not in the head and in the rules");
+    const none = defineGame({ ...HEAD, close: true }, () => Promise.resolve({ rules: RULES }));
+    await expect(none.make().reset(0)).rejects.toThrow("live: expert is not in the head and in the rules");
   });
 
   it("says what its options make of room, time and whether it can be played; with faults among them, too", async () => {
@@ -102,10 +105,11 @@ describe("a game with live states", () => {
       expect(spec.limits!(options)).toEqual({ step: 7000 });
       await expect(spec.check!(options)).resolves.toBeUndefined();
       await expect(spec.check!({ ...options, seconds: 101 })).rejects.toThrow("no machine is that patient");
+      await expect(spec.fingerprint!(options)).resolves.toBe("hash of 7");
       expect(spec.limits!()).toEqual({ step: 3000 });
       expect(() => spec.limits!({ seconds: 0 })).toThrow("live: seconds must be");
     }
-    const { atOnce, limits, check } = defineGame({ ...HEAD, ...RULES });
-    expect([atOnce, limits, check]).toEqual([undefined, undefined, undefined]);
+    const { atOnce, limits, check, fingerprint } = withFaults(defineGame({ ...HEAD, ...RULES }));
+    expect([atOnce, limits, check, fingerprint]).toEqual([undefined, undefined, undefined, undefined]);
   });
 });

@@ -34,7 +34,7 @@ class Opened<F extends OptionFields, Family extends FamilyInfo, Task extends Gam
   }
 
   expertAction(): string {
-    return this.rules.expert(this.episode);
+    return this.rules.expert!(this.episode);
   }
 
   override clone(seed?: number): this {

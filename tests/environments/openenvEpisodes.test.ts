@@ -109,7 +109,7 @@ describe("an environment", () => {
     );
     const spec = make({ actions: ["up"] }) as EnvironmentSpec;
     expect(spec.random(new Rng(0))).toBe("up");
-    expect(() => spec.expert(spec.make())).toThrow("a remote environment has no expert");
+    expect(() => spec.expert!(spec.make())).toThrow("a remote environment has no expert");
     expect(() => (make({}) as EnvironmentSpec).random(new Rng(0))).toThrow("the random baseline needs `actions`");
     if (!("WebSocket" in globalThis)) {
       expect(() => openEnv({ url, action: "x" })).toThrow("there is no global WebSocket here");

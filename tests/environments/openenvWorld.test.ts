@@ -31,10 +31,10 @@ it("plays a server's episodes, more at a time than the server admits", async () 
     [1, 2, 3, 4, 5].map(async (seed) => {
       const env = openEnvWorld.make(optionsOf());
       expect(await env.reset(seed)).toContain("How many");
-      expect((await env.step(openEnvWorld.expert(env))).observation).toContain("3");
-      const last = await env.step(openEnvWorld.expert(env));
+      expect((await env.step(openEnvWorld.expert!(env))).observation).toContain("3");
+      const last = await env.step(openEnvWorld.expert!(env));
       expect(last.done).toBe(true);
-      expect(() => openEnvWorld.expert(env)).toThrow("not over after the 2 actions of env.demonstration");
+      expect(() => openEnvWorld.expert!(env)).toThrow("not over after the 2 actions of env.demonstration");
       return last.reward;
     }),
   );
@@ -65,8 +65,8 @@ it("tells a rollout how many episodes it can have at a time", () => {
 it("says what the server answered where a demonstration does not end", async () => {
   const env = openEnvWorld.make({ ...optionsOf(), field: "action", demonstration: ["calc 1+2"] } as object);
   await env.reset(1);
-  await env.step(openEnvWorld.expert(env));
-  expect(() => openEnvWorld.expert(env)).toThrow(
+  await env.step(openEnvWorld.expert!(env));
+  expect(() => openEnvWorld.expert!(env)).toThrow(
     /after the 1 actions of env.demonstration; the last was answered "invalid action: message: Field required;/,
   );
   env.close!();
@@ -76,7 +76,7 @@ it("calls a tool where actions are calls of tools", async () => {
   const tools = await serve({ intercept: onStep((link) => link.json(toolAnswer)) });
   const env = openEnvWorld.make({ url: tools.url, field: "text", tool: "say", demonstration: ["hi"] } as object);
   await env.reset(1);
-  expect(await env.step(openEnvWorld.expert(env))).toMatchObject({ observation: "hi\n[image]", done: true });
+  expect(await env.step(openEnvWorld.expert!(env))).toMatchObject({ observation: "hi\n[image]", done: true });
   expect(tools.received.at(-1)).toEqual({
     type: "step",
     data: { type: "call_tool", tool_name: "say", arguments: { text: "hi" } },

@@ -123,7 +123,7 @@ describe("submitted files", () => {
   it("are judged by as many hidden tests as are asked for", async () => {
     for (const hidden of [0, 16]) {
       const { env } = await begin("number", 0, { hidden });
-      const { info } = await play(env, () => patch.expert(env)).then(({ last }) => last!);
+      const { info } = await play(env, () => patch.expert!(env)).then(({ last }) => last!);
       expect(info).toMatchObject({ success: true, passed: 1 });
     }
     expect(() => patch.make({ hidden: -1 })).toThrow("patch: hidden must be an integer in [0, 16], got -1");
@@ -135,7 +135,7 @@ it("the expert takes back what somebody else has spoilt", async () => {
     for (let seed = 0; seed < 10; seed++) {
       const { env } = await begin(name, seed);
       for (const mistake of ["edit f x->x+x", "edit f .->..", "read f", "edit f s->q"]) await env.step(mistake);
-      const { last } = await play(env, () => patch.expert(env));
+      const { last } = await play(env, () => patch.expert!(env));
       expect(last).toMatchObject({ reward: 1, done: true });
     }
 });

@@ -182,8 +182,8 @@ describe("the generator", () => {
         const env = riddles.make({ families: [name] });
         const task = await env.reset(seed);
         expect(await riddles.make({ families: [name] }).reset(seed)).toBe(task);
-        let last = await env.step(riddles.expert(env));
-        while (!last.done) last = await env.step(riddles.expert(env));
+        let last = await env.step(riddles.expert!(env));
+        while (!last.done) last = await env.step(riddles.expert!(env));
         expect(last).toMatchObject({ reward: 1, info: { success: true, family: name } });
       }
     },

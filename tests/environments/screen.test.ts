@@ -124,7 +124,7 @@ describe("numbers as OpenVLA's tokens", () => {
       expect((await after("press", [bad], bins)).observation).toBe("not on the screen");
     for (const { name } of screen.families) {
       const { env } = await start(screen, 1, { families: [name], ...bins });
-      expect((await play(env, () => screen.expert(env))).last).toMatchObject({ reward: 1, info: { toolErrors: 0 } });
+      expect((await play(env, () => screen.expert!(env))).last).toMatchObject({ reward: 1, info: { toolErrors: 0 } });
       expect(screen.random(new Rng(1), "", bins)).toMatch(/^(click|type|scroll|key) /);
     }
   });

@@ -58,8 +58,8 @@ describe.each(FAMILIES)("$name", ({ name }) => {
   it("takes no other answer", async () => {
     for (let seed = 0; seed < 20; seed++) {
       const { env, task } = await start(search, seed, { families: [name] });
-      while (!search.expert(env).startsWith("answer")) await env.step(search.expert(env));
-      const right = search.expert(env).replace("answer ", "");
+      while (!search.expert!(env).startsWith("answer")) await env.step(search.expert!(env));
+      const right = search.expert!(env).replace("answer ", "");
       for (const wrong of [`${right}x`, right.slice(1), `${right} ${right}`, `${right}, lomika`, task, "0", "*"]) {
         const { reward, done } = await env.clone!().step(`answer ${wrong}`);
         expect([reward, done], `${task} — ${wrong}`).toEqual([0, true]);

@@ -23,7 +23,7 @@ async function ofExpert(spec: EnvironmentSpec, options: Options, seed = 0): Prom
   const { env } = await start(spec, seed, options);
   const rewards: number[] = [];
   for (let done = false; !done;) {
-    const result = await env.step(spec.expert(env));
+    const result = await env.step(spec.expert!(env));
     rewards.push(result.reward);
     done = result.done;
   }

@@ -74,7 +74,7 @@ export function testGame<Options extends GameOptions>(
         for (let seed = 0; seed < tries(size === 1 ? 150 : 30); seed++) {
           const { env, task } = await start(spec, seed, inFamily(family, { split, size }));
           // 16 turns are what demonstrations have by default.
-          const { last, total } = await play(env, () => spec.expert(env), size === 1 ? 16 : 50);
+          const { last, total } = await play(env, () => spec.expert!(env), size === 1 ? 16 : 50);
           const where = `${split}, size ${size}, seed ${seed}: ${task}`;
           expect(last, where).toMatchObject({ reward: 1, done: true, info: { family, success: true, toolErrors: 0 } });
           expect(total, where).toBe(1);
@@ -100,7 +100,7 @@ export function testGame<Options extends GameOptions>(
   it("is the same episode for the same seed, and another for another", async () => {
     const transcript = async (family: string, seed: number): Promise<string> => {
       const { env, task } = await start(spec, seed, inFamily(family));
-      return [task, ...(await play(env, () => spec.expert(env))).lines].join("\n");
+      return [task, ...(await play(env, () => spec.expert!(env))).lines].join("\n");
     };
     for (const family of families) {
       const all = await Promise.all(Array.from({ length: 20 }, (_, seed) => transcript(family, seed)));
@@ -114,7 +114,7 @@ export function testGame<Options extends GameOptions>(
     for (const split of SPLITS)
       for (let seed = 0; seed < tries(400); seed++) {
         const { env, task } = await start(spec, seed, options({ split, size: 1 + (seed % 3) }));
-        const { lines } = await play(env, () => spec.expert(env), 50);
+        const { lines } = await play(env, () => spec.expert!(env), 50);
         for (const word of [task, ...lines].join(" ").match(/[A-Za-z]+/g)!) words[split].add(word);
       }
     for (const split of SPLITS) {
@@ -153,7 +153,7 @@ export function testGame<Options extends GameOptions>(
           done = result.done;
           if (done) break;
         }
-        if (!done) total += (await play(env, () => spec.expert(env), 60)).total;
+        if (!done) total += (await play(env, () => spec.expert!(env), 60)).total;
         expect(total).toBeGreaterThanOrEqual(0);
         expect(total).toBeLessThanOrEqual(1);
         if (!done) expect(total, task).toBe(1);
@@ -165,7 +165,7 @@ export function testGame<Options extends GameOptions>(
   it("clones: what happens in one does not touch the other", async () => {
     for (let seed = 0; seed < 40; seed++) {
       const { env } = await start(spec, seed);
-      const before = await play(env, () => spec.expert(env), 1 + (seed % 3));
+      const before = await play(env, () => spec.expert!(env), 1 + (seed % 3));
       if (before.last!.done) continue;
       const copy = env.clone!();
       expect((await env.clone!().step("?")).info).toMatchObject({ turns: 2 + (seed % 3), toolErrors: 1 });
@@ -173,14 +173,14 @@ export function testGame<Options extends GameOptions>(
         turns: 3 + (seed % 3),
         toolErrors: 2,
       });
-      expect(spec.expert(copy)).toBe(spec.expert(env));
+      expect(spec.expert!(copy)).toBe(spec.expert!(env));
       const rng = new Rng(seed).split("clone");
       for (let i = 0; i < 5; i++) {
         const action = spec.random(rng);
         if (!ends.test(action)) await copy.step(action);
       }
-      const inCopy = await play(copy, () => spec.expert(copy), 60);
-      const inOriginal = await play(env, () => spec.expert(env), 60);
+      const inCopy = await play(copy, () => spec.expert!(copy), 60);
+      const inOriginal = await play(env, () => spec.expert!(env), 60);
       expect(inCopy.last).toMatchObject({ reward: 1, done: true });
       expect(inOriginal.last).toMatchObject({ reward: 1, done: true, info: { toolErrors: 0 } });
       await expect(copy.clone!().step("x")).rejects.toThrow("called after the episode ended");
@@ -194,8 +194,8 @@ export function testGame<Options extends GameOptions>(
     expect(() => make({ split: "test" })).toThrow('split must be "train" or "heldout", got "test"');
     expect(() => make({ size: 4 })).toThrow(`${spec.name}: size must be an integer in [1, 3], got 4`);
     expect(() => make({ sise: 2 })).toThrow(`${spec.name}: unknown option 'sise'; did you mean 'size'?`);
-    expect(() => spec.expert(terminal.make())).toThrow(`expected a ${spec.name} episode, got "terminal"`);
-    expect(() => spec.expert(spec.make())).toThrow(`${spec.name}: the episode has no task yet; call reset first`);
+    expect(() => spec.expert!(terminal.make())).toThrow(`expected a ${spec.name} episode, got "terminal"`);
+    expect(() => spec.expert!(spec.make())).toThrow(`${spec.name}: the episode has no task yet; call reset first`);
     for (let seed = 0; seed < 30; seed++) {
       const { env } = await start(spec, seed, options({ levels: [2, 3] }));
       expect([2, 3]).toContain((await env.step("x")).info["level"]);
@@ -209,6 +209,6 @@ export function testGame<Options extends GameOptions>(
       expect(observation).toMatch(/^unknown action; use /);
       expect([reward, done, info["ending"]]).toEqual([0, false, "none"]);
     }
-    expect((await env.step(spec.expert(env))).info).toMatchObject({ turns: 4, toolErrors: 3 });
+    expect((await env.step(spec.expert!(env))).info).toMatchObject({ turns: 4, toolErrors: 3 });
   });
 }

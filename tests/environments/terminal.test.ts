@@ -47,7 +47,7 @@ describe.each(NAMES)("family %s", (family) => {
   it.each(SPLITS)("is solved by the expert: 200 %s seeds", async (split) => {
     for (let seed = 0; seed < 200; seed++) {
       const { env, task } = await start(seed, { families: [family], split });
-      const { last } = await play(env, () => terminal.expert(env));
+      const { last } = await play(env, () => terminal.expert!(env));
       expect(last, `seed ${seed}: ${task}`).toMatchObject({
         reward: 1,
         done: true,
@@ -63,7 +63,7 @@ describe.each(NAMES)("family %s", (family) => {
         for (let seed = 0; seed < 40; seed++) {
           const { env } = await start(seed, { families: [family], split, size });
           expect(
-            (await play(env, () => terminal.expert(env))).last?.reward,
+            (await play(env, () => terminal.expert!(env))).last?.reward,
             `size ${size}, ${split}, seed ${seed}`,
           ).toBe(1);
         }
@@ -107,7 +107,7 @@ describe.each(NAMES)("family %s", (family) => {
     const transcript = async (seed: number): Promise<string> => {
       const { env, task } = await start(seed, { families: [family] });
       const look = await env.step("find .; cat * */*");
-      return [task, look.observation, ...(await play(env, () => terminal.expert(env))).lines].join("\n");
+      return [task, look.observation, ...(await play(env, () => terminal.expert!(env))).lines].join("\n");
     };
     for (let seed = 0; seed < 10; seed++) expect(await transcript(seed)).toBe(await transcript(seed));
     const all = await Promise.all(Array.from({ length: 20 }, (_, seed) => transcript(seed)));
@@ -225,7 +225,7 @@ describe("the episode", () => {
         /^cat: new.txt: No such/,
       );
       const twin = env.clone!();
-      for (const each of [twin, env]) expect((await play(each, () => terminal.expert(each))).last?.reward).toBe(1);
+      for (const each of [twin, env]) expect((await play(each, () => terminal.expert!(each))).last?.reward).toBe(1);
       expect((await copy.step("answer x")).info).toMatchObject({ turns: 5, success: false });
       await expect(env.clone!().step("ls")).rejects.toThrow("called after the episode ended");
     }
@@ -235,7 +235,7 @@ describe("the episode", () => {
     for (let seed = 0; seed < 60; seed++) {
       const { env } = await start(seed, {});
       await env.step("cd */ 2>/dev/null || cd /tmp; ls");
-      expect((await play(env, () => terminal.expert(env))).last?.reward).toBe(1);
+      expect((await play(env, () => terminal.expert!(env))).last?.reward).toBe(1);
     }
   });
 
@@ -244,7 +244,7 @@ describe("the episode", () => {
     await env.step("nope");
     expect((await env.step("answer wrong")).reward).toBeCloseTo(0.1, 12);
     const good = await start(0, { formatWeight: 0.2 });
-    expect((await play(good.env, () => terminal.expert(good.env))).last?.reward).toBeCloseTo(1.2, 12);
+    expect((await play(good.env, () => terminal.expert!(good.env))).last?.reward).toBeCloseTo(1.2, 12);
   });
 
   it("draws only the families and levels that are asked for", async () => {
@@ -272,8 +272,8 @@ describe("the episode", () => {
       reset: () => Promise.reject(new Error()),
       step: () => Promise.reject(new Error()),
     };
-    expect(() => terminal.expert(other)).toThrow('expected a terminal episode, got "chess"');
-    expect(() => terminal.expert(terminal.make())).toThrow("call reset first");
+    expect(() => terminal.expert!(other)).toThrow('expected a terminal episode, got "chess"');
+    expect(() => terminal.expert!(terminal.make())).toThrow("call reset first");
   });
 
   it("cuts the middle out of a long output, never a character, and keeps the exit code", async () => {

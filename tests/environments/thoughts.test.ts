@@ -136,7 +136,7 @@ describe.each(WORLDS)("$name", ({ name, meets, options, ice, kinds }) => {
     let board = boardOf(lines.join("\n"));
     let left = Number(/in (\d+) moves/.exec(head!)![1]);
     for (let turn = 0; turn < 10; turn++, left--) {
-      const expert = spec.expert(env);
+      const expert = spec.expert!(env);
       look(board, expert, spec.thoughts!(env, rng.split(turn)), left);
       const { observation, done } = await env.step(rng.uniform() < 0.3 ? spec.random(rng) : expert);
       if (done) return;

@@ -60,7 +60,7 @@ describe("the end", () => {
     const actions: string[] = [];
     const copy = env.clone!();
     for (let done = false; !done;) {
-      actions.push(tools.expert(copy));
+      actions.push(tools.expert!(copy));
       ({ done } = await copy.step(actions.at(-1)!));
     }
     let last: StepResult | undefined;

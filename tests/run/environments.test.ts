@@ -49,7 +49,7 @@ const TRYING: EnvironmentSpec = {
   novice: (env, rng, turn, task) =>
     turn === 0
       ? { action: TRYING.random(rng, task), isGuess: true }
-      : { action: CALCULATOR.expert(env), isGuess: false },
+      : { action: CALCULATOR.expert!(env), isGuess: false },
 };
 
 let device: Device;
@@ -130,9 +130,9 @@ test("castle[size=3,families=open+seal+take+clean]: all uses draw these families
     for (let seed = 0; seed < 80; seed++) {
       const env = spec.make(taskOptions(preset, use));
       const subject = (await env.reset(seed)).split(" ").at(-1)!;
-      const { observation } = await env.step(spec.expert(env));
+      const { observation } = await env.step(spec.expert!(env));
       expect(observation).toContain(subject);
-      expect(await env.step(spec.expert(env))).toMatchObject({ reward: 1, done: true, info: { toolErrors: 0 } });
+      expect(await env.step(spec.expert!(env))).toMatchObject({ reward: 1, done: true, info: { toolErrors: 0 } });
       drawn.add(env.info!["family"]);
       named.add(subject);
     }

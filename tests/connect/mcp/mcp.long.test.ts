@@ -122,9 +122,9 @@ describe("one session for all episodes", () => {
 
     const env = spec.make();
     await env.reset(3);
-    expect(spec.expert(env)).toBe("get-sum a=3 b=5");
-    await env.step(spec.expert(env));
-    expect(await env.step(spec.expert(env))).toMatchObject({ reward: 1, done: true });
+    expect(spec.expert!(env)).toBe("get-sum a=3 b=5");
+    await env.step(spec.expert!(env));
+    expect(await env.step(spec.expert!(env))).toMatchObject({ reward: 1, done: true });
     await spec.close();
     // A call on the session that was closed is an error; the next episode has a new one.
     await expect(second.step("echo x")).rejects.toThrow("the session was closed");

@@ -21,7 +21,7 @@ it("an episode of terminal over the wire is the episode itself", async () => {
   const remote = openEnv({ url: server.url, WebSocket, action: "message", observe: text, ...patience }).make();
   expect(await remote.reset(11)).toBe(await own.reset(11));
   for (let isDone = false; !isDone;) {
-    const action = spec.expert(own);
+    const action = spec.expert!(own);
     const [here, there] = [await own.step(action), await remote.step(action)];
     expect([there.observation, there.reward, there.done]).toEqual([here.observation, here.reward, here.done]);
     isDone = here.done;
