@@ -45,7 +45,7 @@ export interface PluginEntry<
 }
 
 /** The need of an expert, for `needs`. */
-export const EXPERT: PluginEntry["needs"] = { has: ({ expert }) => expert !== undefined, lack: "has no expert" };
+export const EXPERT: PluginEntry["needs"] = { has: (env) => env.expert !== undefined, lack: "has no expert" };
 
 /** Declares an entry: returns it with the types of its name, flag and options. */
 export const pluginEntry = <const N extends string, const G extends PluginFlag, F extends OptionTable["fields"]>(
