@@ -102,6 +102,8 @@ function problemOf(value: unknown): string | undefined {
     return "is a game: export what defineGame makes of it";
   for (const name of ["name", "description"]) if (typeof given[name] !== "string") return `has no text "${name}"`;
   for (const name of ["make", "random"]) if (typeof given[name] !== "function") return `has no function "${name}"`;
+  if (given["expert"] !== undefined && typeof given["expert"] !== "function")
+    return 'has an "expert" that is no function';
   const families = given["families"];
   if (!Array.isArray(families)) return 'has no list "families" (it may be empty)';
   const name = given["name"] as string;

@@ -79,7 +79,8 @@ it("what is no environment is said in one line", async () => {
   expect(await about("export default {}")).toMatch(/its default export has no text "name"; expected what defineGame/);
   expect(await about("export default class {}")).toMatch(/its default export is a function; expected/);
   expect(await about('export default { name: "a", makeTask() {} }')).toMatch(/is a game: export what defineGame makes/);
-  expect(await about(`export default { ...${specOf("b")}, expert: undefined }`)).toMatch(/has no function "expert"/);
+  expect(await about(`export default { ...${specOf("b")}, random: undefined }`)).toMatch(/has no function "random"/);
+  expect(await about(`export default { ...${specOf("b")}, expert: 5 }`)).toMatch(/has an "expert" that is no function/);
   expect(await about(`export default { ...${specOf("b")}, families: undefined }`)).toMatch(/has no list "families"/);
   expect(await about(`export default ${specOf("a b")}`)).toMatch(/has the name "a b": expected letters/);
   expect(await about("const x = 1;")).toMatch(/exports nothing; expected .* as the default export$/);
