@@ -25,7 +25,8 @@ const MOST_ENTRIES = 10_000;
 /** The time of all files that are made: an age would be noise in what an agent reads. */
 const TIME = "2026-01-01T00:00:00Z";
 
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+/** A text as one word of a shell. */
+export const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Makes files and directories in the home directory. @throws WorldgradError with the sandbox's own error */
 export async function makeFiles(session: Session, tree: FileTree): Promise<void> {

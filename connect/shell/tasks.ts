@@ -11,6 +11,7 @@ import {
   type Drafts,
   type Ending,
   FileSystem,
+  type Goal,
   joinLines,
   makeTask as makeTerminalTask,
   rename,
@@ -32,6 +33,7 @@ export interface ShellTask extends GameTask {
   readonly files: FileTree;
   /** The expert's commands, the last of which ends the episode. */
   readonly plan: readonly string[];
+  readonly goal: Goal;
   /** Whether the task is solved if the agent ends the episode like this, with these files. */
   readonly verify: (ending: Ending, found: FoundFiles) => boolean;
 }
@@ -67,7 +69,7 @@ const DRAFTS = {
       change: () => undefined,
       accepts: (found) =>
         [...found].every(
-          ([at, { kind, mode }]) => kind !== "file" || LITTER.test(at) || isExecutable(mode) === (at === path),
+          ([at, { kind, mode }]) => kind !== "file" || isLitter(at) || isExecutable(mode) === (at === path),
         ),
     };
   },
@@ -144,7 +146,7 @@ export function makeTask(rng: Rng, { name }: { readonly name: FamilyName }, opti
   let accepts: ShellDraft["accepts"];
   const isOwn = (family: FamilyName): family is ShellFamily => Object.hasOwn(DRAFTS, family);
   const drafts: Drafts = DRAFTS;
-  const { text, fs, plan, verify } = isOwn(name)
+  const { text, fs, plan, goal, verify } = isOwn(name)
     ? taskOf(
         (world) => {
           const draft: ShellDraft = drafts[name]!(world);
@@ -159,6 +161,7 @@ export function makeTask(rng: Rng, { name }: { readonly name: FamilyName }, opti
     text,
     files: fs.snapshot(),
     plan,
+    goal,
     verify(ending, found) {
       const tree = textsOf(found);
       if (tree === undefined || (accepts !== undefined && !accepts(found, tree))) return false;
@@ -168,14 +171,15 @@ export function makeTask(rng: Rng, { name }: { readonly name: FamilyName }, opti
   };
 }
 
-/** What tools leave in a home directory. */
-const LITTER = /^\.(viminfo|bash_history|python_history|lesshst|wget-hsts|cache|config|local)(\/|$)/;
+/** What tools leave in a home directory, behind a dot. */
+export const LITTER = ["viminfo", "bash_history", "python_history", "lesshst", "wget-hsts", "cache", "config", "local"];
+const isLitter = (path: string): boolean => LITTER.some((name) => path.split("/", 1)[0] === `.${name}`);
 
 /** The texts of the files that were found, without litter; undefined if anything is neither a file nor a directory. */
 function textsOf(found: FoundFiles): Tree | undefined {
   const tree: Tree = new Map();
   for (const [path, { kind, content }] of found) {
-    if (LITTER.test(path)) continue;
+    if (isLitter(path)) continue;
     if (kind !== "file" && kind !== "directory") return undefined;
     tree.set(path, kind === "file" ? Buffer.from(content, "latin1").toString("utf8") : null);
   }

@@ -4,5 +4,5 @@ export { type Draft, type Drafts, FAMILIES, type Tree } from "./families.ts";
 export { FileSystem } from "./filesystem.ts";
 export { type Ending, joinLines } from "./process.ts";
 export { render, rules } from "./rules.ts";
-export { addThing, makeTask, rename, taskOf } from "./tasks.ts";
+export { addThing, type Goal, makeTask, rename, taskOf } from "./tasks.ts";
 export type { World } from "./world.ts";

@@ -199,9 +199,13 @@ export interface TerminalTask extends GameTask {
   readonly fs: FileSystem;
   /** The expert's commands, the last of which ends the episode. */
   readonly plan: readonly string[];
+  readonly goal: Goal;
   /** Whether the task is solved if the agent ends the episode like this, with this tree. */
   readonly verify: (ending: Ending, fs: FileSystem) => boolean;
 }
+
+/** What solves a task: an answer, whatever becomes of the files, or files. */
+export type Goal = { readonly answer: string } | { readonly tree: Tree };
 
 const DRAFTS: Drafts<Family["name"]> = { ...QUESTIONS, ...CHANGES };
 
@@ -223,12 +227,12 @@ export function taskOf(
   if ("answer" in draft) {
     const right = normalizeAnswer(draft.answer);
     const verify = ({ kind, text: said }: Ending): boolean => kind === "answer" && normalizeAnswer(said) === right;
-    return { text, fs, plan: [...draft.plan, `answer ${draft.answer}`], verify };
+    return { text, fs, plan: [...draft.plan, `answer ${draft.answer}`], goal: { answer: draft.answer }, verify };
   }
   const wanted: Tree = fs.snapshot();
   draft.change(wanted);
   const verify = ({ kind }: Ending, tree: FileSystem): boolean => kind === "done" && sameTree(tree.snapshot(), wanted);
-  return { text, fs, plan: [...draft.plan, "done"], verify };
+  return { text, fs, plan: [...draft.plan, "done"], goal: { tree: wanted }, verify };
 }
 
 /** An answer without differences of spelling: spaces, and a path written from `.`, `~` or the root. */
