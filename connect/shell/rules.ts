@@ -2,7 +2,8 @@
 import { fail, reasonOf } from "../../engine/errors.ts";
 import type { Episode, FamilyInfo, GameRules, Move, SettledOptions } from "../../environments/index.ts";
 import { type Ending, render, rules as ofTerminal } from "../../environments/terminal/shared.ts";
-import { makeFiles, readFiles } from "../sandbox/files.ts";
+import { type FileTree, makeFiles, readFiles } from "../sandbox/files.ts";
+import type { SandboxLimits } from "../sandbox/bubblewrap.ts";
 import { Session } from "../sandbox/session.ts";
 import type { FamilyName } from "./families.ts";
 import type { SHELL } from "./options.ts";
@@ -11,6 +12,8 @@ import { makeTask, type ShellTask } from "./tasks.ts";
 /** The state of an episode; actions change it, and nobody copies it. */
 interface ShellState {
   readonly session: Session;
+  /** The machine whose answers are shown instead, if there is one. */
+  readonly other?: Session;
   /** The number of the plan's commands that have been run. */
   planned: number;
 }
@@ -51,7 +54,9 @@ async function play({ task, state, options }: ShellEpisode, action: string): Pro
     const isSolved = found !== undefined && task.verify(ending, found);
     return { observation: "", ending: { kind: ending.kind, score: isSolved ? 1 : 0 }, info: { exitCode: 0 } };
   }
-  const { output, code, problem } = await session.run(line, { seconds: options.seconds, outputBytes: OUTPUT_BYTES });
+  const limits = { seconds: options.seconds, outputBytes: OUTPUT_BYTES };
+  const [own, shown] = await Promise.all([session.run(line, limits), state.other?.run(line, limits)]);
+  const { output, code, problem } = own.problem === "gone" ? own : (shown ?? own);
   if (problem === "gone") {
     // An agent can bring this about, so it is the end of its episode, and not the end of the world.
     return { observation: "[the shell is gone]", failed: true, ending: { kind: "broken", score: 0 } };
@@ -65,23 +70,43 @@ async function play({ task, state, options }: ShellEpisode, action: string): Pro
   };
 }
 
+/** A session with these files. @throws WorldgradError with the sandbox's own error */
+async function begun(files: FileTree, limits: SandboxLimits): Promise<Session> {
+  const session = new Session(limits);
+  try {
+    await makeFiles(session, files);
+    return session;
+  } catch (error) {
+    session.close();
+    throw error;
+  }
+}
+
 /** Bytes of output that are kept for `maxOutput` characters to be cut from. */
 const OUTPUT_BYTES = 2 ** 16;
 
 export const rules: GameRules<typeof SHELL, FamilyInfo & { readonly name: FamilyName }, ShellTask, ShellState> = {
-  makeTask,
-  async start({ files }, options) {
-    const session = new Session(options);
+  makeTask(rng, family, options) {
+    const task = makeTask(rng, family, options);
+    if (options.answers === "own") return task;
+    const { files } = makeTask(rng.split("another machine"), family, options);
+    return { ...task, others: files };
+  },
+  async start({ files, others }, options) {
+    const session = await begun(files, options);
+    if (others === undefined) return { session, planned: 0 };
     try {
-      await makeFiles(session, files);
+      return { session, other: await begun(others, options), planned: 0 };
     } catch (error) {
       session.close();
       throw error;
     }
-    return { session, planned: 0 };
   },
   play,
   expert: ({ task: { plan }, state: { planned } }) => plan[planned] ?? "done",
   random: (rng, task, options) => ofTerminal.random(rng, task, { ...options, formatWeight: 0 }),
-  close: ({ session }) => session.close(),
+  close({ session, other }) {
+    session.close();
+    other?.close();
+  },
 };

@@ -31,6 +31,8 @@ export type FoundFiles = ReadonlyMap<string, FoundEntry>;
 export interface ShellTask extends GameTask {
   /** The files at first. */
   readonly files: FileTree;
+  /** The files of another machine, if its answers are shown (`answers`). */
+  readonly others?: FileTree;
   /** The expert's commands, the last of which ends the episode. */
   readonly plan: readonly string[];
   readonly goal: Goal;

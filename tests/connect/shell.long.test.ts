@@ -274,3 +274,28 @@ describe("an episode", () => {
     expect(lines.filter((line) => /^(answer |done)/.test(line)).length).toBeGreaterThan(20);
   });
 });
+
+describe("the answers of another machine", () => {
+  it("are shown, and what is judged is the own one", async () => {
+    const options = { families: ["write"] };
+    const own = await play(options, 0, ["find . | sort"]);
+    const env = shell.make({ ...options, answers: "other" });
+    expect(await env.reset(0)).toBe(own.task);
+    const listing = (await env.step("find . | sort")).observation;
+    expect(listing).toMatch(/^\.\n\.\//);
+    expect(listing).not.toBe(own.steps[0]!.observation);
+    // Where the other machine lacks the directory, its error is shown, and the own one has the file all the same.
+    expect((await env.step(shell.expert!(env))).observation).toMatch(/^$|No such file or directory\n\[exit 1\]$/);
+    expect(await env.step("done")).toMatchObject({ reward: 1, info: { success: true } });
+    env.close!();
+  });
+
+  it("follow from the seed", async () => {
+    const options = { families: ["find"], answers: "other" } as EnvironmentOptions;
+    const [a, b] = await Promise.all([play(options, 3, ["find ."]), play(options, 3, ["find ."])]);
+    expect(a).toEqual(b);
+    expect(() => shell.make({ answers: "none" } as EnvironmentOptions)).toThrow(
+      'answers must be "own" or "other", got "none"',
+    );
+  });
+});
