@@ -42,6 +42,10 @@ export const GRIDWORLD = {
     min: 1,
     max: 1_000,
   }),
+  blind: flag(
+    false,
+    "only the task shows the map; thoughts are then one, before the first action: the whole way, which is carried out",
+  ),
   dense: flag(false, "no spaces between the cells of a map; a space keeps every cell a token of its own"),
 };
 /** Options of `gridworld`, beside `EnvironmentOptions`; `GRIDWORLD` says what each does, and its default. */

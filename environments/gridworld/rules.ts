@@ -95,7 +95,8 @@ function play(episode: LakeEpisode, action: string): Move<number> {
   if (cell === lake.goal) return { ...move, observation: "You reach G.", ending: { kind: "goal", score: 1 } };
   if (lake.holes.has(cell)) return { ...move, observation: "You fall into O.", ending: { kind: "hole", score: 0 } };
   if (movesLeft(episode) === 1) return { ...move, observation: "No moves left.", ending: { kind: "moves", score: 0 } };
-  return { ...move, observation: went === undefined ? moveHelp(1) : mapOf(lake, cell, options) };
+  const seen = options.blind ? "You see nothing." : mapOf(lake, cell, options);
+  return { ...move, observation: went === undefined ? moveHelp(1) : seen };
 }
 
 /** The best move from here, with the moves that are left. @throws after the end */
@@ -109,11 +110,26 @@ function expert(episode: LakeEpisode): Direction {
 export const expertSuccess = (episode: LakeEpisode): number =>
   episode.task.bestPolicy().success(episode.state, movesLeft(episode));
 
+/** All moves of the expert from here to the goal, if nothing slips. */
+function plan({ task, state, turns }: LakeEpisode): string {
+  const moves: Direction[] = [];
+  for (let cell = state, left = task.moves - turns; cell !== task.lake.goal && left > 0; left--) {
+    const move = task.bestPolicy().best(cell, left);
+    moves.push(move);
+    cell = neighbour(cell, move, task.lake.size) ?? cell;
+  }
+  return `plan ${moves.join(" ")}.`;
+}
+
 /**
  * A look at all four moves: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal
- * has from there, around the holes. Where nothing slips the expert takes a move with the fewest.
+ * has from there, around the holes. Where nothing slips the expert takes a move with the fewest. A blind agent has a
+ * plan before its first action, and no thoughts after it.
  */
-function thoughts({ task: { lake }, state }: LakeEpisode, rng: Rng): string {
+function thoughts(episode: LakeEpisode, rng: Rng): string {
+  const { task, state, options, turns } = episode;
+  if (options.blind) return turns === 0 ? plan(episode) : "";
+  const { lake } = task;
   const away = distances(lake);
   const meets = (direction: Direction): string => {
     const next = neighbour(state, direction, lake.size);

@@ -193,6 +193,28 @@ describe("the episode", () => {
     expect(endings).toEqual(new Set(["none", "hole"]));
   });
 
+  it("a blind agent sees the map once, and one thought is its plan, which leads to the goal", async () => {
+    for (const family of ["field", "pond", "lake"])
+      for (let seed = 0; seed < 10; seed++) {
+        const env = gridworld.make({ families: [family], blind: true });
+        expect(await env.reset(seed)).toBe(await gridworld.make({ families: [family] }).reset(seed));
+        const [, moves] = /^plan ((?:\w+ ?)+)\.$/.exec(gridworld.thoughts!(env, new Rng(seed)))!;
+        const plan = moves!.split(" ");
+        for (const [i, move] of plan.entries()) {
+          expect(gridworld.expert!(env)).toBe(move);
+          const isLast = i === plan.length - 1;
+          const { observation, done, reward } = await env.step(move);
+          expect([observation, done, reward]).toEqual(
+            isLast ? ["You reach G.", true, 1] : ["You see nothing.", false, 0],
+          );
+          if (!isLast) expect(gridworld.thoughts!(env, new Rng(seed))).toBe("");
+        }
+      }
+    const lost = gridworld.make({ families: ["field"], blind: true });
+    await lost.reset(0);
+    expect((await lost.step("jump")).observation).toMatch(/^unknown action; use one of up/);
+  });
+
   it("shows dense maps if asked, and refuses bad numbers", async () => {
     const { task } = await begin(4, { families: ["lake"], dense: true });
     const { task: spaced } = await begin(4, { families: ["lake"] });
