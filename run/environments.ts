@@ -98,6 +98,12 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     sft: { demonstrations: 4000, steps: 2000 },
     rl: { steps: 60, groups: 12 },
   },
+  // For a model that somebody has trained before (--model-path): the tasks are no world that a small one learns.
+  harbor: {
+    limits: { maxTurns: 16, maxActionTokens: 256, maxObservationTokens: 512 },
+    maxPositions: 4096,
+    rl: { steps: 20, groups: 4 },
+  },
   gridworld: {
     tasks: { levels: [1, 2] },
     limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },

@@ -9,7 +9,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { format } from "prettier";
 import { openRun } from "../run/node/runFolder.ts";
-import { OWN_WORLDS } from "../run/node/environmentFile.ts";
+import { addOwnWorlds, OWN_WORLDS } from "../run/node/ownWorlds.ts";
 import { type Interval, mean, meanOver } from "../run/figures/statistics.ts";
 import { presetFor } from "../run/presets.ts";
 import { HELD_OUT_SEEDS } from "../run/scriptedPlayers.ts";
@@ -92,6 +92,7 @@ async function withRows(page: string, rows: ReadonlyMap<string, string>): Promis
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  addOwnWorlds();
   const file = join(packageFolder, "docs/worlds.md");
   const rows = new Map<string, string>();
   for (const path of process.argv.slice(2)) {

@@ -6,11 +6,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import { fail } from "../../engine/errors.ts";
+import { DESCRIPTORS, type SandboxKind } from "./kinds.ts";
 import { seccompProgram } from "./seccomp.ts";
-import { supervisor, VARIABLES } from "./supervisor.ts";
-
-/** The working directory, and the only one beside /tmp that can be written. */
-export const HOME: string = VARIABLES["HOME"]!;
+import { supervisor } from "./supervisor.ts";
 
 /** What a sandbox may use. */
 export interface SandboxLimits {
@@ -18,8 +16,12 @@ export interface SandboxLimits {
   readonly processes: number;
   /** MiB of address space that one process may have; all of them together have `processes` times as much. */
   readonly memoryMb: number;
-  /** MiB that may be written below the home directory; as much again below /tmp and below /dev/shm. */
+  /** MiB that may be written to each of the file systems of the sandbox's kind. */
   readonly diskMb: number;
+  /** Open files of a process. Default 128. */
+  readonly openFiles?: number;
+  /** Seconds of processor time for one process: the end of a loop that outlives this program. Default 600. */
+  readonly cpuSeconds?: number;
 }
 
 /** A sandbox that has been started. */
@@ -29,8 +31,12 @@ export interface Started {
   readonly stdout: Readable;
   /** The supervisor's second channel; before it runs, the errors of `bwrap`. */
   readonly status: Readable;
-  /** Resolves to the number of process 1 as the host counts; undefined if it never began. */
+  /** What commands of the host's read from descriptor `DATA`; no command of an agent's has it. Undefined: no way in. */
+  readonly data: Writable | undefined;
+  /** Resolves to the number of the supervisor's process, for `signal`; undefined if it never began. */
   readonly pid: Promise<number | undefined>;
+  /** Sends the supervisor a signal. @throws if it has just ended */
+  readonly signal: (pid: number, name: NodeJS.Signals) => void;
 }
 
 /**
@@ -39,11 +45,9 @@ export interface Started {
  */
 const HOST_USER = 65_530;
 
-/** User and group inside; a process there has no rights on anything that it does not own. */
-const INSIDE = { uid: 1000, gid: 1000, name: "user" };
-
-/** Seconds of processor time for one process: the end of a loop that outlives this program. */
-const CPU_SECONDS = 600;
+/** The numbers of further descriptors: where `bwrap` says the number of process 1, what it reads, and `DATA`. */
+const [INFO, PROGRAM, BASH, SECCOMP] = [3, 7, 8, 9];
+const { PASSWD, GROUP, HOSTS, DATA } = DESCRIPTORS;
 
 /**
  * The outermost process. If memory runs out, the sandbox goes first. Descriptors that this program was started with are
@@ -51,51 +55,42 @@ const CPU_SECONDS = 600;
  */
 const OUTER = `
 echo 1000 > /proc/self/oom_score_adj
-for f in /proc/self/fd/*; do (( \${f##*/} > 9 )) && eval "exec \${f##*/}>&-"; done
+for f in /proc/self/fd/*; do (( \${f##*/} > ${DATA} )) && eval "exec \${f##*/}>&-"; done
 "$@" | cat 2>&-`;
 
-/** The numbers of further descriptors: where `bwrap` says the number of process 1, and what it reads. */
-const [INFO, PASSWD, GROUP, HOSTS, PROGRAM, BASH, SECCOMP] = [3, 4, 5, 6, 7, 8, 9];
-
-function argumentsOf({ diskMb }: SandboxLimits, hasFilter: boolean): string[] {
-  const bytes = diskMb * 2 ** 20;
-  const { uid, gid } = INSIDE;
+function argumentsOf({ user, variables, files, isSealed }: SandboxKind, diskMb: number, hasFilter: boolean): string[] {
   const words = `
-    --unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1
-    --uid ${uid} --gid ${gid} --hostname box --clearenv
-    --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/sbin /sbin --symlink usr/lib /lib
-    --symlink usr/lib64 /lib64
-    --ro-bind-try /etc/alternatives /etc/alternatives --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache
-    --ro-bind-data ${PASSWD} /etc/passwd --ro-bind-data ${GROUP} /etc/group --ro-bind-data ${HOSTS} /etc/hosts
-    --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev
-    --size ${bytes} --tmpfs /dev/shm --remount-ro /dev
-    --size ${bytes} --tmpfs /tmp --size ${bytes} --tmpfs ${HOME}
+    --unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1 --cap-drop ALL
+    --uid ${user.uid} --gid ${user.gid} --hostname box --clearenv
+    ${files(diskMb * 2 ** 20)}
     --info-fd ${INFO} --ro-bind-data ${PROGRAM} /.supervisor --perms 0111 --ro-bind-data ${BASH} /.bash
-    --remount-ro / --chdir ${HOME}`;
-  const variables = Object.entries(VARIABLES).flatMap(([name, value]) => ["--setenv", name, value]);
+    ${isSealed ? "--remount-ro /" : ""}`;
+  const given = Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
   const filter = hasFilter ? ["--seccomp", String(SECCOMP)] : [];
-  return [...words.trim().split(/\s+/), ...variables, ...filter, "/.bash", "-c", 'eval "$(</.supervisor)"', "bash"];
+  const run = ["--chdir", user.home, "/.bash", "-c", 'eval "$(</.supervisor)"', "bash"];
+  return [...words.trim().split(/\s+/), ...given, ...filter, ...run];
 }
 
 /**
- * Starts a sandbox. It ends with its input, or with this program.
+ * Starts a sandbox of a kind. It ends with its input, or with this program.
  *
  * Process 1 runs from a copy of bash that nobody may read: the kernel lets nobody trace such a process, or open its
  * memory and descriptors. Its output passes through `cat`, because Node's pipes are sockets, and `> /dev/stdout` cannot
  * open one.
  */
-export function startBubblewrap(limits: SandboxLimits): Started {
+export function startBubblewrap(kind: SandboxKind, limits: SandboxLimits): Started {
   const filter = seccompProgram();
-  const memory = limits.memoryMb * 2 ** 20;
-  const disk = limits.diskMb * 2 ** 20;
-  const rules = [`--as=${memory}`, `--fsize=${disk}`, "--nofile=128", `--cpu=${CPU_SECONDS}`, "--core=0"];
-  const given = argumentsOf(limits, filter !== undefined);
+  const { processes, memoryMb, diskMb, openFiles = 128, cpuSeconds = 600 } = limits;
+  // `bwrap` itself writes the copy of bash.
+  const [memory, disk] = [memoryMb * 2 ** 20, Math.max(diskMb, 4) * 2 ** 20];
+  const rules = [`--as=${memory}`, `--fsize=${disk}`, `--nofile=${openFiles}`, `--cpu=${cpuSeconds}`, "--core=0"];
+  const given = argumentsOf(kind, diskMb, filter !== undefined);
   const bash = openSync("/bin/bash", "r");
   const child = spawn(
     "setpriv",
     ["--pdeathsig", "KILL", "bash", "-c", OUTER, "bash", "prlimit", ...rules, "bwrap", ...given],
     {
-      stdio: [...Array<"pipe">(BASH).fill("pipe"), bash, filter ? "pipe" : "ignore"],
+      stdio: [...Array<"pipe">(BASH).fill("pipe"), bash, filter ? "pipe" : "ignore", "pipe"],
       // A group of its own: Ctrl-C in the terminal of this program is not for the sandbox.
       detached: true,
       cwd: "/",
@@ -115,14 +110,22 @@ export function startBubblewrap(limits: SandboxLimits): Started {
       .on("error", () => undefined)
       .end(data);
   };
-  const { uid, gid, name } = INSIDE;
-  give(
-    PASSWD,
-    `root:x:0:0::/:/bin/sh\n${name}:x:${uid}:${gid}::${HOME}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n`,
-  );
-  give(GROUP, `root:x:0:\n${name}:x:${gid}:\nnogroup:x:65534:\n`);
+  const { uid, gid, name, home } = kind.user;
+  const users = new Map([
+    ["root", "0:0::/root:/bin/bash"],
+    ["nobody", "65534:65534::/:/bin/false"],
+    [name, `${uid}:${gid}::${home}:/bin/bash`],
+  ]);
+  const groups = new Map([
+    ["root", "0:"],
+    ["nogroup", "65534:"],
+    [name, `${gid}:`],
+  ]);
+  const lines = (table: Map<string, string>): string => [...table].map(([who, rest]) => `${who}:x:${rest}\n`).join("");
+  give(PASSWD, lines(users));
+  give(GROUP, lines(groups));
   give(HOSTS, "127.0.0.1 localhost box\n");
-  give(PROGRAM, supervisor(limits.processes));
+  give(PROGRAM, supervisor(processes, Object.keys(kind.variables)));
   if (filter) give(SECCOMP, filter);
   const pid = new Promise<number | undefined>((resolve) => {
     let told = "";
@@ -134,5 +137,7 @@ export function startBubblewrap(limits: SandboxLimits): Started {
     pipe(INFO).on("close", () => resolve(said()));
     child.on("error", () => resolve(undefined));
   });
-  return { child, stdin: child.stdin!, stdout: child.stdout!, status: child.stderr!, pid };
+  const data = pipe(DATA).on("error", () => undefined);
+  const signal: Started["signal"] = (to, name) => void process.kill(to, name);
+  return { child, stdin: child.stdin!, stdout: child.stdout!, status: child.stderr!, data, pid, signal };
 }

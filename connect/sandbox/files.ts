@@ -1,7 +1,6 @@
 /** Files of a sandbox's home directory: how they are made, and how they are read when nothing else runs there. */
 import { setTimeout as wait } from "node:timers/promises";
 import { fail } from "../../engine/errors.ts";
-import { HOME } from "./bubblewrap.ts";
 import type { Session } from "./session.ts";
 
 /** Paths relative to the home directory → the text of a file, or null for a directory. */
@@ -34,16 +33,20 @@ export async function makeFiles(session: Session, tree: FileTree): Promise<void>
   const directories = entries.filter(([, text]) => text === null).map(([path]) => quoted(path));
   const lines = [
     "set -e",
-    `cd ${HOME}`,
+    `cd ${session.kind.user.home}`,
     ...(directories.length > 0 ? [`mkdir -p -- ${directories.join(" ")}`] : []),
     ...entries.flatMap(([path, text]) => (text === null ? [] : [`printf %s ${quoted(text)} > ${quoted(path)}`])),
     ...(entries.length > 0 ? [`touch -d ${TIME} -- ${entries.map(([path]) => quoted(path)).join(" ")} .`] : []),
   ];
   const done = await session.runForHost(lines.join("\n"), { seconds: SECONDS, outputBytes: 1000 });
-  if (done !== undefined) return;
+  if (done === undefined) await failToStart(session);
+}
+
+/** Throws with the sandbox's own error, after its first command has failed. */
+export async function failToStart(session: Session): Promise<never> {
   // The last words of a program are read after its end is told.
   for (let i = 0; i < 20 && session.error === undefined; i++) await wait(10);
-  fail(`the sandbox could not be started: ${session.error ?? "no answer"}`);
+  return fail(`the sandbox could not be started: ${session.error ?? "no answer"}`);
 }
 
 /**
@@ -54,7 +57,7 @@ export async function makeFiles(session: Session, tree: FileTree): Promise<void>
 export async function readFiles(session: Session): Promise<ReadonlyMap<string, FoundEntry> | undefined> {
   const find = "/usr/bin/env -i /usr/bin/find . -mindepth 1";
   const lines = `${find} -printf '%y %m %s %P\\0' && printf '\\0'`;
-  const command = `cd ${HOME} && ${lines} && ${find} -type f -exec /usr/bin/cat {} +`;
+  const command = `cd ${session.kind.user.home} && ${lines} && ${find} -type f -exec /usr/bin/cat {} +`;
   const bytes = await session.runForHost(command, { seconds: SECONDS, outputBytes: MOST_BYTES });
   return bytes && entriesIn(bytes.toString("latin1"));
 }

@@ -39,6 +39,7 @@ const CALLS: Readonly<Record<string, readonly [x64: number, arm64: number]>> = {
   open_by_handle_at: [304, 265],
   open_tree: [428, 428],
   perf_event_open: [298, 241],
+  pidfd_getfd: [438, 438],
   pidfd_send_signal: [424, 424],
   pivot_root: [155, 41],
   process_vm_readv: [310, 270],

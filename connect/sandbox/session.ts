@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { type SandboxLimits, type Started, startBubblewrap } from "./bubblewrap.ts";
+import { HOME_ONLY, type SandboxKind } from "./kinds.ts";
 import { CommandOutput } from "./output.ts";
 
 /** What a command may take and show. */
@@ -39,8 +40,11 @@ const CLOSING = 1000;
 export const withoutLines = (text: string): string =>
   text.replaceAll(/^(?:bash|environment|\/tmp\/\.state\.[01]): (?:eval: )?(?:line \d+: |(?=warning: ))/gm, "bash: ");
 
+/** Whose command it is; see supervisor.ts. */
+type Who = "agent" | "host" | "beside";
+
 interface Running {
-  readonly who: "agent" | "host";
+  readonly who: Who;
   readonly mark: string;
   readonly output: CommandOutput;
   code: number | undefined;
@@ -50,6 +54,7 @@ interface Running {
 
 /** A sandbox with a shell in it. `run` is called for one command at a time. */
 export class Session {
+  readonly kind: SandboxKind;
   readonly #started: Started;
   #pid: number | undefined;
   #isGone = false;
@@ -57,8 +62,10 @@ export class Session {
   /** The last lines of the second channel: the errors of `bwrap`, should it fail. */
   #said = "";
 
-  constructor(limits: SandboxLimits) {
-    const started = (this.#started = startBubblewrap(limits));
+  /** @param start starts the supervisor, by default in bubblewrap */
+  constructor(limits: SandboxLimits, kind: SandboxKind = HOME_ONLY, start = startBubblewrap) {
+    this.kind = kind;
+    const started = (this.#started = start(kind, limits));
     void started.pid.then((pid) => (this.#pid = pid));
     const end = (): void => {
       this.#isGone = true;
@@ -84,7 +91,7 @@ export class Session {
     this.#said = said.slice(-2000);
     const running = this.#running;
     if (running === undefined) return;
-    if (running.who === "host") running.output.add(chunk);
+    if (running.who !== "agent") running.output.add(chunk);
     const code = new RegExp(`${running.mark}:(\\d+)\n`).exec(said)?.[1];
     if (code !== undefined) running.code = Number(code);
     running.update();
@@ -116,8 +123,19 @@ export class Session {
     return problem !== undefined || code !== 0 ? undefined : output.bytes();
   }
 
+  /**
+   * Runs a command of the host's as `runForHost` does, while all that the agent has begun goes on. What programs of the
+   * command write can be forged then, unless it goes elsewhere. It never rejects.
+   * @param data bytes that the command reads from descriptor 10
+   */
+  async runBeside(command: string, limits: CommandLimits, data?: Buffer): Promise<CommandResult> {
+    if (data !== undefined) this.#started.data!.write(data);
+    const { output, code, problem } = await this.#ask("beside", command, limits);
+    return { output: output.text(), code: problem ? undefined : code, problem };
+  }
+
   #ask(
-    who: "agent" | "host",
+    who: Who,
     command: string,
     { seconds, outputBytes }: CommandLimits,
   ): Promise<{ output: CommandOutput; code: number | undefined; problem: CommandProblem | undefined }> {
@@ -172,7 +190,7 @@ export class Session {
   #signal(name: NodeJS.Signals): void {
     if (this.#pid === undefined || this.#isGone) return;
     try {
-      process.kill(this.#pid, name);
+      this.#started.signal(this.#pid, name);
     } catch {
       // It has just ended.
     }
@@ -180,12 +198,13 @@ export class Session {
 
   /** Ends the sandbox with all its processes. A second call does nothing. */
   close(): void {
-    const { stdin, stdout, child } = this.#started;
+    const { stdin, stdout, data, child } = this.#started;
     if (stdin.writableEnded) return;
     this.#signal("SIGUSR2");
     this.#isGone = true;
     // Process 1 ends with its input, and what is left in the sandbox with process 1.
     stdin.end();
+    data?.destroy();
     stdout.resume();
     setTimeout(() => child.kill("SIGKILL"), CLOSING).unref();
   }

@@ -3,12 +3,14 @@
  * group of its own, and says when it is over. Nothing inside a sandbox can kill process 1, so a session outlives
  * whatever a command does.
  *
- * A request is three texts, each followed by a NUL: a mark that nobody can guess, `agent` or `host`, and the command.
+ * A request is three texts, each followed by a NUL: a mark that nobody can guess, `agent`, `host` or `beside`, and the
+ * command.
  * The answer to an agent's is, on descriptor 1, the mark, the output, and the mark again; then, on the channel, a line
  * with the mark and the exit code. The channel is descriptor 2 as it was at first, which no command of an agent's has.
  * It is the one that is believed: a command may find the mark in its own memory, which is a copy of its parent's, and
  * print it, and it may read and write the pipe of descriptor 1 by its name in /proc. Before a `host` command all other
- * processes are killed, and its output is on the channel, too.
+ * processes are killed, and its output is on the channel, too. A `beside` command is one of the host's that leaves the
+ * others alone; so it must give the channel to no program that others may look into.
  *
  * An agent's command begins where the one before ended: directory, variables, functions, aliases, options and umask of
  * the shell are written to a file at its end and read again. The shell that reads the file is the command's own, so
@@ -19,28 +21,15 @@
  * USR1 ends the running command with all that it has begun, and USR2 kills it.
  */
 
-/** The variables of the first command. */
-export const VARIABLES: Readonly<Record<string, string>> = {
-  PATH: "/usr/local/bin:/usr/bin:/bin",
-  HOME: "/home/user",
-  USER: "user",
-  LANG: "C.UTF-8",
-  LC_ALL: "C.UTF-8",
-  TZ: "UTC",
-  TERM: "dumb",
-  PAGER: "cat",
-  PYTHONDONTWRITEBYTECODE: "1",
-  PYTHONUNBUFFERED: "1",
-};
-
 /** The files that keep the state of the agent's shell; their number comes behind. */
 const STATE = "/tmp/.state";
 
 /**
  * @param processes that process 1 and its commands may be together; commands get a quarter less, so that process 1 can
  *   always begin another
+ * @param variables the names of the first command's
  */
-export const supervisor = (processes: number): string => String.raw`
+export const supervisor = (processes: number, variables: readonly string[]): string => String.raw`
 exec 8>&2 2>/dev/null
 set -m
 ulimit -u ${processes}
@@ -48,12 +37,13 @@ shopt -s expand_aliases
 # Writes the state of the shell to file $1, as that of command $2. The variables that are left out are made by the
 # shell, and setting some of them would end the next command.
 _save() {
-  builtin declare -p >| "${STATE}.$1"
+  # Whoever reads this before it is whole takes nothing from it: constants of bash would end the command.
+  { builtin printf 'return 1\n'; builtin declare -p; } >| "${STATE}.$1"
   local line lines name IFS=$' \t\n'
-  builtin mapfile -t lines < "${STATE}.$1"
+  builtin mapfile -t -s 1 lines < "${STATE}.$1"
   {
     builtin printf ': %s\ncd -- %q\n' "$2" "$PWD"
-    builtin printf 'unset -v OLDPWD ${Object.keys(VARIABLES).join(" ")}\nshopt -s extglob\n'
+    builtin printf 'unset -v OLDPWD ${variables.join(" ")}\nshopt -s extglob\n'
     for line in "${"$"}{lines[@]}"; do
       name=${"$"}{line#declare -* }
       case ${"$"}{name%%=*} in
@@ -90,11 +80,12 @@ trap 'kill -KILL -- "${"$"}{doomed[@]}" -"$job"' USR2
 _serve() {
   IFS= read -r -d '' mark && IFS= read -r -d '' who && IFS= read -r -d '' command || return
   late= doomed=()
-  if [ "$who" = host ]; then
-    for ((tries = 0; tries < 1000; tries++)); do kill -KILL -1 || break; done
+  if [ "$who" != agent ]; then
+    [ "$who" = host ] && for ((tries = 0; tries < 1000; tries++)); do kill -KILL -1 || break; done
     printf %s "$mark" >&8
     (trap - USR1 USR2; eval "$command") </dev/null >&8 8>&- &
     _end
+    [ -n "$late" ] && kill -KILL -- "${"$"}{doomed[@]}" -"$job"
     printf '%s:%s\n' "$mark" "$code" >&8
     return 0
   fi
@@ -120,7 +111,7 @@ _serve() {
     } >/dev/null 2>&1
     eval "$_line"
     { _code=$?; _save "$_other" "$_turn"; _saved=1; exit "$_code"; } 2>/dev/null
-  ) </dev/null 2>&1 8>&- &
+  ) </dev/null 2>&1 8>&- 10<&- &
   _end
   [ -n "$late" ] && kill -KILL -- "${"$"}{doomed[@]}" -"$job"
   last=$code

@@ -6,6 +6,7 @@ import { defineGame, type EnvironmentSpec } from "../../environments/index.ts";
 import { FAMILIES } from "./families.ts";
 import { SHELL, type ShellOptions } from "./options.ts";
 
+export { taskFolder, type TaskFolder } from "./folder.ts";
 export type { ShellOptions } from "./options.ts";
 
 /**

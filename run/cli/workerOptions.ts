@@ -3,7 +3,8 @@ import { type EnvironmentSpec, ENVIRONMENTS } from "../../environments/index.ts"
 import { WORLDS } from "../worlds.ts";
 import { UsageError, wholeNumber } from "../usage.ts";
 import type { ConnectionOptions, ServeNatsOptions } from "../../distribute/nats/index.ts";
-import { isEnvironmentFile, loadEnvironment, OWN_WORLDS } from "../node/environmentFile.ts";
+import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
+import { OWN_WORLDS } from "../node/ownWorlds.ts";
 import { parse } from "../node/flags.ts";
 
 export const HELP: string = `worldgrad: play episodes for a learner on another machine

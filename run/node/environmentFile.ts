@@ -1,8 +1,7 @@
 /**
- * The environments that only programs have: those of the library that need Node, which are known by their names as soon
- * as this file is loaded, and the user's own.
+ * The environments of the user's own. With this file those of the library that need Node are known, too (ownWorlds.ts).
  *
- * An environment of the user's own comes from one file: `--env ./my-env.ts`. The file is an ES module, in TypeScript or
+ * Such an environment comes from one file: `--env ./my-env.ts`. The file is an ES module, in TypeScript or
  * JavaScript, whose default export (or only export of that form) is what `defineGame` makes, or an `EnvironmentSpec`
  * written out. It may import `worldgrad` and `worldgrad/environments` from any folder, and gets the modules that the
  * program itself runs, not a second copy of the library.
@@ -14,19 +13,16 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { register } from "node:module";
 import { isAbsolute, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { shell } from "../../connect/shell/index.ts";
 import { reasonOf } from "../../engine/errors.ts";
-import { ENVIRONMENTS, type EnvironmentSpec } from "../../environments/index.ts";
+import type { EnvironmentSpec } from "../../environments/index.ts";
 import { addEnvironment } from "../worlds.ts";
 import type { EnvironmentFile, Preset } from "../preset.ts";
 import type { StartOptions } from "../startOptions.ts";
 import { UsageError } from "../usage.ts";
+import { addOwnWorlds } from "./ownWorlds.ts";
 import { sha256 } from "./sealed.ts";
 
-addEnvironment(shell, "worldgrad");
-
-/** The names of the library's environments that a program can play by itself: without a server, and without a file. */
-export const OWN_WORLDS: readonly string[] = [...Object.keys(ENVIRONMENTS), shell.name];
+addOwnWorlds();
 
 /** The time limit of loading a file. */
 const LOADING_MS = 30_000;

@@ -39,6 +39,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { check, fail } from "../../engine/errors.ts";
 import type { Checkpoint, RunConfig, RunStore } from "../runStore.ts";
 import { flushed, flushFolder, has, makeFolder, named } from "./disk.ts";
+import { addOwnWorlds } from "./ownWorlds.ts";
 import { sealed, sha256, unsealed } from "./sealed.ts";
 import {
   decodeMetrics,
@@ -109,6 +110,7 @@ export function isFree(path: string): boolean {
  * read.
  */
 export function openRun(path: string): RunFolder {
+  addOwnWorlds();
   check(has(path) && statSync(path).isDirectory(), () => `openRun: no folder ${path}`);
   const configPath = join(path, "config.json");
   check(has(configPath), () => `openRun: ${path} is not a run folder: it has no config.json`);

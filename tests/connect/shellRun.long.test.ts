@@ -9,7 +9,7 @@ import process from "node:process";
 import { afterAll, expect, test } from "vitest";
 import { shell } from "../../connect/shell/index.ts";
 import { withFaults } from "../../environments/index.ts";
-import { lastCheckpoint, metricsOf, startIn, until } from "../support/mainJob.ts";
+import { lastCheckpoint, metricsOf, startFromSourceIn, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-shell-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -51,6 +51,10 @@ test("a run ends; killed and resumed it has the same bits; workers end it, too; 
   const whole = startIn(folder, "run/cli/main.ts", [...FLAGS, "--name", "whole"]);
   expect(await whole.done, whole.seen()).toBe(0);
   await noneIsLeft();
+
+  // A program that plays nothing knows the environment of the run, too.
+  const model = startFromSourceIn(folder, "run/cli/export.ts", ["--run", "runs/whole", "--to", "exported"]);
+  expect(await model.done, model.seen()).toBe(0);
 
   const first = startIn(folder, "run/cli/main.ts", [...FLAGS, "--name", "killed"]);
   await until(first, "reinforcement learning");

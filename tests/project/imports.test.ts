@@ -54,6 +54,7 @@ const ROOMS: Record<string, readonly string[]> = {
   "connect/sandbox": [],
   "connect/serve": ["connect/chat"],
   "connect/shell": ["connect/sandbox"],
+  "connect/harbor": ["connect/mcp", "connect/sandbox"],
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
 const ABOVE = ["data", "papers", "distribute", "connect", "run", "studies", "site"];

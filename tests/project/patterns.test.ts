@@ -14,7 +14,10 @@ const WORLDS = "tests/environments/cost.test.ts";
 const REWARDS = "tests/papers/cost.test.ts";
 const TEMPLATES = "tests/connect/chat/cost.test.ts";
 const SHELL = "tests/connect/shell.test.ts";
-const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEMPLATES | typeof SHELL>> = {
+const HARBOR = "tests/connect/harbor.test.ts";
+const TRIED: Readonly<
+  Record<string, typeof WORLDS | typeof REWARDS | typeof TEMPLATES | typeof SHELL | typeof HARBOR>
+> = {
   "connect/chat/jinja/filters.ts": TEMPLATES,
   "connect/chat/jinja/lexer.ts": TEMPLATES,
   "connect/chat/jinja/methods.ts": TEMPLATES,
@@ -47,6 +50,7 @@ const TRIED: Readonly<Record<string, typeof WORLDS | typeof REWARDS | typeof TEM
   "papers/rewards/maths.ts": REWARDS,
   "papers/selfplay/rewards.ts": REWARDS,
   "connect/serve/toolCalls.ts": REWARDS,
+  "connect/harbor/reward.ts": HARBOR,
   "connect/sandbox/files.ts": SHELL,
   "connect/sandbox/session.ts": SHELL,
   "connect/shell/rules.ts": SHELL,
@@ -64,6 +68,13 @@ const OWN: Readonly<Record<string, string>> = {
   "environments/patch/repository.ts": "files of tasks",
   "environments/patch/rules.ts": "files, names and numbers of tasks",
   "environments/riddle/index.ts": "tasks",
+  "connect/harbor/context.ts": "the .dockerignore of a task",
+  "connect/harbor/docker.ts": "the number that the supervisor says of itself",
+  "connect/harbor/dockerfile.ts": "the Dockerfile of a task",
+  "connect/harbor/options.ts": "names of variables that a person gives",
+  "connect/harbor/sandbox.ts": "paths of tasks",
+  "connect/harbor/task.ts": "fields of a task",
+  "connect/harbor/toml.ts": "fields of a task",
   "connect/remote/sampler.ts": "the address that a person gives",
   "connect/sandbox/bubblewrap.ts": "arguments, and what bubblewrap says of itself",
   "papers/selfplay/rZero.ts": "programs of at most 20 letters, after they were read",

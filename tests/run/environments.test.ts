@@ -103,7 +103,7 @@ describe("--set env.…, train.…, demo.…", () => {
     [["env.nois=1"], "--set env: gridworld: unknown option 'nois'; did you mean 'noise'?"],
     [
       ["demo.snow=1"],
-      "known options: split, families, levels, slip, moves, dense, noise, falsePositives, falseNegatives",
+      "known options: split, families, levels, slip, moves, blind, dense, noise, falsePositives, falseNegatives",
     ],
     [["env.moves=x"], "--set env: gridworld: moves must be"],
     [["train.levels=9"], "--set train: gridworld: no family of"],
