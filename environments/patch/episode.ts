@@ -25,8 +25,13 @@ export type PatchFamily = (typeof FAMILIES)[number];
 
 export const PATCH = {
   hidden: number(4, "hidden tests, which the submitted files have to pass, too", { integer: true, min: 0, max: 16 }),
+  largest: number(99, "largest number that a right file adds, subtracts or multiplies by", {
+    integer: true,
+    min: 9,
+    max: 99,
+  }),
 };
-/** Options of `patch`, beside `EnvironmentOptions`: the number of `hidden` tests. */
+/** Options of `patch`, beside `EnvironmentOptions`; `PATCH` says what each does, and its default. */
 export type PatchOptions = OptionsWith<typeof PATCH>;
 
 export interface PatchTask extends GameTask {
@@ -42,8 +47,8 @@ export interface PatchState {
   readonly files: Files;
   /** The files that have been read. */
   readonly read: readonly string[];
-  /** Whether the visible tests have passed since the last change. */
-  readonly passed: boolean;
+  /** The result of the visible tests since the last change; undefined if they have not run since then. */
+  readonly verdict: "pass" | "fail" | undefined;
 }
 
 export type PatchEpisode = Episode<typeof PATCH, PatchTask, PatchState>;

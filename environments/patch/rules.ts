@@ -37,23 +37,25 @@ const row = (rng: Rng, parts: readonly Part[], called = ""): Draft => ({
 });
 
 /** The generator of each family's repositories. */
-const DRAFTS: Readonly<Record<PatchFamily["name"], (rng: Rng) => Readonly<Record<string, Draft>>>> = {
-  number: (rng) => ({ f: row(rng, [drawCalculation(rng, 99, ["*"]), drawCalculation(rng, 99, ["+", "-"])]) }),
+const DRAFTS: Readonly<Record<PatchFamily["name"], (rng: Rng, largest: number) => Readonly<Record<string, Draft>>>> = {
+  number: (rng, largest) => ({
+    f: row(rng, [drawCalculation(rng, largest, ["*"]), drawCalculation(rng, largest, ["+", "-"])]),
+  }),
   list: (rng) => ({ f: row(rng, [drawSelection(rng), drawReduction(rng)]) }),
-  callee: (rng) => ({
-    f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
+  callee: (rng, largest) => ({
+    f: row(rng, [drawCalculation(rng, largest, ["+", "-", "*"])], "g"),
     g: row(rng, [drawSelection(rng), drawReduction(rng)]),
   }),
-  files(rng) {
-    const then = drawCalculation(rng, 99, ["+", "-"]);
+  files(rng, largest) {
+    const then = drawCalculation(rng, largest, ["+", "-"]);
     return {
       f: { code: `s=x.g.h\ns*s${then.code}`, words: `s is g, h; s times s, ${sayParts(rng, [then])}` },
       g: row(rng, [drawSelection(rng)]),
       h: row(rng, [drawReduction(rng)]),
     };
   },
-  two: (rng) => ({
-    f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
+  two: (rng, largest) => ({
+    f: row(rng, [drawCalculation(rng, largest, ["+", "-", "*"])], "g"),
     g: row(rng, [drawSelection(rng), drawReduction(rng)]),
   }),
 };
@@ -67,8 +69,8 @@ const KINDS: readonly (readonly string[])[] = [
 
 const tokensOf = (text: string): string[] => text.match(/[a-z]+|\d+|[^]/g)!;
 
-/** The text with a token replaced by another of its kind, and an edit of whole tokens that undoes it. */
-function breakText(rng: Rng, file: string, text: string): { readonly broken: string; readonly edit: Edit } | undefined {
+/** The text with a token replaced by another of its kind. */
+function breakText(rng: Rng, text: string): string | undefined {
   const tokens = tokensOf(text);
   const at = rng.int(tokens.length);
   const token = tokens[at]!;
@@ -78,16 +80,21 @@ function breakText(rng: Rng, file: string, text: string): { readonly broken: str
     : /^\d+$/.test(token)
       ? String(2 + rng.int(Number(token) < 10 ? 8 : 98))
       : token;
-  if (other === token) return undefined;
-  const broken = tokens.with(at, other);
+  return other === token ? undefined : tokens.with(at, other).join("");
+}
+
+/** An edit of whole tokens that makes the right text of one in which a single token is wrong. */
+function editTo(file: string, right: string, wrong: string): Edit | undefined {
+  const [tokens, wanted] = [tokensOf(wrong), tokensOf(right)];
+  const at = tokens.findIndex((token, i) => token !== wanted[i]);
+  if (at < 0 || tokens.with(at, wanted[at]!).join("") !== right) return undefined;
   // The searched text must occur once: tokens before it are added until it does.
   for (let from = at; from >= 0; from--) {
-    const search = broken.slice(from, at + 1).join("");
+    const search = tokens.slice(from, at + 1).join("");
     if (search.includes("\n")) return undefined;
-    if (broken.join("").split(search).length === 2) {
-      const edit = { file, search, replace: tokens.slice(from, at + 1).join("") };
-      return { broken: broken.join(""), edit };
-    }
+    if (wrong.split(search).length > 2) continue;
+    const edit = { file, search, replace: wanted.slice(from, at + 1).join("") };
+    return sayEdit(edit).length > EDIT_CHARACTERS ? undefined : edit;
   }
   return undefined;
 }
@@ -95,10 +102,10 @@ function breakText(rng: Rng, file: string, text: string): { readonly broken: str
 function makeTask(
   rng: Rng,
   { name, input, wrong }: PatchFamily,
-  { split, hidden }: { readonly split: Split; readonly hidden: number },
+  { split, hidden, largest }: { readonly split: Split; readonly hidden: number; readonly largest: number },
 ): PatchTask {
   return drawUntil("patch", () => {
-    const drafts = DRAFTS[name](rng);
+    const drafts = DRAFTS[name](rng, largest);
     const names = Object.keys(drafts);
     const right: Files = Object.fromEntries(names.map((name) => [name, drafts[name]!.code]));
     if (isHeldOut(Object.values(right).join(" ")) !== (split === "heldout")) return undefined;
@@ -106,10 +113,11 @@ function makeTask(
     const edits: Edit[] = [];
     const broken: Record<string, string> = { ...right };
     for (const name of wrong === names.length ? names : rng.shuffle(names).slice(0, wrong)) {
-      const made = breakText(rng, name, right[name]!);
-      if (!made || sayEdit(made.edit).length > EDIT_CHARACTERS) return undefined;
-      broken[name] = made.broken;
-      edits.push(made.edit);
+      const wrong = breakText(rng, right[name]!);
+      const edit = wrong === undefined ? undefined : editTo(name, right[name]!, wrong);
+      if (wrong === undefined || !edit) return undefined;
+      broken[name] = wrong;
+      edits.push(edit);
     }
     const tests = testsFor(rng, input, right, hidden);
     if (!tests || text.length > TASK_CHARACTERS) return undefined;
@@ -151,15 +159,16 @@ function play({ task, state }: PatchEpisode, [verb, rest]: readonly [string, str
     if (!edit) return failed("use edit FILE OLD->NEW");
     const edited = applyEdit(files, edit);
     if ("error" in edited) return failed(edited.error);
-    return { observation: edited.line, state: { ...state, files: edited.files, passed: false } };
+    return { observation: edited.line, state: { ...state, files: edited.files, verdict: undefined } };
   }
   if (verb === "undo") {
     if (!Object.hasOwn(files, rest)) return failed("no such file");
-    return { observation: "", state: { ...state, files: { ...files, [rest]: task.broken[rest]! }, passed: false } };
+    const undone = { ...files, [rest]: task.broken[rest]! };
+    return { observation: "", state: { ...state, files: undone, verdict: undefined } };
   }
   if (verb === "test" && rest === "") {
     const observation = tested(files, task);
-    return { observation, state: { ...state, passed: observation === PASS } };
+    return { observation, state: { ...state, verdict: observation === PASS ? "pass" : "fail" } };
   }
   if (verb === "submit" && rest === "") {
     const info = judged(files, task);
@@ -206,8 +215,8 @@ function judged(files: Files, { broken, right, visible, hidden }: PatchTask): St
 }
 
 /** The expert: reads the files in order, mends each wrong one after reading it, tests, and submits. */
-function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {
-  if (passed) return "submit";
+function expert({ task: { edits, broken, right }, state: { files, read, verdict } }: PatchEpisode): string {
+  if (verdict === "pass") return "submit";
   const names = Object.keys(right);
   // A file that somebody else has edited.
   const spoilt = names.find((name) => files[name] !== right[name] && files[name] !== broken[name]);
@@ -235,24 +244,36 @@ function random(rng: Rng): string {
   ])();
 }
 
-/** The novice: reads, makes an edit that may be wrong, and submits without a test. */
-function novice({ task, state }: PatchEpisode, rng: Rng): NoviceMove {
-  const untouched = task.edits.filter(({ file }) => state.files[file] === task.broken[file]);
-  if (untouched.length === 0) return { action: "submit", isGuess: false };
-  const edit = untouched.find(({ file }) => state.read.includes(file));
-  if (!edit) {
-    const unread = Object.keys(task.right).find((name) => !state.read.includes(name))!;
-    return { action: `read ${unread}`, isGuess: false };
+/**
+ * The novice: reads, and makes edits of which a third are right. In half of the episodes it tests what it has edited,
+ * and in half of those whose tests fail it goes on: it reads another file, or edits the wrong one again.
+ */
+function novice({ task, state, options }: PatchEpisode, rng: Rng): NoviceMove {
+  const names = Object.keys(task.right);
+  const wrong = names.filter((name) => state.files[name] !== task.right[name]);
+  const unread = names.find((name) => !state.read.includes(name));
+  const isUntouched = (name: string): boolean => state.files[name] === task.broken[name];
+  const [goesOn, reads] = [rng.int(2) > 0, rng.int(2) > 0];
+  let known = wrong.find((name) => isUntouched(name) && state.read.includes(name));
+  if (known === undefined) {
+    if (wrong.some(isUntouched)) return { action: `read ${unread!}`, isGuess: false };
+    if (state.verdict === "pass" || !goesOn) return { action: "submit", isGuess: false };
+    if (state.verdict === undefined) return { action: "test", isGuess: false };
+    if (unread !== undefined && reads) return { action: `read ${unread}`, isGuess: false };
+    known = wrong[0]!;
   }
+  const edit = editTo(known, task.right[known]!, state.files[known]!);
+  if (!edit) return { action: `undo ${known}`, isGuess: false };
   const isNumber = /\d$/.test(edit.replace);
-  const guess = edit.replace.replace(/\d+$|[a-z]+$/, () => (isNumber ? String(1 + rng.int(99)) : rng.choice(WORDS)));
+  const drawn = isNumber ? String(1 + rng.int(options.largest)) : rng.choice(WORDS);
+  const guess = edit.replace.replace(/\d+$|[a-z]+$/, drawn);
   const isFair = rng.int(3) === 0 || guess === edit.search;
   return { action: sayEdit({ ...edit, replace: isFair ? edit.replace : guess }), isGuess: true };
 }
 
 export const rules: GameRules<typeof PATCH, PatchFamily, PatchTask, PatchState> = {
   makeTask,
-  start: ({ broken }) => ({ files: broken, read: [], passed: false }),
+  start: ({ broken }) => ({ files: broken, read: [], verdict: undefined }),
   play: (episode, action) => play(episode, readCommand(action)),
   expert,
   random,

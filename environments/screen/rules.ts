@@ -217,7 +217,7 @@ const DRAFTS: Readonly<Record<ScreenFamily["name"], (rng: Rng, word: () => strin
     const [wrong, right, kept, rows] = [word(), word(), word(), rng.shuffle([0, 1, 2])];
     const widgets = [field(name, rows[0]!), field(other, rows[1]!)];
     const [before, after] = [wrong, right].map((value) => ({ ...NOTHING, fields: { [name]: value, [other]: kept } }));
-    return form(rng, `Change ${wrong} to ${right}`, widgets, before!, after!);
+    return form(rng, `Set ${name} to ${right}`, widgets, before!, after!);
   },
   pick(rng, word) {
     const items = Array.from({ length: 8 }, word);

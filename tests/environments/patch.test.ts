@@ -140,25 +140,31 @@ it("the expert takes back what somebody else has spoilt", async () => {
     }
 });
 
-it("a novice edits what it has read, in a third of the episodes rightly, and does not test", async () => {
-  let [solved, episodes] = [0, 0];
+it("a novice edits what it has read, a third of it rightly, and goes on after some tests that fail", async () => {
+  let [solved, episodes, tested, wentOn] = [0, 0, 0, 0];
   for (const { name, level } of patch.families)
     for (let seed = 0; seed < 40; seed++) {
       const { env } = await begin(name, seed);
       const rng = new Rng(seed);
-      const guesses: boolean[] = [];
+      const guesses: string[] = [];
       const { last, lines, total } = await play(env, () => {
-        const move = patch.novice!(env, rng, 0, "");
-        guesses.push(move.isGuess);
-        return move.action;
+        const { action, isGuess } = patch.novice!(env, rng, 0, "");
+        if (isGuess) guesses.push(action);
+        return action;
       });
       expect(last, lines.join("\n")).toMatchObject({ done: true, info: { ending: "submit" } });
-      expect(lines).not.toContain("$ test");
-      expect(guesses.filter(Boolean)).toHaveLength(level === 4 ? 2 : 1);
+      for (const guess of guesses) expect(lines).toContain(`$ read ${guess.split(" ")[1]!}`);
+      expect(guesses.length).toBeGreaterThanOrEqual(level === 4 ? 2 : 1);
+      tested += Number(lines.includes("$ test"));
+      wentOn += Number(guesses.length > (level === 4 ? 2 : 1));
       if (level === 4) continue;
       episodes++;
       solved += total;
     }
-  expect(solved / episodes).toBeGreaterThan(0.2);
+  expect(solved / episodes).toBeGreaterThan(0.25);
   expect(solved / episodes).toBeLessThan(0.6);
+  expect(tested).toBeGreaterThan(60);
+  expect(tested).toBeLessThan(140);
+  expect(wentOn).toBeGreaterThan(10);
+  expect(wentOn).toBeLessThan(60);
 });

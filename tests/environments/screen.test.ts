@@ -82,8 +82,9 @@ describe("a button ends the episode, and what was entered is judged", () => {
     ["tick", ["click 4 1", "click 3 4"], 1],
     ["tick", ["click 3 4"], 0],
     ["tick", ["click 4 1", "click 4 0", "click 3 4"], 0],
-    ["correct", ["click 6 0", "key delete", "type meduru", "click 4 4"], 1],
-    ["correct", ["click 6 1", "key delete", "type meduru", "click 4 4"], 0],
+    ["correct", ["click 6 2", "key delete", "type biritu", "click 2 4"], 1],
+    ["correct", ["click 6 2", "type biritu", "click 2 4"], 0],
+    ["correct", ["click 6 0", "key delete", "type biritu", "click 2 4"], 0],
     ["pick", ["click 5 1", "click 3 4"], 1],
     ["pick", ["click 5 1", "click 5 0", "click 3 4"], 0],
   ])("%s, %j: %d", async (family, actions, reward) => {

@@ -3,13 +3,19 @@
  * WebAssembly and on WebGPU; everything stays finite, and the policy is trained.
  */
 import { describe, it } from "vitest";
+import { screen } from "../../environments/screen/index.ts";
+import { web } from "../../environments/web/index.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";
 import { smokePreset, smokeRun } from "../support/smokeRun.ts";
 
+const all = ({ families = [] }: EnvironmentSpec): string =>
+  `env.families=${families.map(({ name }) => name).join("+")}`;
+
 const CASES = [
-  ["web", "env.levels=1-4"],
-  ["screen", "env.levels=1-4"],
+  ["web", all(web)],
+  ["screen", all(screen)],
   ["screen", "env.coordinates=bins"],
 ] as const;
 
