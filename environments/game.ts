@@ -22,7 +22,7 @@ import {
   type StepInfo,
   type StepResult,
 } from "../rl/environment.ts";
-import { number, type Settled } from "../engine/optionTable.ts";
+import { flag, number, type Settled } from "../engine/optionTable.ts";
 import {
   COMMON_OPTIONS,
   type OptionFields,
@@ -36,6 +36,26 @@ import { selectFamilies } from "./selection.ts";
 /** The option of games that come in three sizes. */
 export const SIZED = {
   size: number(1, "how much of everything there is in a world", { integer: true, min: 1, max: 3 }),
+};
+/** The option of games whose names are generated. */
+export const NAMED = {
+  everyday: flag(
+    false,
+    "everyday words as names, the same in all tasks, in place of generated ones; other tasks are held out, not names",
+  ),
+};
+/** Actions among which an expert may slip: demonstrations have to end within 16. */
+const SLIPPERY = 6;
+/** Options of games whose expert may slip, and whose episodes may end with a mistake. */
+export const STRICT = {
+  slips: number(0, `share of the expert's first ${SLIPPERY} actions that are random ones: demonstrations that err`, {
+    min: 0,
+    below: 1,
+  }),
+  mistakes: number(undefined, "failed actions after which an episode ends unsolved; by default it goes on", {
+    integer: true,
+    min: 1,
+  }),
 };
 /** Options of games that come in three sizes: `size` 1 (default) to 3, and `EnvironmentOptions`. */
 export type GameOptions = OptionsWith<typeof SIZED>;
@@ -247,9 +267,12 @@ export class GameEnvironment<
 
   protected async act(action: string): Promise<StepResult> {
     const before = this.episode;
-    const { observation, state, failed, ending, reward, info, entropy } = await this.rules.play(before, action);
+    const played = await this.rules.play(before, action);
+    const { observation, state, failed, reward, info, entropy } = played;
     const turns = before.turns + 1;
     const toolErrors = before.toolErrors + (failed ? 1 : 0);
+    const { mistakes = Infinity } = this.#options as Partial<Settled<typeof STRICT>>;
+    const ending = played.ending ?? (toolErrors >= mistakes ? { kind: "mistakes", score: 0 } : undefined);
     this.#episode = { ...before, state: state ?? before.state, turns, toolErrors };
     const isKnown = this.#answerEntropy !== undefined && entropy !== undefined;
     this.#answerEntropy = isKnown ? this.#answerEntropy! + entropy : undefined;
@@ -359,7 +382,12 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
     ...(game.expert && {
       expert(env: Environment) {
         const { rules, episode } = live(env, "expert");
-        return rules.expert!(episode);
+        const { task, turns, options } = episode;
+        const { slips = 0 } = options as Partial<Settled<typeof STRICT>>;
+        if (slips === 0 || turns >= SLIPPERY) return rules.expert!(episode);
+        // Asked twice, it says the same.
+        const rng = new Rng(0).split(`slip/${turns}/${task.text}`);
+        return rng.uniform() < slips ? rules.random(rng, task.text, options) : rules.expert!(episode);
       },
     }),
     random(rng, task, given) {

@@ -31,7 +31,7 @@ export { drawUntil, isHeldOut } from "./selection.ts";
 export { household, type HouseholdOptions } from "./household/index.ts";
 export { castle, type CastleOptions } from "./castle/index.ts";
 export { home, type HomeOptions } from "./home/index.ts";
-export { search } from "./search/index.ts";
+export { search, type SearchWorldOptions } from "./search/index.ts";
 export { shop, type ShopOptions } from "./shop/index.ts";
 export { terminal, type TerminalOptions } from "./terminal/index.ts";
 export { gridworld, type GridworldOptions } from "./gridworld/index.ts";

@@ -6,6 +6,7 @@
  * A quarter is held out, by the sum of the syllables' numbers: every pair of neighbouring syllables of a held-out word
  * is common in training words. Two syllables would not allow this, and a small model learns the pairs that never occur.
  */
+import { fail } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 
 const SYLLABLES: readonly string[] = [..."bdfklmrt"].flatMap((consonant) =>
@@ -66,6 +67,24 @@ function prefixEntropies(split: "train" | "heldout"): number[] {
     for (const word of words) counts.set(word.slice(0, letters), (counts.get(word.slice(0, letters)) ?? 0) + 1);
     return [...counts.values()].reduce((sum, n) => sum - (n / words.length) * Math.log(n / words.length), 0);
   });
+}
+
+/** Names of things as they lie about in a house. */
+export const THINGS: readonly string[] = (
+  "apple book bowl bread cloth cup egg fork hat key kettle knife mug pan pen phone pillow plate pot soap spoon " +
+  "towel vase jar"
+).split(" ");
+
+/** Short names of animals and trees, for whatever has a name of its own. */
+export const NAMES: readonly string[] = (
+  "ash bat bee cod crab crow deer dove duck eel elk elm emu fir fox frog goat gull hare hawk hen ibis lark lion lynx " +
+  "mink mole moth newt oak otter owl pike puma ram rook seal stag swan toad trout tuna wasp wolf wren yak yew zebu"
+).split(" ");
+
+/** Draws words of a list, none twice. */
+export function listed(rng: Rng, words: readonly string[]): () => string {
+  const left = rng.shuffle([...words]);
+  return () => left.pop() ?? fail("words: the list has no more words");
 }
 
 /** Endings of ordinary files; `.tmp` is kept for files that are to be deleted. */

@@ -1,6 +1,6 @@
 /** The families of `household`, its options, and what an episode knows. */
 import type { FamilyInfo } from "../../rl/environment.ts";
-import { type Episode, type GameTask, SIZED } from "../game.ts";
+import { type Episode, type GameTask, NAMED, SIZED, STRICT } from "../game.ts";
 import { number } from "../../engine/optionTable.ts";
 import { type OptionsWith, SHAPED } from "../options.ts";
 import type { House, HouseState, Treatment } from "./house.ts";
@@ -44,6 +44,8 @@ export const FAMILIES: readonly HouseholdFamily[] = [
 
 export const HOUSEHOLD = {
   ...SIZED,
+  ...NAMED,
+  ...STRICT,
   ...SHAPED,
   maxSteps: number(50, "actions after which an episode ends unsolved, as in ALFWorld", { integer: true, min: 1 }),
 };

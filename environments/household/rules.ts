@@ -2,7 +2,8 @@
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
 import type { GameRules, Move } from "../game.ts";
-import { nameMaker } from "../words.ts";
+import type { SettledOptions } from "../options.ts";
+import { nameMaker, THINGS } from "../words.ts";
 import type { HOUSEHOLD, HouseholdEpisode, HouseholdFamily, HouseholdTask } from "./episode.ts";
 import { achieved } from "./hindsight.ts";
 import { act, type HouseState, isShut, PLACES, ROOMS, TREATMENTS } from "./house.ts";
@@ -48,8 +49,8 @@ function expert({ task: { house, goal, from }, state }: HouseholdEpisode): strin
 }
 
 /** A move to some place or room, or something done to a place or to a thing. */
-function random(rng: Rng): string {
-  const thing = nameMaker(rng)();
+function random(rng: Rng, _: string | undefined, { everyday }: SettledOptions<typeof HOUSEHOLD>): string {
+  const thing = everyday ? rng.choice(THINGS) : nameMaker(rng)();
   const place = rng.choice(PLACES).name;
   const closing = rng.choice(PLACES.filter(({ closes }) => closes)).name;
   const actions = [

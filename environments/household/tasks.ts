@@ -3,9 +3,10 @@
  * condition on the state of the house; how it came about does not matter.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { SIZED } from "../game.ts";
+import type { NAMED, SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
-import { nameMaker } from "../words.ts";
+import { drawUntil, isHeldOut } from "../selection.ts";
+import { listed, nameMaker, THINGS } from "../words.ts";
 import {
   type House,
   type HouseState,
@@ -32,6 +33,8 @@ export function pending(state: HouseState, goal: Goal): string[] {
   return goal.things.filter((thing) => !there.includes(thing) || !isTreated(state, thing, goal.treatment));
 }
 
+type TaskOptions = SettledOptions<typeof SIZED> & Partial<SettledOptions<typeof NAMED>>;
+
 /** Places of a house of one room, and of each room of a larger one. */
 const PLACES_OF_ONE_ROOM = 4;
 const PLACES_PER_ROOM = 3;
@@ -40,12 +43,18 @@ const PLACES_PER_ROOM = 3;
  * Makes a task. The house has `size` rooms, or more if the family needs them, and two things for every room beside
  * those of the goal.
  */
-export function makeTask(
-  rng: Rng,
-  family: HouseholdFamily,
-  { split, size }: SettledOptions<typeof SIZED>,
-): HouseholdTask {
-  const newName = nameMaker(rng, split);
+export function makeTask(rng: Rng, family: HouseholdFamily, options: TaskOptions): HouseholdTask {
+  if (!options.everyday) return draftOf(rng, family, options);
+  return drawUntil("household", () => {
+    const draft = draftOf(rng, family, options);
+    const { goal } = draft;
+    const asked = goal.kind === "light" ? [] : [goal.target, goal.treatment];
+    return isHeldOut([...goal.things, ...asked].join(" ")) === (options.split === "heldout") ? draft : undefined;
+  });
+}
+
+function draftOf(rng: Rng, family: HouseholdFamily, { split, size, everyday }: TaskOptions): HouseholdTask {
+  const newName = everyday ? listed(rng, THINGS) : nameMaker(rng, split);
   const count = Math.max(family.rooms, size);
   const single = count === 1;
   const rooms = single ? ["house"] : rng.shuffle(ROOMS).slice(0, count);

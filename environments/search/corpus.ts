@@ -3,7 +3,7 @@
  * subject and names the things that it is related to, so that the pages are a graph and a question is a path in it.
  */
 import type { Rng } from "../../engine/index.ts";
-import { nameMaker } from "../words.ts";
+import { listed, nameMaker, NAMES } from "../words.ts";
 import { Ranking } from "../ranking.ts";
 import type { Split } from "../selection.ts";
 
@@ -48,8 +48,8 @@ export class Corpus {
   readonly #ranking: Ranking;
 
   /** @param size 1: 6 persons, 4 towns, 2 guilds, 2 lands; each step adds 3, 2, 1 and 1 */
-  constructor(rng: Rng, split: Split, size: number) {
-    const newName = nameMaker(rng, split);
+  constructor(rng: Rng, split: Split, size: number, everyday = false) {
+    const newName = everyday ? listed(rng, NAMES) : nameMaker(rng, split);
     const names = (count: number): string[] => Array.from({ length: count }, newName);
     const things: Record<Kind, readonly string[]> = {
       person: names(3 + 3 * size),

@@ -1,6 +1,8 @@
 /** The families of `search`, and what an episode knows. */
+import { flag } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../../rl/environment.ts";
-import type { Episode, GameTask, SIZED } from "../game.ts";
+import { type Episode, type GameTask, NAMED, SIZED, STRICT } from "../game.ts";
+import type { OptionsWith } from "../options.ts";
 import type { Corpus } from "./corpus.ts";
 
 /** All families, easiest first. */
@@ -19,6 +21,18 @@ export const FAMILIES = [
   { name: "elder", level: 4, description: "compare two persons, then go on to what the page of one of them names" },
 ] as const satisfies readonly FamilyInfo[];
 export type SearchFamily = (typeof FAMILIES)[number];
+
+export const SEARCH = {
+  ...SIZED,
+  ...NAMED,
+  ...STRICT,
+  cite: flag(
+    false,
+    "an answer that is the value of a relation names this, too, as its page does: `answer mayor refodu`",
+  ),
+};
+/** Options of `search`, beside `EnvironmentOptions`; `SEARCH` says what each does, and its default. */
+export type SearchWorldOptions = OptionsWith<typeof SEARCH>;
 
 /** A page that the expert reads, and the query that finds it. */
 export interface Hop {
@@ -41,4 +55,4 @@ export interface SearchState {
   readonly read: ReadonlySet<string>;
 }
 
-export type SearchEpisode = Episode<typeof SIZED, SearchTask, SearchState>;
+export type SearchEpisode = Episode<typeof SEARCH, SearchTask, SearchState>;

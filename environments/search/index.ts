@@ -4,20 +4,22 @@
  * is asked, and the episode). docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
-import { defineGame, type GameOptions, SIZED } from "../game.ts";
-import { FAMILIES } from "./episode.ts";
+import { defineGame } from "../game.ts";
+import { FAMILIES, SEARCH, type SearchWorldOptions } from "./episode.ts";
+
+export type { SearchWorldOptions } from "./episode.ts";
 
 /**
  * Questions over several pages of a small generated encyclopaedia, answered with a search engine (BM25): the shape of
  * HotpotQA (arXiv 1809.09600) and Search-R1 (arXiv 2503.09516). `answer TEXT` ends the episode with reward 1 or 0.
  */
-export const search: EnvironmentSpec<GameOptions> = defineGame(
+export const search: EnvironmentSpec<SearchWorldOptions> = defineGame(
   {
     name: "search",
     description: "answer questions over several pages of a small encyclopaedia with a search engine",
     source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
     families: FAMILIES,
-    options: SIZED,
+    options: SEARCH,
     expert: true,
   },
   () => import("./rules.ts"),

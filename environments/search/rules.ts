@@ -8,10 +8,10 @@ import type { Rng } from "../../engine/index.ts";
 import { parseCount, readCommand } from "../actions.ts";
 import type { GameRules, Move, SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
-import { drawUntil } from "../selection.ts";
-import { nameMaker } from "../words.ts";
+import { drawUntil, isHeldOut } from "../selection.ts";
+import { nameMaker, NAMES } from "../words.ts";
 import { Corpus, type Kind, pageText, type Relation, RELATIONS, relationsOf } from "./corpus.ts";
-import type { Hop, SearchEpisode, SearchFamily, SearchState, SearchTask } from "./episode.ts";
+import type { Hop, SEARCH, SearchEpisode, SearchFamily, SearchState, SearchTask } from "./episode.ts";
 
 /** Results that a search shows. */
 const RESULTS = 3;
@@ -19,6 +19,8 @@ const RESULTS = 3;
 interface Question {
   readonly phrase: string;
   readonly answer: string;
+  /** The answer after the relation whose value it is, if it is one. */
+  readonly cited?: string;
   readonly hops: readonly Hop[];
 }
 
@@ -33,7 +35,12 @@ function follow(corpus: Corpus, rng: Rng, question: Question, kind: Kind, depth:
   const relations = relationsOf(kind).filter(({ to }) => depth === 1 || to !== "number");
   const relation = rng.choice(relations);
   const value = corpus.value(question.answer, relation);
-  const asked = { ...question, phrase: `${relation.name} of the ${question.phrase}`, answer: value };
+  const asked = {
+    ...question,
+    phrase: `${relation.name} of the ${question.phrase}`,
+    answer: value,
+    cited: `${relation.name} ${value}`,
+  };
   if (depth === 1) return asked;
   const read = { ...asked, hops: [...question.hops, byTitle(value)] };
   return follow(corpus, rng, read, relation.to as Kind, depth - 1);
@@ -74,7 +81,12 @@ function ofTheOlder(corpus: Corpus, rng: Rng, depth: number): Question | undefin
   const relation = rng.choice(relationsOf("person").filter(({ to }) => to !== "number"));
   const value = corpus.value(question.answer, relation);
   if (corpus.value(loser, relation) === value) return undefined;
-  const asked = { ...question, phrase: `${relation.name} of the ${question.phrase}`, answer: value };
+  const asked = {
+    ...question,
+    phrase: `${relation.name} of the ${question.phrase}`,
+    answer: value,
+    cited: `${relation.name} ${value}`,
+  };
   if (depth === 1) return asked;
   const read = { ...asked, hops: [...question.hops, byTitle(value)] };
   return follow(corpus, rng, read, relation.to as Kind, depth - 1);
@@ -107,13 +119,24 @@ const DRAFTS: Readonly<Record<SearchFamily["name"], (corpus: Corpus, rng: Rng) =
  * Draws corpora and questions until one is fair: the expert's queries show the pages that they are to find, no page is
  * needed twice, and the answer stands neither in the question nor, before the last page, on the way.
  */
-export function makeTask(rng: Rng, family: SearchFamily, { split, size }: SettledOptions<typeof SIZED>): SearchTask {
+export function makeTask(
+  rng: Rng,
+  family: SearchFamily,
+  {
+    split,
+    size,
+    everyday = false,
+    cite = false,
+  }: SettledOptions<typeof SIZED> & Partial<SettledOptions<typeof SEARCH>>,
+): SearchTask {
   return drawUntil("search", () => {
-    const corpus = new Corpus(rng, split, size);
+    const corpus = new Corpus(rng, split, size, everyday);
     const question = DRAFTS[family.name](corpus, rng);
     if (!question || !isFair(question, corpus)) return undefined;
+    if (everyday && isHeldOut(question.phrase) !== (split === "heldout")) return undefined;
     const text = rng.choice([`Name the ${question.phrase}`, `Find the ${question.phrase}`]);
-    return { text, corpus, answer: question.answer, hops: question.hops };
+    const answer = (cite ? question.cited : undefined) ?? question.answer;
+    return { text, corpus, answer, hops: question.hops };
   });
 }
 
@@ -159,8 +182,8 @@ function expert({ task: { hops, answer }, state: { query, results, read } }: Sea
 }
 
 /** A search for a name or a fact, an opened result, or an answer. */
-function random(rng: Rng): string {
-  const newName = nameMaker(rng);
+function random(rng: Rng, _: string | undefined, { everyday }: SettledOptions<typeof SEARCH>): string {
+  const newName = everyday ? () => rng.choice(NAMES) : nameMaker(rng);
   const actions: readonly (() => string)[] = [
     () => `search ${newName()}`,
     () => `search ${rng.choice(RELATIONS).name} ${newName()}`,
@@ -171,7 +194,7 @@ function random(rng: Rng): string {
   return rng.choice(actions)();
 }
 
-export const rules: GameRules<typeof SIZED, SearchFamily, SearchTask, SearchState> = {
+export const rules: GameRules<typeof SEARCH, SearchFamily, SearchTask, SearchState> = {
   makeTask,
   start: () => ({ query: "", results: [], read: new Set() }),
   play,

@@ -1,6 +1,6 @@
 /** The families of `shop`, its options, and what an episode knows. */
 import type { FamilyInfo } from "../../rl/environment.ts";
-import { type Episode, type GameTask, SIZED } from "../game.ts";
+import { type Episode, type GameTask, NAMED, SIZED, STRICT } from "../game.ts";
 import { oneOf } from "../../engine/optionTable.ts";
 import type { OptionsWith } from "../options.ts";
 import type { Ranking } from "../ranking.ts";
@@ -38,6 +38,8 @@ export const FAMILIES: readonly ShopFamily[] = [
 
 export const SHOP = {
   ...SIZED,
+  ...NAMED,
+  ...STRICT,
   reward: oneOf(["score", "success"], "score", "WebShop's match score, or 1 if all is as asked and else 0"),
 };
 /** Options of `shop`, beside `EnvironmentOptions`; `SHOP` says what each does, and its default. */

@@ -6,11 +6,11 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import { parseCount, readCommand } from "../actions.ts";
-import type { GameRules, Move, SIZED } from "../game.ts";
+import type { GameRules, Move, NAMED, SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
 import { Ranking } from "../ranking.ts";
-import { drawUntil } from "../selection.ts";
-import { nameMaker } from "../words.ts";
+import { drawUntil, isHeldOut } from "../selection.ts";
+import { listed, nameMaker, NAMES } from "../words.ts";
 import {
   ATTRIBUTES,
   fits,
@@ -27,10 +27,17 @@ import {
 import type { SHOP, ShopEpisode, ShopFamily, ShopState, ShopTask } from "./episode.ts";
 
 /** Makes a task; `size` decides the number of unrelated products: 6, 9 or 12. */
-export function makeTask(rng: Rng, family: ShopFamily, { split, size }: SettledOptions<typeof SIZED>): ShopTask {
-  const newMaker = nameMaker(rng, split);
-  const makers = Array.from({ length: 3 + size }, newMaker);
+export function makeTask(
+  rng: Rng,
+  family: ShopFamily,
+  { split, size, everyday = false }: SettledOptions<typeof SIZED> & Partial<SettledOptions<typeof NAMED>>,
+): ShopTask {
+  const newMakers = (): string[] =>
+    Array.from({ length: 3 + size }, everyday ? listed(rng, NAMES) : nameMaker(rng, split));
+  let makers = newMakers();
   return drawUntil("shop", () => {
+    // With an everyday maker, all kinds may be of the other split.
+    if (everyday) makers = newMakers();
     const prices = rng.shuffle(Array.from({ length: PRICES.most - PRICES.least + 1 }, (_, i) => PRICES.least + i));
     const price = prices.pop()!;
     const goal: Goal = {
@@ -40,6 +47,7 @@ export function makeTask(rng: Rng, family: ShopFamily, { split, size }: SettledO
       options: Object.fromEntries(family.options.map((name) => [name, rng.choice(OPTIONS[name]!)])),
       limit: family.limit ? price + rng.int(10) : undefined,
     };
+    if (everyday && isHeldOut(`${goal.maker} ${goal.kind}`) !== (split === "heldout")) return undefined;
     const related = [
       likeWanted(rng, goal, undefined, price),
       ...flawsOf(rng, family).map((flaw) => likeWanted(rng, goal, flaw, prices.pop()!)),
@@ -173,8 +181,8 @@ function expert({ task: { goal, products }, state }: ShopEpisode): string {
 }
 
 /** A search for a kind or a maker, an opened result, a chosen option, or a purchase. */
-function random(rng: Rng): string {
-  const newMaker = nameMaker(rng);
+function random(rng: Rng, _: string | undefined, { everyday }: SettledOptions<typeof SHOP>): string {
+  const newMaker = everyday ? () => rng.choice(NAMES) : nameMaker(rng);
   const actions: readonly (() => string)[] = [
     () => `search ${rng.choice(KINDS)}`,
     () => `search ${newMaker()} ${rng.choice(KINDS)}`,

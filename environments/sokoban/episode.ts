@@ -1,7 +1,7 @@
 /** The families of `sokoban`, its options, and what an episode knows. */
 import { flag, number } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../../rl/environment.ts";
-import type { Episode, GameTask } from "../game.ts";
+import { type Episode, type GameTask, STRICT } from "../game.ts";
 import type { OptionsWith } from "../options.ts";
 import type { Position, Room } from "./room.ts";
 import type { DistanceTable } from "./solver.ts";
@@ -37,6 +37,11 @@ export const SOKOBAN = {
     min: 1,
     max: 1_000,
   }),
+  spare: number(undefined, "moves until the episode ends beyond those of a shortest solution, in place of `moves`", {
+    integer: true,
+    min: 0,
+    max: 1_000,
+  }),
   movesPerAction: number(1, "moves at most in one action; the expert says as many at once", {
     integer: true,
     min: 1,
@@ -46,6 +51,12 @@ export const SOKOBAN = {
     min: 0,
     below: 1,
   }),
+  giveUp: flag(false, "an episode ends as soon as the moves that are left cannot solve it any more"),
+  brief: flag(
+    false,
+    "the task also says where the boxes are from the player, and the goals from the first box; answers say only that",
+  ),
+  slips: STRICT.slips,
   dense: flag(false, "no spaces between the cells of a board; a space keeps every cell a token of its own"),
 };
 /** Options of `sokoban`, beside `EnvironmentOptions`; `SOKOBAN` says what each does, and its default. */

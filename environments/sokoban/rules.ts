@@ -60,10 +60,28 @@ type Chosen = SettledOptions<typeof SOKOBAN>;
 const boardOf = (room: Room, position: Position, { dense }: Chosen): string =>
   showGrid(glyphs(room, position), room.size, dense);
 
+/** The ways from the player to the boxes, and from the first box to the goals: `$ right 1 up 2 . down 1`. */
+function bearings({ size, goals }: Room, { player, boxes }: Position): string {
+  const way = (from: number, to: number): string => {
+    const right = (to % size) - (from % size);
+    const down = Math.floor(to / size) - Math.floor(from / size);
+    const parts = [
+      right === 0 ? "" : `${right > 0 ? "right" : "left"} ${Math.abs(right)}`,
+      down === 0 ? "" : `${down > 0 ? "down" : "up"} ${Math.abs(down)}`,
+    ];
+    return parts.filter((part) => part !== "").join(" ");
+  };
+  const toBoxes = boxes.map((box) => `$ ${way(player, box)}`);
+  return [...toBoxes, ...[...goals].map((goal) => `. ${way(boxes[0]!, goal)}`)].join(" ");
+}
+
 function makeTask(rng: Rng, family: RoomFamily, options: Chosen): RoomTask {
-  const { split, moves = family.moves } = options;
+  const { split, spare, brief } = options;
   const drawn = drawRoom(rng, family, split);
-  return { ...drawn, moves, text: `Push $ onto . in ${moves} moves\n${boardOf(drawn.room, drawn.start, options)}` };
+  const { room, start, table } = drawn;
+  const moves = spare === undefined ? (options.moves ?? family.moves) : table.distance(start)! + spare;
+  const board = boardOf(room, start, options) + (brief ? `\n${bearings(room, start)}` : "");
+  return { ...drawn, moves, text: `Push $ onto . in ${moves} moves\n${board}` };
 }
 
 /**
@@ -91,7 +109,11 @@ function play({ task, state, options }: SokobanEpisode, action: string): Move<So
   };
   if (score === 1) return { ...played, observation: "All boxes are on goals.", ending: { kind: "solved", score } };
   if (moves === task.moves) return { ...played, observation: "No moves left.", ending: { kind: "moves", score } };
-  return { ...played, observation: wanted === undefined ? moveHelp(movesPerAction) : boardOf(room, position, options) };
+  const left = table.distance(position) ?? Infinity;
+  if (options.giveUp && left > task.moves - moves)
+    return { ...played, observation: "It cannot be solved any more.", ending: { kind: "hopeless", score } };
+  const seen = options.brief ? bearings(room, position) : boardOf(room, position, options);
+  return { ...played, observation: wanted === undefined ? moveHelp(movesPerAction) : seen };
 }
 
 /**

@@ -70,6 +70,28 @@ describe.each(FAMILIES)("$name", ({ name }) => {
   });
 });
 
+describe("cite", () => {
+  it("wants the relation before the value, as the last page of the path has both, and else nothing more", async () => {
+    for (const { name } of FAMILIES)
+      for (let seed = 0; seed < 20; seed++) {
+        const { env } = await start(search, seed, { families: [name], cite: true });
+        const { env: plain } = await start(search, seed, { families: [name] });
+        let page = "";
+        while (!search.expert!(env).startsWith("answer")) {
+          page = (await env.step(search.expert!(env))).observation;
+          await plain.step(search.expert!(plain));
+        }
+        const [cited, answer] = [search.expert!(env), search.expert!(plain)].map((said) => said.replace("answer ", ""));
+        const isName = ["reverse", "both"].includes(name);
+        expect(cited!.split(" ").at(-1)).toBe(answer);
+        expect(cited!.split(" ").length).toBe(isName ? 1 : 2);
+        if (name !== "older") expect(page).toContain(cited);
+        expect((await env.clone!().step(`answer ${answer!}`)).reward).toBe(isName ? 1 : 0);
+        expect((await env.step(`answer ${cited!}`)).reward).toBe(1);
+      }
+  });
+});
+
 describe("families", () => {
   it("that ask for what another page says cannot be answered from the first page", () => {
     for (const name of ["bridge", "chain", "junction", "elder"])

@@ -35,6 +35,13 @@ function after(rows: readonly string[], ...moves: (typeof DIRECTIONS)[number][])
     .replace(new RegExp(`.{${rows.length}}(?!$)`, "g"), "$&/");
 }
 
+/** The cell at the end of a way such as `$ right 1 up 2`. */
+function walk(from: number, way: string, size: number): number {
+  const steps = { up: -size, right: 1, down: size, left: -1 };
+  const parts = [...way.matchAll(/(\w+) (\d+)/g)];
+  return parts.reduce((cell, [, name, n]) => cell + steps[name as keyof typeof steps] * Number(n), from);
+}
+
 /** Moves to a solved position by plain breadth-first search forwards, or undefined. */
 function search(room: Room, position: Position): number | undefined {
   const seen = new Set<string>();
@@ -219,6 +226,44 @@ describe("the episode", () => {
     const last = await env.step("solved");
     expect(last).toMatchObject({ observation: "No moves left.", reward: 0, done: true });
     expect(last.info).toMatchObject({ moves: 3, turns: 3, toolErrors: 3, ending: "moves", success: false });
+  });
+
+  it("has as many moves to spare as asked, and gives up where they are too few", async () => {
+    let wrong = 0;
+    for (let seed = 0; seed < 60; seed++) {
+      const { env, task } = await begin(seed, { families: ["push"], spare: 1, giveUp: true });
+      const least = env.movesToSolve()!;
+      expect(task).toContain(` in ${least + 1} moves\n`);
+      const rng = new Rng(seed);
+      const { last } = await play(env, () => rng.choice(DIRECTIONS), 16);
+      const left = env.movesToSolve() ?? Infinity;
+      const { moves, ending } = last!.info;
+      expect(last!.done).toBe(true);
+      if (ending === "hopeless") expect(left).toBeGreaterThan(least + 1 - Number(moves));
+      expect(ending).toBe(left === 0 ? "solved" : moves === least + 1 ? "moves" : "hopeless");
+      if (ending === "hopeless") wrong++;
+    }
+    expect(wrong).toBeGreaterThan(20);
+  });
+
+  it("says in brief where the boxes and the goals are, and shows the board but once", async () => {
+    for (let seed = 0; seed < 40; seed++) {
+      const { env, task } = await begin(seed, { families: ["pair"], brief: true });
+      const lines = task.split("\n");
+      let { player, boxes } = read(lines.slice(1, -1).map((row) => row.replaceAll(" ", ""))).position;
+      const { room } = read(lines.slice(1, -1).map((row) => row.replaceAll(" ", "")));
+      let said = lines.at(-1)!;
+      for (let turn = 0; turn < 4; turn++) {
+        const [toBoxes, toGoals] = [said.match(/\$[^$.]*/g)!, said.match(/\.[^$.]*/g)!];
+        expect(toBoxes.map((way) => walk(player, way, room.size))).toEqual(boxes);
+        expect(new Set(toGoals.map((way) => walk(boxes[0]!, way, room.size)))).toEqual(room.goals);
+        const action = env.expertAction() as (typeof DIRECTIONS)[number];
+        ({ player, boxes } = move(room, { player, boxes }, action));
+        const { observation, done } = await env.step(action);
+        if (done) break;
+        said = observation;
+      }
+    }
   });
 
   it("takes several moves in an action if asked, up to the solution and the limit", async () => {
