@@ -20,8 +20,8 @@ import { packageFolder } from "./packageFolder.ts";
 
 const [BEGIN, END] = ["<!-- table: scripts/worldTable.ts -->", "<!-- /table -->"];
 const HEAD =
-  "| World | Random play | Warm start | GRPO | GRPO + ECHO | Demonstrations further | Expert | Rise with ECHO | " +
-  "Minutes |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+  "| World | Seeds | Random play | Warm start | GRPO | GRPO + ECHO | Demonstrations further | Expert | Rise with ECHO | " +
+  "Minutes |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 /** Held-out tasks that the expert plays. */
 const TASKS = 300;
 
@@ -65,6 +65,7 @@ async function rowOf(world: string, cells: readonly CellResult[]): Promise<strin
   const echo = own("grpo+echo");
   const entries = [
     `[${world}](${world === "shell" ? "shell.md" : `#${world}`})`,
+    [...new Set(echo.map(({ seed }) => seed))].join(", "),
     at("random"),
     percent(mean(echo.map(({ warm }) => warm.success))),
     at("grpo"),
