@@ -155,7 +155,7 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   web: {
     tasks: { families: ["enter", "choose", "form"] },
     limits: { maxTurns: 8, maxActionTokens: 16, maxObservationTokens: 48 },
-    maxPositions: 320,
+    maxPositions: 384,
     small: { layers: 2, heads: 4 },
     tokenizer: { vocabSize: 370, corpusEpisodes: 1000, novices: true },
     sft: { demonstrations: 4000, steps: 1200, noviceShare: 0.7, observationWeight: 0.5 },
