@@ -301,9 +301,9 @@ function readOptions(
   }
   let first: UsageError | undefined;
   for (const options of tried) {
-    const all = { ...defaults, ...options };
+    const all = { ...yielding(defaults, options), ...options };
     try {
-      checkTasks(spec, { tasks: { ...under, ...all } });
+      checkTasks(spec, { tasks: { ...yielding(under, all), ...all } });
       return Object.keys(all).length > 0 ? all : undefined;
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
@@ -311,6 +311,11 @@ function readOptions(
     }
   }
   throw first!;
+}
+
+/** The defaults that stay beside what was chosen: chosen levels are those of all families. */
+function yielding({ families, ...rest }: TaskOptions = {}, chosen: TaskOptions): TaskOptions {
+  return chosen.levels === undefined && families !== undefined ? { ...rest, families } : rest;
 }
 
 function readingsOf(where: string, name: string, text: string): readonly unknown[] {

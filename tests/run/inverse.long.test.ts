@@ -9,7 +9,8 @@ import { Run } from "../../run/run.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { wasm } from "../support/rlExecutors.ts";
 
-const FLAGS = ["--quick", "--env", "web", "--steps", "2", "--set", "env.families=enter", "--set", "rl.groups=2"];
+const SETTINGS = ["env.families=enter", "rl.groups=2", "sft.noviceShare=0.2", "tokenizer.novices=false"];
+const FLAGS = ["--quick", "--env", "web", "--steps", "2", ...SETTINGS.flatMap((one) => ["--set", one])];
 
 interface Outcome {
   readonly store: MemoryStore;
