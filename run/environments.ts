@@ -303,7 +303,7 @@ function readOptions(
   for (const options of tried) {
     const all = { ...yielding(defaults, options), ...options };
     try {
-      checkTasks(spec, { tasks: { ...yielding(under, all), ...all } });
+      checkTasks(spec, { tasks: { ...under, ...all } });
       return Object.keys(all).length > 0 ? all : undefined;
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;

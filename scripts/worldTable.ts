@@ -20,8 +20,8 @@ import { packageFolder } from "./packageFolder.ts";
 
 const [BEGIN, END] = ["<!-- table: scripts/worldTable.ts -->", "<!-- /table -->"];
 const HEAD =
-  "| World | Seeds | Random play | Warm start | GRPO | GRPO + ECHO | Demonstrations further | Expert | Rise with ECHO | " +
-  "Minutes |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+  "| World | Seeds | Random play | Warm start | GRPO | GRPO + ECHO | Demonstrations further | Expert | " +
+  "Rise with ECHO | Minutes |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 /** Held-out tasks that the expert plays. */
 const TASKS = 300;
 

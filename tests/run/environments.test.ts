@@ -71,6 +71,11 @@ describe("--set env.…, train.…, demo.…", () => {
     expect(tasks).toEqual({ families: ["read", "count"] });
     expect(presetOfFlags("--env", "calculator").tasks).toEqual({ levels: [1, 3] });
     expect(presetOfFlags().tasks).toBeUndefined();
+    // Levels that were chosen are those of all families, also where the settings name some.
+    expect(presetOfFlags("--env", "web").tasks).toEqual({ families: ["enter", "choose", "form"] });
+    expect(presetOfFlags("--env", "web", ...set("env.levels=3")).tasks).toEqual({ levels: [3, 3] });
+    expect(presetOfFlags("--env", "web", ...set("env.subgoals=0.1")).tasks).toHaveProperty("families");
+    expect(() => presetOfFlags("--env", "web", ...set("train.levels=3"))).toThrow("--set train: web: no family of");
     expect(presetOfFlags()).toHaveProperty("demoTasks", undefined);
   });
 

@@ -10,8 +10,7 @@ import { gpuEnabled } from "../support/gpu.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";
 import { smokePreset, smokeRun } from "../support/smokeRun.ts";
 
-const all = ({ families }: EnvironmentSpec): string =>
-  `env.families=${families.map(({ name }) => name).join("+")}`;
+const all = ({ families }: EnvironmentSpec): string => `env.families=${families.map(({ name }) => name).join("+")}`;
 
 const CASES = [
   ["web", all(web)],
