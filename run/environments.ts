@@ -191,7 +191,7 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     rl: { steps: 50, groups: 16, lr: 5e-4 },
   },
   // Names as in shop. An answer names its relation, as the page does, so that it can be copied from there. Questions of
-  // two hops (bridge) are left out: after such a warm start none is ever answered, so RL has nothing to select from.
+  // two hops (bridge) are left out: after such a warm start 0 to 4 % are answered, too few for RL to select from.
   search: {
     tasks: { families: ["fact", "reverse", "both"], everyday: true, cite: true, mistakes: 1 },
     demoTasks: { slips: 0.2, mistakes: 16 },

@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   type CheckedTask,
   checkTasks,
@@ -14,16 +14,9 @@ import {
   type HarborEpisode,
   type HarborOptions,
 } from "../../connect/harbor/index.ts";
+import { withFaults } from "../../environments/index.ts";
 import type { StepResult } from "../../rl/environment.ts";
-import { makeTasks, removeTasks, type TaskFiles } from "./harborTasks.ts";
-
-const made: string[] = [];
-afterAll(() => made.forEach(removeTasks));
-function folderOf(tasks: Readonly<Record<string, TaskFiles>>): string {
-  const folder = makeTasks(tasks);
-  made.push(folder);
-  return folder;
-}
+import { folderOf, type TaskFiles } from "./harborTasks.ts";
 
 /** Plays actions in one task, and closes it. */
 async function play(
@@ -518,4 +511,21 @@ describe("checking tasks", () => {
     expect(run("check").code).toBe(2);
     expect(existsSync(list)).toBe(true);
   }, 60_000);
+});
+
+it("takes the faults of all environments: answers have stamps, and verdicts lie", async () => {
+  const faulty = withFaults(harbor);
+  const options = { path: folderOf({ one: {} }), noise: 1, falsePositives: 1, falseNegatives: 1 };
+  expect(faulty.expert).toBeUndefined();
+  expect(await faulty.fingerprint!(options)).toBe(await harbor.fingerprint!({ path: options.path }));
+  for (const [action, solved] of [
+    ["echo yes > answer.txt", true],
+    ["echo no > answer.txt", false],
+  ] as const) {
+    const env = faulty.make(options);
+    await env.reset(0);
+    expect((await env.step(action)).observation).toMatch(/\[\d\d:\d\d:\d\d \d{4}\]$/);
+    expect(await env.step("done")).toMatchObject({ reward: solved ? 0 : 1, done: true, info: { success: solved } });
+    env.close!();
+  }
 });

@@ -4,7 +4,7 @@
  */
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { actionOf } from "../../connect/harbor/action.ts";
 import { contextPaths, hashOf } from "../../connect/harbor/context.ts";
 import { firstFile } from "../../connect/harbor/docker.ts";
@@ -16,15 +16,8 @@ import { type HarborOptions, TABLE } from "../../connect/harbor/options.ts";
 import { verdictOf } from "../../connect/harbor/reward.ts";
 import { type HarborTask, readTask } from "../../connect/harbor/task.ts";
 import { expectBounded, HOSTILE } from "../support/cost.ts";
-import { makeTasks, removeTasks, type TaskFiles } from "./harborTasks.ts";
+import { folderOf, type TaskFiles } from "./harborTasks.ts";
 
-const made: string[] = [];
-afterAll(() => made.forEach(removeTasks));
-function folderOf(tasks: Readonly<Record<string, TaskFiles>>): string {
-  const folder = makeTasks(tasks);
-  made.push(folder);
-  return folder;
-}
 const settings = (options: HarborOptions): ReturnType<typeof TABLE.read> => TABLE.read(options);
 
 /** Reads a task with this task.toml, or with these files. */

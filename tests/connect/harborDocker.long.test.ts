@@ -18,11 +18,10 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { checkTasks, harbor, type HarborOptions } from "../../connect/harbor/index.ts";
-import { makeTasks, removeTasks, type TaskFiles } from "./harborTasks.ts";
+import { folderOf, type TaskFiles } from "./harborTasks.ts";
 
 const path = process.env["PATH"];
 let folder = "";
-let made: string[] = [];
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "worldgrad-docker-"));
   mkdirSync(join(folder, "state"));
@@ -35,13 +34,11 @@ afterEach(async () => {
   for (let i = 0; i < 50 && containers().length > 0; i++) await wait(100);
   await wait(200);
   process.env["PATH"] = path;
-  for (const each of [folder, ...made]) removeTasks(each);
-  made = [];
+  rmSync(folder, { recursive: true });
 });
 
 function optionsOf(tasks: Readonly<Record<string, TaskFiles>>, options: Partial<HarborOptions> = {}): HarborOptions {
-  made.push(makeTasks(tasks));
-  return { path: made.at(-1)!, engine: "docker", ...options };
+  return { path: folderOf(tasks), engine: "docker", ...options };
 }
 const calls = (verb: string): string[] =>
   readFileSync(join(folder, "state/calls"), "utf8")

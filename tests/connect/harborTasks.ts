@@ -2,6 +2,10 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { afterAll } from "vitest";
+
+const made: string[] = [];
+afterAll(() => made.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
 
 /** Files of a task by path; null takes one of the defaults away. */
 export type TaskFiles = Readonly<Record<string, string | Buffer | null>>;
@@ -16,9 +20,10 @@ const DEFAULTS: TaskFiles = {
   "solution/solve.sh": "#!/bin/bash\necho yes > answer.txt\n",
 };
 
-/** Makes a folder of tasks. */
-export function makeTasks(tasks: Readonly<Record<string, TaskFiles>>): string {
+/** Makes a folder of tasks, which is removed when the tests of the file are over. */
+export function folderOf(tasks: Readonly<Record<string, TaskFiles>>): string {
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-harbor-"));
+  made.push(folder);
   for (const [name, files] of Object.entries(tasks)) {
     for (const [path, content] of Object.entries({ ...DEFAULTS, ...files })) {
       if (content === null) continue;
@@ -30,6 +35,3 @@ export function makeTasks(tasks: Readonly<Record<string, TaskFiles>>): string {
   }
   return folder;
 }
-
-/** Removes a folder of `makeTasks`. */
-export const removeTasks = (folder: string): void => rmSync(folder, { recursive: true, force: true });
