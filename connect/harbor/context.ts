@@ -2,19 +2,25 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { fail } from "../../engine/errors.ts";
 
 /** Bytes of a folder of a task. */
 const MOST_BYTES = 2 ** 28;
 
-/** Paths below a folder, relative to it, in order; links are not followed. */
+/**
+ * Paths below a folder, relative to it, in order; links are not followed.
+ * @throws WorldgradError in one line if a name is no UTF-8
+ */
 export function pathsIn(folder: string): string[] {
   const found: string[] = [];
   const visit = (path: string): void => {
     const entries = readdirSync(join(folder, path), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
     for (const entry of entries) {
       const here = path === "" ? entry.name : `${path}/${entry.name}`;
+      // A name of other bytes is read as one that is not there.
+      if (entry.name.includes("\ufffd") && lstatSync(join(folder, here), { throwIfNoEntry: false }) === undefined)
+        fail(`${join(folder, here)}: its name is no UTF-8`);
       found.push(here);
       if (entry.isDirectory()) visit(here);
     }
@@ -37,7 +43,8 @@ export function hashOf(folder: string): string {
 }
 
 /**
- * The paths of a build's context that its .dockerignore leaves in. Of its patterns `*`, `?`, `**` and `!` are known.
+ * The paths of a build's context that its .dockerignore leaves in. Of its patterns `*`, `?`, `**`, `[…]` and `!` are
+ * known.
  */
 export function contextPaths(folder: string): string[] {
   const paths = pathsIn(folder);
@@ -49,7 +56,9 @@ export function contextPaths(folder: string): string[] {
     .filter((line) => line !== "" && !line.startsWith("#"))
     .map((line) => {
       const isKept = line.startsWith("!");
-      return { isKept, pattern: patternOf(line.replace(/^!/, "").replace(/^\/+|\/+$/g, "")) };
+      // `./a`, `/a` and `a/` are `a`.
+      const path = posix.normalize(line.replace(/^!\s*/, "")).replace(/^\/+|\/+$/g, "");
+      return { isKept, pattern: patternOf(path) };
     });
   return paths.filter((path) => {
     const parents = path.split("/").map((_, i, parts) => parts.slice(0, i + 1).join("/"));
@@ -60,10 +69,19 @@ export function contextPaths(folder: string): string[] {
 
 function patternOf(glob: string): RegExp {
   const source = glob
-    .split(/(\*\*\/|\*\*|\*|\?)/)
-    .map((part) => GLOBS[part] ?? part.replace(/[.+^${}()|[\]\\]/g, "\\$&"))
+    .split(/(\*\*\/|\*\*|\*|\?|\[[^\]\\]+\])/)
+    .map((part) => GLOBS[part] ?? (isClass(part) ? part : part.replace(/[.+^${}()|[\]\\]/g, "\\$&")))
     .join("");
   return new RegExp(`^${source}$`);
+}
+/** Whether a part is one of letters, `[a-z]`, that can be read. */
+function isClass(part: string): boolean {
+  if (!/^\[.+\]$/s.test(part)) return false;
+  try {
+    return new RegExp(part).source !== "";
+  } catch {
+    return false;
+  }
 }
 const GLOBS: Readonly<Record<string, string>> = { "**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]" };
 
@@ -88,13 +106,13 @@ export async function archiveOf(folder: string, paths: readonly string[] = paths
     if (size <= MOST_BYTES) pieces.push(piece);
     else child.kill();
   });
-  child.stderr.on("data", (piece: Buffer) => (said = (said + piece.toString()).slice(-500)));
+  child.stderr.on("data", (piece: Buffer) => (said = (said + piece.toString()).slice(0, 500)));
   child.stdin.on("error", () => undefined).end(paths.map((path) => `./${path}\0`).join(""));
   const code = await new Promise<number | null>((resolve, reject) => {
     child.on("error", reject);
     child.on("close", resolve);
   });
   if (size > MOST_BYTES) fail(`${folder} has more than ${MOST_BYTES} bytes`);
-  if (code !== 0) fail(`${folder} cannot be packed: ${said.trim().split("\n").at(-1)}`);
+  if (code !== 0) fail(`${folder} cannot be packed: ${said.trim().split("\n")[0]}`);
   return Buffer.concat(pieces);
 }

@@ -144,6 +144,7 @@ class SandboxMachine implements Machine {
     if (stat === undefined) return { problem: "cannot be read" };
     const said = stat.toString().trim();
     if (said === "none") return undefined;
+    if (said === "link") return { problem: "is in a directory that is a link" };
     const [mode, size] = said.split(" ");
     if ((parseInt(mode!, 16) & 0o170000) !== 0o100000) return { problem: "is no regular file" };
     if (Number(size) > most) return { problem: `has ${size} bytes, at most ${most} are read` };
@@ -178,28 +179,52 @@ function commandOf(step: BuildStep): string {
     const env = ahead({ ...ROOT_VARIABLES, ...step.env });
     return `cd -- ${quoted(step.workdir)} && ${withVariables(env, [...step.shell, step.command])}`;
   }
-  const isDirectory = step.to.endsWith("/") || (step.kind === "copy" && step.sources.length > 1);
   const to = quoted(step.to);
-  if (step.kind === "write")
-    return `/usr/bin/mkdir -p -- "$(/usr/bin/dirname -- ${to})" && printf %s ${quoted(step.text)} > ${to}`;
+  const isDirectory = step.to.endsWith("/");
+  /** The mode of a file that lies at `target`, or of all that a directory gave. */
+  const change = (target: string): string =>
+    step.mode === undefined ? ":" : `/usr/bin/chmod ${quoted(step.mode)} -- ${target}`;
+  if (step.kind === "write") {
+    const inside = quoted(`${step.to.replace(/\/+$/, "")}/${step.name}`);
+    return [
+      `target=${to}`,
+      `{ ${isDirectory} || [ -d ${to} ]; } && target=${inside}`,
+      `/usr/bin/mkdir -p -- "$(/usr/bin/dirname -- "$target")" && printf %s ${quoted(step.text)} > "$target" || exit`,
+      change('"$target"'),
+    ].join("\n");
+  }
   const sources = step.sources.map((source) => join("/", source).slice(1));
-  // As Docker does it: of a directory the content is copied, a file goes under its name if the target is a directory.
+  // As Docker does it: of a directory the content is copied, a file goes under its name if the target is a directory,
+  // and a link that is named is followed.
   const one = (source: string): string => {
-    const pattern = source.replace(/[^\w./*?[\]-]/g, "\\$&");
+    const pattern = source.replace(/[^\w./*?[\]-]/gu, "\\$&");
+    // Root has no rights here beyond those of an owner, so its directories stay open to it.
+    const [entries, inside] = [`cd -- "$each" && /usr/bin/find . -mindepth 1`, `cd -- ${to} && /usr/bin/xargs -0 -r`];
+    const ofAll =
+      step.mode === undefined
+        ? ":"
+        : `(${entries} -depth ! -type l -print0) | (${inside} ${change("")}) && ` +
+          `(${entries} -type d -print0) | (${inside} /usr/bin/chmod u+rwx --)`;
     return [
       `found=`,
       `for each in ${CONTEXT}/${pattern}; do`,
       `  [ -e "$each" ] || [ -L "$each" ] || continue`,
       `  found=1`,
-      `  if [ -d "$each" ]; then /usr/bin/mkdir -p -- ${to} && /usr/bin/cp -a -- "$each/." ${to} || exit`,
+      `  if [ -d "$each" ]; then`,
+      `    /usr/bin/mkdir -p -- ${to} && /usr/bin/cp -a -- "$each/." ${to} && ${ofAll} || exit`,
       `  elif [ -d ${to} ] || ${isDirectory || /[*?[]/.test(source)}; then`,
-      `    /usr/bin/mkdir -p -- ${to} && /usr/bin/cp -a -- "$each" ${to}/ || exit`,
-      `  else /usr/bin/mkdir -p -- "$(/usr/bin/dirname -- ${to})" && /usr/bin/cp -a -- "$each" ${to} || exit; fi`,
+      `    target=${to}/"\${each##*/}"`,
+      `    /usr/bin/mkdir -p -- ${to} && /usr/bin/cp -a -H -- "$each" ${to}/ && ${change('"$target"')} || exit`,
+      `  else`,
+      `    /usr/bin/mkdir -p -- "$(/usr/bin/dirname -- ${to})" || exit`,
+      `    /usr/bin/cp -a -H -- "$each" ${to} && ${change(to)} || exit`,
+      `  fi`,
       `done`,
       `[ -n "$found" ] || { echo ${quoted(`${source} is not in the context`)}; exit 1; }`,
     ].join("\n");
   };
-  return sources.map(one).join("\n");
+  // With Docker a `*` stands for names that begin with a dot, too.
+  return ["shopt -s dotglob", ...sources.map(one)].join("\n");
 }
 
 /** Builds a task in a sandbox of its own. @returns its tree, as an archive */
@@ -241,6 +266,8 @@ async function buildTree(task: HarborTask, settings: HarborSettings): Promise<Bu
       ].join("\n");
       const { code, problem } = await session.runBeside(command, { seconds: left, outputBytes: FEW });
       if (code === 0) continue;
+      if (problem === "timeout")
+        broken(`line ${step.line}: ${what}: [environment] build_timeout_sec, ${task.buildSeconds} s, is over`);
       const log = await session.runBeside(`/usr/bin/tail -c 2000 ${LOG}`, limits);
       const last = log.output.trimEnd().split("\n").at(-1)!.trim();
       broken(`line ${step.line}: ${what}: ${problem ?? (last || `exit code ${code}`)}`);

@@ -3,7 +3,7 @@
  * them. Needs bubblewrap and python3. The machine may be busy, so times are bounds and no measurements.
  */
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
@@ -191,6 +191,51 @@ describe("a build", () => {
     expect(await once()).toBe(first);
   });
 
+  it("copies as Docker does: modes, names with a dot, links that are named, and texts to a directory", async () => {
+    const lines = [
+      "COPY --chmod=755 run.sh 😀.txt /app/",
+      "COPY --chmod=u=rw,go= data /app/data",
+      "COPY data/* /app/all/",
+      "COPY link.txt /app/",
+      "COPY <<one <<two /app/\n1\none\n2\ntwo",
+      "RUN ./run.sh > said",
+      "RUN <<E\n#!/usr/bin/env python3\nopen('py', 'w').write('py')\nE",
+    ];
+    const files = {
+      ...dockerfile(lines.join("\n")),
+      "environment/run.sh": "#!/bin/sh\necho hi\n",
+      "environment/😀.txt": "x",
+      "environment/data/.hidden": "x",
+      "environment/data/a": "x",
+      "environment/real/link.txt": "real\n",
+    };
+    const path = folderOf({ one: files });
+    chmodSync(join(path, "one/environment/run.sh"), 0o644);
+    symlinkSync("real/link.txt", join(path, "one/environment/link.txt"));
+    const env = harbor.make({ path });
+    try {
+      await env.reset(0);
+      const { observation } = await env.step(
+        "stat -c '%A %n' run.sh 😀.txt data/.hidden; ls -A all; cat link.txt one two said py; test -L link.txt",
+      );
+      expect(observation.split("\n")).toEqual([
+        "-rwxr-xr-x run.sh",
+        "-rwxr-xr-x 😀.txt",
+        "-rw------- data/.hidden",
+        ".hidden",
+        "a",
+        "real",
+        "1",
+        "2",
+        "hi",
+        "py",
+        "[exit 1]",
+      ]);
+    } finally {
+      env.close!();
+    }
+  });
+
   it("that fails says the line and the last word of the command", async () => {
     expect((await checked(dockerfile("RUN echo fine\nRUN echo oops >&2; false"))).verdict).toBe(
       "cannot run: cannot be built here: line 4: RUN echo oops >&2; false: oops",
@@ -204,7 +249,7 @@ describe("a build", () => {
     );
     expect((await checked(dockerfile("COPY missing /x"))).verdict).toContain("missing is not in the context");
     const late = { ...dockerfile("RUN sleep 9"), "task.toml": "[environment]\nbuild_timeout_sec = 1\n" };
-    expect((await checked(late)).verdict).toContain("RUN sleep 9: timeout");
+    expect((await checked(late)).verdict).toContain("RUN sleep 9: [environment] build_timeout_sec, 1 s, is over");
     expect((await checked(dockerfile("RUN head -c 30M /dev/zero > /big"), { diskMb: 16 })).verdict).toMatch(
       /write error: No space left|error writing .*: No space left|File too large/,
     );
@@ -264,6 +309,11 @@ echo '{"style": 1, "size": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/ve
     ["a link", "echo 1 > /tmp/r; ln -s /tmp/r /logs/verifier/reward.txt", "reward.txt is no regular file"],
     ["a directory", "mkdir /logs/verifier/reward.txt", "reward.txt is no regular file"],
     ["a pipe", "mkfifo /logs/verifier/reward.json", "reward.json is no regular file"],
+    [
+      "a directory that is a link",
+      "rm -r /logs/verifier; mkdir /o; ln -s /o /logs/verifier; echo 1 > /o/reward.txt",
+      "reward.json is in a directory that is a link",
+    ],
     ["no end", "echo 1 > /logs/verifier/reward.txt; sleep 99", "the verifier ran out of time"],
   ])("that leave %s are worth 0 and say so", async (_, script, problem) => {
     const files = { ...reward(script), "task.toml": "[verifier]\ntimeout_sec = 1.5\n" };

@@ -8,7 +8,8 @@ import { describe, expect, it } from "vitest";
 import { actionOf } from "../../connect/harbor/action.ts";
 import { contextPaths, hashOf } from "../../connect/harbor/context.ts";
 import { firstFile } from "../../connect/harbor/docker.ts";
-import { expand, planOf, wordsOf } from "../../connect/harbor/dockerfile.ts";
+import { planOf } from "../../connect/harbor/dockerfile.ts";
+import { expand, wordsOf } from "../../connect/harbor/dockerWords.ts";
 import { fingerprintOf, playable, splitOf, taskFolders } from "../../connect/harbor/folder.ts";
 import { harbor } from "../../connect/harbor/index.ts";
 import type { FoundFile } from "../../connect/harbor/machine.ts";
@@ -196,9 +197,9 @@ describe("Dockerfiles", () => {
 
   it("keep directory and variables", () => {
     const plan = planOf(
-      'ARG V=1\nFROM x:$V\nENV A=1 B="two words"\nENV OLD some text\nENV PATH=/opt/bin:$PATH\n' +
+      'ARG V=1\nFROM x:$V\nARG V\nENV A=1 B="two words"\nENV OLD some text\nENV PATH=/opt/bin:$PATH\n' +
         "WORKDIR /app\nWORKDIR sub\n" +
-        'COPY --chmod=755 a ${A}b ./\nRUN x\nUSER root\nCMD ["x"]\nEXPOSE 1\nLABEL a=b',
+        'COPY --chmod=755 --chown=a:b a ${A}b ./\nRUN x\nUSER root\nCMD ["x"]\nEXPOSE 1\nLABEL a=b',
     );
     expect(plan).toMatchObject({
       workdir: "/app/sub",
@@ -209,10 +210,66 @@ describe("Dockerfiles", () => {
         PATH: "/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
       },
       reasons: [],
-      notes: ["the tools of this machine stand in for x:1", "line 8: --chmod=755 is ignored"],
+      notes: ["the tools of this machine stand in for x:1", "line 9: --chown=a:b is ignored"],
     });
-    expect(plan.steps[0]).toMatchObject({ kind: "copy", sources: ["a", "1b"], to: "/app/sub/./", workdir: "/app/sub" });
+    expect(plan.steps[0]).toMatchObject({
+      kind: "copy",
+      sources: ["a", "1b"],
+      to: "/app/sub/./",
+      workdir: "/app/sub",
+      mode: "755",
+    });
     expect(plan.steps[1]).toMatchObject({ kind: "run", env: { V: "1", A: "1" }, shell: ["/bin/sh", "-c"] });
+  });
+
+  it("know a text by a word that begins with <<, as Docker does, and leave shifts and quotes alone", () => {
+    expect(steps("RUN echo $((1<<BITS))\nRUN b")).toEqual(["echo $((1<<BITS))", "b"]);
+    expect(steps("RUN echo $(( 1 << BITS ))\nRUN b")).toEqual(["echo $(( 1 << BITS ))", "b"]);
+    expect(steps('RUN echo "see <<EOF here" <<< x\nRUN b')).toEqual(['echo "see <<EOF here" <<< x', "b"]);
+    expect(steps("RUN cat << 'EOF' > f\nRUN no\nEOF\nRUN b")).toEqual(["cat << 'EOF' > f\nRUN no\nEOF\n", "b"]);
+    expect(steps("RUN cat <<a <<b >f\n1\na\n2\nb\nRUN c")).toEqual(["cat <<a <<b >f\n1\na\n2\nb\n", "c"]);
+    expect(steps("COPY <<robots.txt <<b.txt /app/\n1\nrobots.txt\n2\nb.txt\nRUN c")).toEqual([
+      ["1\n", "/app/"],
+      ["2\n", "/app/"],
+      "c",
+    ]);
+    const { reasons } = planOf("FROM x\nRUN cat <<EOF > f\nhello\nEOF \nRUN b");
+    expect(reasons).toEqual(["line 2: RUN: the text <<EOF has no end"]);
+  });
+
+  it("put variables into a COPY of a text unless its name is in quotes, and leave those of RUN to the shell", () => {
+    expect(steps("ENV A=1\nCOPY <<E /f\n\"$A\" '${A}' \\$A \\n\nE")).toEqual([["\"1\" '1' $A \\n\n", "/f"]]);
+    expect(steps("ENV A=1\nCOPY <<'E' /f\n$A\nE")).toEqual([["$A\n", "/f"]]);
+    expect(steps("ENV A=1\nRUN <<E\necho $A\nE")).toEqual(["echo $A\n"]);
+  });
+
+  it("run a text that begins with #! as a program", () => {
+    const [step] = steps("RUN <<E\n#!/usr/bin/env python3\nprint(1)\nE");
+    expect(step).toMatch(/^printf %s '#!.*' > (\S+) && exec \/usr\/bin\/env python3 \1$/s);
+  });
+
+  it("never split a value, and leave what is in single quotes as it is", () => {
+    const { env, reasons, workdir } = planOf(
+      `FROM x\nENV B="two words"\nENV C=$B D='$B' E="it's \\"$B\\"" F=a\\ b\nENV OLD $B "and" more\nWORKDIR "/my dir"`,
+    );
+    expect(env).toEqual({
+      B: "two words",
+      C: "two words",
+      D: "$B",
+      E: `it's "two words"`,
+      F: "a b",
+      OLD: "two words and more",
+    });
+    expect([reasons, workdir]).toEqual([[], "/my dir"]);
+  });
+
+  it("know ARG before FROM only where it is named again, and what BuildKit fills in", () => {
+    const envOf = (text: string): unknown => planOf(`ARG V=1\nFROM x:$V\n${text}\nRUN a`).steps[0]!.env;
+    expect(envOf("")).toEqual({});
+    expect(envOf("ARG V")).toEqual({ V: "1" });
+    expect(envOf("ARG V=2")).toEqual({ V: "2" });
+    expect(envOf("ARG NONE")).toEqual({});
+    expect(envOf("ARG TARGETOS TARGETARCH")).toMatchObject({ TARGETOS: "linux", TARGETARCH: expect.any(String) });
   });
 
   it.each([
@@ -228,6 +285,14 @@ describe("Dockerfiles", () => {
     ["RUN --mount=type=secret,id=x y", "line 2: RUN --mount=type=secret,id=x is not supported"],
     ["COPY a", "line 2: COPY: expected files and a destination"],
     ["WHATEVER x", "line 2: WHATEVER is not supported"],
+    ["COPY --chmod=rx a /b", "line 2: COPY --chmod=rx: expected a mode, as in --chmod=755"],
+    ["ENV A", "line 2: ENV A: expected NAME=VALUE"],
+    ["ENV A=1 B", "line 2: ENV B: expected NAME=VALUE"],
+    ["ARG 1=2", "line 2: ARG 1=2: expected NAME or NAME=VALUE"],
+    ["ENV A=${B#x}", "line 2: ENV: ${B#x} is not supported, only :- - :+ + :? ?"],
+    ["ENV A=${B:?no}", "line 2: ENV: ${B:?no}: B has no value"],
+    ["ENV A=${B", "line 2: ENV: a ${ without its end"],
+    ["WORKDIR it's", "line 2: WORKDIR: a ' without its end"],
   ])("%s is refused by its name", (line, reason) => {
     expect(planOf(`FROM x\n${line}`).reasons).toEqual([reason]);
   });
@@ -235,6 +300,27 @@ describe("Dockerfiles", () => {
   it("words and variables are those of Docker", () => {
     expect(wordsOf(`a "b c" 'd $e' f\\ g h="i j"`)).toEqual(["a", "b c", "d $e", "f g", "h=i j"]);
     expect(expand("$A ${A} ${B:-x$A} ${A:+y} \\$A ${N}", { A: "1" })).toBe("1 1 x1 y $A ");
+    expect(expand("${B-x} ${E-x}${E:-y} ${E+z} ${B:-${A}} $ $1", { A: "1", E: "" })).toBe("x y z 1 $ $1");
+    const deep = `${"${A:-".repeat(1e5)}${"}".repeat(1e5)}`;
+    expect(planOf(`FROM x\nENV B=${deep}`).reasons).toEqual(["line 2: ENV: more than 20 ${…} in each other"]);
+  });
+});
+
+describe("the cost of a Dockerfile", () => {
+  const texts = {
+    ...HOSTILE,
+    "texts without an end": (n: number) => "RUN <<E\n".repeat(n / 8),
+    "shifts in a row": (n: number) => "<< a ".repeat(n / 5),
+    "openings of variables": (n: number) => "${A:-".repeat(n / 5),
+    variables: (n: number) => "${A:-$A}".repeat(n / 8),
+    "instructions with a quote": (n: number) => `RUN a"\n`.repeat(n / 7),
+  };
+  it.each(Object.keys(texts))("%s: no more than its length", async (name) => {
+    await expectBounded(name, (n) => {
+      const text = texts[name as keyof typeof texts](n);
+      for (const before of ["", "RUN ", "ENV A=", "ENV A ", "ARG ", "COPY ", "WORKDIR ", "RUN <<E\n", "COPY <<E /x\n"])
+        planOf(`FROM x\n${before}${text}\nE\nRUN a`);
+    });
   });
 });
 
@@ -242,7 +328,9 @@ describe("the context of a build", () => {
   it("leaves out what .dockerignore names, and is hashed with its modes", () => {
     const folder = folderOf({
       one: {
-        "environment/.dockerignore": "# no\nsecret\n*.log\n!keep.log\n**/cache\n",
+        "environment/.dockerignore": "# no\r\n./secret\r\n/*.log\n! keep.log\n**/cache/\nx[0-9].py\n[z-a]\n",
+        "environment/x1.py": "x",
+        "environment/xy.py": "x",
         "environment/secret/a": "x",
         "environment/a.log": "x",
         "environment/keep.log": "x",
@@ -251,7 +339,10 @@ describe("the context of a build", () => {
       },
     });
     const context = join(folder, "one/environment");
-    expect(contextPaths(context)).toEqual([".dockerignore", "Dockerfile", "keep.log", "sub", "sub/c"]);
+    expect(contextPaths(context)).toEqual([".dockerignore", "Dockerfile", "keep.log", "sub", "sub/c", "xy.py"]);
+    const odd = Buffer.concat([Buffer.from(`${join(folder, "one/tests")}/a`), Buffer.from([0xff])]);
+    writeFileSync(odd, "x");
+    expect(() => hashOf(join(folder, "one"))).toThrow(/tests\/a\ufffd: its name is no UTF-8$/);
     const before = hashOf(context);
     writeFileSync(join(context, "sub/c"), "y");
     expect(hashOf(context)).not.toBe(before);

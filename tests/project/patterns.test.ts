@@ -50,6 +50,8 @@ const TRIED: Readonly<
   "papers/rewards/maths.ts": REWARDS,
   "papers/selfplay/rewards.ts": REWARDS,
   "connect/serve/toolCalls.ts": REWARDS,
+  "connect/harbor/dockerWords.ts": HARBOR,
+  "connect/harbor/instructions.ts": HARBOR,
   "connect/harbor/reward.ts": HARBOR,
   "connect/sandbox/files.ts": SHELL,
   "connect/sandbox/session.ts": SHELL,
