@@ -26,10 +26,22 @@ export interface CheckedTask {
   readonly notes: readonly string[];
 }
 
-/** The reward of an agent, and why it is not what it should be, with the last line that the tests printed. */
+/** The reward of an agent, and why it is not what it should be, with what the tests said. */
 interface Tried {
   readonly reward: number;
   readonly why: string;
+}
+
+/** Bytes of the tests' output that are looked at, and letters of a line that are shown. */
+const [MOST, WIDEST] = [4000, 400];
+
+/** The line of an output that says most: the last one about an error (a usage stands above pytest's `rootdir:`). */
+function telling(output: string): string {
+  const lines = output.trimEnd().split("\n");
+  const error = lines.findLast((line) =>
+    /\berror:|\w(Error|Exception)\b|\bnot found\b|\bdenied\b|\bNo such\b/.test(line),
+  );
+  return (error ?? lines.at(-1)!).trim().slice(0, WIDEST);
 }
 
 async function tryOut(engine: Engine, task: HarborTask, settings: HarborSettings, isSolved: boolean): Promise<Tried> {
@@ -38,9 +50,9 @@ async function tryOut(engine: Engine, task: HarborTask, settings: HarborSettings
     machine = await engine.start(task);
     const failure = isSolved ? await solve(machine, task, settings) : undefined;
     const { reward, problem }: Verdict = await verify(machine, task, settings);
-    const log = await machine.run(`tail -c 400 ${TEST_LOG}`, { seconds: 5, outputBytes: 400 });
-    const last = log.output.trimEnd().split("\n").at(-1)!.trim();
-    const why = [failure, problem, last === "" ? undefined : `"${last}"`];
+    const log = await machine.run(`tail -c ${MOST} ${TEST_LOG}`, { seconds: 5, outputBytes: MOST });
+    const said = telling(log.output);
+    const why = [failure, problem, said === "" ? undefined : `"${said}"`];
     return { reward, why: why.filter((each) => each !== undefined).join("; ") };
   } finally {
     machine?.close();

@@ -1,7 +1,7 @@
 /** A folder of tasks: which of them are used, which are held out, and the hash of all that they are made of. */
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, join, relative } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { check, fail } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
 import { hashOf } from "./context.ts";
@@ -11,21 +11,32 @@ import { type HarborTask, readTask } from "./task.ts";
 const isTask = (folder: string): boolean => existsSync(join(folder, "task.toml"));
 
 /**
- * The folders of tasks: the folder itself if it is one, else those below it, at most two levels deep, by name.
+ * The folders of tasks: the folder itself if it is one, else those below it, at most two levels deep, by name, without
+ * hidden ones.
  * @throws WorldgradError if there is none
  */
 export function taskFolders(path: string): string[] {
   check(existsSync(path) && statSync(path).isDirectory(), () => `harbor: path is no folder: ${path}`);
-  if (isTask(path)) return [path];
+  // So that a task has a name even if it is `.`.
+  if (isTask(path)) return [resolve(path)];
   const below = (folder: string): string[] =>
     readdirSync(folder, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+      // .git, .venv and copies that editors keep are no tasks.
+      .filter((entry) => !entry.name.startsWith(".") && (entry.isDirectory() || entry.isSymbolicLink()))
       .map((entry) => join(folder, entry.name))
       .filter((each) => statSync(each, { throwIfNoEntry: false })?.isDirectory())
       .sort();
   const found = below(path).flatMap((folder) => (isTask(folder) ? [folder] : below(folder).filter(isTask)));
-  check(found.length > 0, () => `harbor: no folder below ${path} has a task.toml`);
+  check(found.length > 0, () => `harbor: no folder below ${path} has a task.toml${oldFormat(path, below)}`);
   return found;
+}
+
+/** A hint where tasks have the format of Terminal-Bench 1, which has a task.yaml. */
+function oldFormat(path: string, below: (folder: string) => string[]): string {
+  const old = [path, ...below(path).flatMap((folder) => [folder, ...below(folder)])].find((folder) =>
+    existsSync(join(folder, "task.yaml")),
+  );
+  return old === undefined ? "" : `; ${join(old, "task.yaml")} is the older format of Terminal-Bench`;
 }
 
 /** The names that the file of `only` lists. */

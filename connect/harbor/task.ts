@@ -2,8 +2,8 @@
  * A task in the Harbor format: task.toml (schema 1.0 to 1.4), instruction.md, environment/, tests/, solution/. Fields
  * that nobody knows are ignored, as Harbor does. A field that cannot be honoured makes the task unusable, and is named.
  */
-import { existsSync, readFileSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
+import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { basename, join, sep } from "node:path";
 import { WorldgradError } from "../../engine/errors.ts";
 import { type DockerPlan, planOf } from "./dockerfile.ts";
 import type { HarborSettings } from "./options.ts";
@@ -58,13 +58,13 @@ export function readTask(folder: string, settings: Settings): HarborTask {
     const file = join(folder, path);
     if (!existsSync(file) || !statSync(file).isFile()) reasons.push(`${path} is missing`);
     else if (statSync(file).size > MOST_BYTES) reasons.push(`${path} has more than ${MOST_BYTES} bytes`);
-    else return readFileSync(file, "utf8");
+    else return textOf(readFileSync(file)) ?? (reasons.push(`${path} is no text in UTF-8`), "");
     return "";
   };
   let fields: ReturnType<typeof fieldsOf> = NOTHING;
   try {
     fields = fieldsOf(parseToml(read("task.toml"), "task.toml"), settings, reasons, notes);
-    if (!fields.hasSteps) read("tests/test.sh");
+    if (!fields.hasSteps) reasons.push(...problemOf(folder, "tests", "test.sh"));
   } catch (error) {
     if (!(error instanceof WorldgradError) || error.message.startsWith("harbor:")) throw error;
     reasons.push(error.message);
@@ -87,7 +87,32 @@ export function readTask(folder: string, settings: Settings): HarborTask {
     }
   }
   const hasSolution = existsSync(join(folder, "solution/solve.sh"));
+  if (hasSolution) notes.push(...problemOf(folder, "solution", "solve.sh"));
   return { name: basename(folder), folder, instruction, ...rest, image, plan, hasSolution, reasons, notes };
+}
+
+/** The text of bytes, without a byte order mark; undefined if they are no UTF-8. */
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Why bash inside will not run a script; empty: it will. */
+export function problemOf(task: string, folder: string, name: string): string[] {
+  const [path, file] = [`${folder}/${name}`, join(task, folder, name)];
+  if (!existsSync(file) || !statSync(file).isFile()) return [`${path} is missing`];
+  // The folder is taken as it is: what its links point to is not.
+  if (!realpathSync(file).startsWith(realpathSync(join(task, folder)) + sep))
+    return [`${path} is a link out of ${folder}/, where nothing is when it runs`];
+  const [first] = /^[^\n]*\n?/.exec(readFileSync(file, "latin1"))!;
+  if (first.endsWith("\r\n"))
+    return [`${path} has the line ends of Windows, which bash takes for a part of its commands`];
+  const program = first.trim();
+  if (program.startsWith("#!") && !/sh\b/.test(program)) return [`${path} begins with ${program}, but bash runs it`];
+  return [];
 }
 
 const NOTHING = {
@@ -143,7 +168,11 @@ function fieldsOf(root: Fields, settings: Settings, reasons: string[], notes: st
     Object.fromEntries(
       Object.entries(table.texts("env")).flatMap(([name, value]) => {
         const [, host, , fallback] = /^\$\{([^}:]+)(:-([^}]*))?\}$/.exec(value) ?? [];
-        if (host === undefined) return [[name, value]];
+        if (host === undefined) {
+          // So Harbor has it, too.
+          if (value.includes("${")) notes.push(`${table.name("env")}.${name}: \${…} in a longer text stays as it is`);
+          return [[name, value]];
+        }
         const found = (allowed.includes(host) ? process.env[host] : undefined) ?? fallback;
         if (found !== undefined) return [[name, found]];
         const hint = allowed.includes(host) ? "is not set" : `needs env.hostEnv=${host}`;
@@ -153,8 +182,10 @@ function fieldsOf(root: Fields, settings: Settings, reasons: string[], notes: st
     );
   const workdir = environment.text("workdir");
   refuse(workdir !== undefined && !workdir.startsWith("/"), "[environment] workdir", "is no absolute path");
+  const difficulty = root.table("metadata").any("difficulty");
   return {
-    level: LEVELS[root.table("metadata").word("difficulty") ?? "medium"] ?? NOTHING.level,
+    // Of metadata the format says nothing.
+    level: (typeof difficulty === "string" ? LEVELS[difficulty.toLowerCase()] : undefined) ?? NOTHING.level,
     agentSeconds: agent.seconds("timeout_sec"),
     verifierSeconds: verifier.seconds("timeout_sec") ?? NOTHING.verifierSeconds,
     buildSeconds: environment.seconds("build_timeout_sec") ?? NOTHING.buildSeconds,

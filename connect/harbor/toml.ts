@@ -58,6 +58,11 @@ export class Fields {
     return Object.hasOwn(this.#values, field);
   }
 
+  /** Whatever is there. */
+  any(field: string): unknown {
+    return this.has(field) ? this.#values[field] : undefined;
+  }
+
   text(field: string): string | undefined {
     return this.#read(field, "a text", (value): value is string => typeof value === "string");
   }

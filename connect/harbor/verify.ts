@@ -4,7 +4,7 @@ import { archiveOf } from "./context.ts";
 import type { Machine } from "./machine.ts";
 import { type HarborSettings, scaled } from "./options.ts";
 import { MOST_REWARD_BYTES, type Verdict, verdictOf, without } from "./reward.ts";
-import type { HarborTask } from "./task.ts";
+import { type HarborTask, problemOf } from "./task.ts";
 
 const [JSON_FILE, TEXT_FILE] = ["/logs/verifier/reward.json", "/logs/verifier/reward.txt"] as const;
 /** Where the output of the tests goes, as with Harbor. */
@@ -51,5 +51,7 @@ export async function solve(machine: Machine, task: HarborTask, settings: Harbor
     standIns: settings.standIns,
   });
   if (isLate) return "the solution ran out of time";
+  const problem = problemOf(task.folder, "solution", "solve.sh")[0];
+  if (problem !== undefined) return problem;
   return code === 0 ? undefined : `the solution ended with ${code ?? "no exit code"}`;
 }

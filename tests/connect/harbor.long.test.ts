@@ -530,6 +530,15 @@ describe("checking tasks", () => {
     });
   }, 120_000);
 
+  it("shows the line about an error, wherever it stands, and why a solution cannot run", async () => {
+    const usage = reward("echo 'pytest: error: unrecognized arguments: --ctrf'; echo '  rootdir: /tests'");
+    expect((await checked(usage)).verdict).toBe(
+      'solution 0: the verifier has written no reward; "pytest: error: unrecognized arguments: --ctrf"',
+    );
+    const { verdict } = await checked({ "solution/solve.sh": "#!/bin/bash\r\necho yes > answer.txt\r\n" });
+    expect(verdict).toContain("solution 0: solution/solve.sh has the line ends of Windows");
+  });
+
   it("is a program with a table, a list of the good ones, and an exit code", () => {
     const path = folderOf({ good: {}, free: reward("echo 1 > /logs/verifier/reward.txt") });
     const run = (...words: readonly string[]): { code: number; out: string } => {

@@ -3,7 +3,7 @@
  * how tasks are split.
  */
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { actionOf } from "../../connect/harbor/action.ts";
 import { contextPaths, hashOf } from "../../connect/harbor/context.ts";
@@ -173,6 +173,48 @@ env = { MODE = "test" }
       "environment/docker-compose.yaml: compose is not supported",
     ]);
     expect(read({ "solution/solve.sh": null })).toMatchObject({ hasSolution: false, reasons: [] });
+  });
+
+  it("files that bash or nobody can read are refused by their names; a byte order mark is no part of a text", () => {
+    const windows = "#!/bin/bash\r\necho 1 > /logs/verifier/reward.txt\r\n";
+    const told = "has the line ends of Windows, which bash takes for a part of its commands";
+    expect(read({ "tests/test.sh": windows }).reasons).toEqual([`tests/test.sh ${told}`]);
+    const { reasons, notes } = read({ "solution/solve.sh": windows });
+    expect([reasons, notes.at(-1)]).toEqual([[], `solution/solve.sh ${told}`]);
+    expect(read({ "tests/test.sh": "#!/usr/bin/env python3\nprint(1)\n" }).reasons).toEqual([
+      "tests/test.sh begins with #!/usr/bin/env python3, but bash runs it",
+    ]);
+    for (const path of ["task.toml", "instruction.md", "environment/Dockerfile"])
+      expect(read({ [path]: Buffer.from("a = 'f\xfcr'", "latin1") }).reasons[0]).toBe(`${path} is no text in UTF-8`);
+    const marked = read({
+      "task.toml": '\ufeff[metadata]\r\ndifficulty = "Hard"\r\n',
+      "instruction.md": "\ufeffDo it.",
+      "environment/Dockerfile": "\ufeffFROM x\r\n",
+    });
+    expect(marked).toMatchObject({ level: 3, instruction: "Do it.", reasons: [] });
+  });
+
+  it("a test.sh that is a link is one of its own folder", () => {
+    const path = folderOf({
+      one: { "tests/test.sh": null, "tests/real.sh": "true\n" },
+      two: { "tests/test.sh": null, "tests/data": "" },
+    });
+    symlinkSync("real.sh", join(path, "one/tests/test.sh"));
+    symlinkSync("../../one/tests/real.sh", join(path, "two/tests/test.sh"));
+    const [one, two] = ["one", "two"].map((name) => readTask(join(path, name), settings({ path })).reasons);
+    expect(one).toEqual([]);
+    expect(two).toEqual(["tests/test.sh is a link out of tests/, where nothing is when it runs"]);
+  });
+
+  it("takes whatever stands in metadata, of which the format says nothing", () => {
+    expect(read("[metadata]\ndifficulty = ['hard']\n")).toMatchObject({ level: 2, reasons: [] });
+    expect(read("[metadata]\ndifficulty = { a = 1 }\nadded = 2026-01-01\n")).toMatchObject({ level: 2, reasons: [] });
+  });
+
+  it("says so where a variable stands in a longer text, which stays as it is", () => {
+    const { verifierEnv, notes, reasons } = read("[verifier.env]\nURL = 'http://${HOST:-x}/v1'\nP = 'a$b'\n");
+    expect([verifierEnv, reasons]).toEqual([{ URL: "http://${HOST:-x}/v1", P: "a$b" }, []]);
+    expect(notes).toContain("[verifier] env.URL: ${…} in a longer text stays as it is");
   });
 
   it("an image is what docker needs, and no Dockerfile", () => {
@@ -489,11 +531,17 @@ describe("a folder", () => {
   it("is one task, or has tasks one or two levels deep; a link to one counts", () => {
     const path = folderOf({ "group/b": {}, a: {} });
     mkdirSync(join(path, "empty"));
+    mkdirSync(join(path, ".git/x"), { recursive: true });
+    writeFileSync(join(path, ".git/x/task.toml"), "");
     symlinkSync(join(path, "a"), join(path, "z"));
     expect(taskFolders(path).map((folder) => folder.slice(path.length + 1))).toEqual(["a", "group/b", "z"]);
     expect(taskFolders(join(path, "a"))).toEqual([join(path, "a")]);
     expect(() => taskFolders(join(path, "empty"))).toThrow("has a task.toml");
     expect(() => taskFolders(join(path, "nowhere"))).toThrow("path is no folder");
+    mkdirSync(join(path, "empty/old"));
+    writeFileSync(join(path, "empty/old/task.yaml"), "");
+    expect(() => taskFolders(join(path, "empty"))).toThrow(/old\/task\.yaml is the older format of Terminal-Bench$/);
+    expect(basename(taskFolders(`${path}/a/.`)[0]!)).toBe("a");
   });
 
   it("has a name for each task: its folder's, or its path where two have the same", () => {
