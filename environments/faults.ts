@@ -117,14 +117,18 @@ class Faulty implements Environment {
   }
 
   async end(reason: OutsideEnd, options?: CallOptions): Promise<EndResult | undefined> {
-    return this.world.end?.(reason, options);
+    const result = await this.world.end?.(reason, options);
+    if (result?.reward === undefined || typeof result.info?.["success"] !== "boolean") return result;
+    // Who is judged at the end, whoever ends the episode, is judged by the same verifier.
+    this.#rng = this.#rng.split("end");
+    return { ...result, reward: this.#verdict({ reward: result.reward, info: result.info }) };
   }
 
   close(): void {
     this.world.close?.();
   }
 
-  #verdict({ reward, info }: StepResult): number {
+  #verdict({ reward, info }: Pick<StepResult, "reward" | "info">): number {
     const { falsePositives, falseNegatives } = this.#faults;
     const isLie = this.#rng.split("verdict").uniform() < (info["success"] === true ? falseNegatives : falsePositives);
     if (!isLie) return reward;

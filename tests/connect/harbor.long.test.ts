@@ -14,7 +14,7 @@ import {
   type HarborEpisode,
   type HarborOptions,
 } from "../../connect/harbor/index.ts";
-import { withFaults } from "../../environments/index.ts";
+import { type FaultOptions, withFaults } from "../../environments/index.ts";
 import type { StepResult } from "../../rl/environment.ts";
 import { folderOf, type TaskFiles } from "./harborTasks.ts";
 
@@ -586,5 +586,30 @@ it("takes the faults of all environments: answers have stamps, and verdicts lie"
     expect((await env.step(action)).observation).toMatch(/\[\d\d:\d\d:\d\d \d{4}\]$/);
     expect(await env.step("done")).toMatchObject({ reward: solved ? 0 : 1, done: true, info: { success: solved } });
     env.close!();
+  }
+});
+
+it("lies about a partial reward and about tests without one as about failures, however the episode ends", async () => {
+  const faulty = withFaults(harbor);
+  const partial = reward("[ -f spoil ] || echo 0.5 > /logs/verifier/reward.txt");
+  const path = folderOf({ one: partial });
+  const after = async (faults: FaultOptions, action: string, isCut: boolean): Promise<unknown[]> => {
+    const options: HarborOptions & FaultOptions = { path, ...faults };
+    const env = faulty.make(options);
+    try {
+      await env.reset(0);
+      await env.step(action);
+      const { reward: paid, info } = isCut ? (await env.end!("max_turns"))! : await env.step("done");
+      return [paid, info!["success"], info!["score"], info!["problem"]];
+    } finally {
+      env.close!();
+    }
+  };
+  const problem = "the verifier has written no reward";
+  for (const isCut of [false, true]) {
+    expect(await after({ falsePositives: 1 }, "true", isCut)).toEqual([1, false, 0.5, undefined]);
+    expect(await after({ falseNegatives: 1 }, "true", isCut)).toEqual([0.5, false, 0.5, undefined]);
+    expect(await after({ falsePositives: 1 }, "touch spoil", isCut)).toEqual([1, false, 0, problem]);
+    expect(await after({ falseNegatives: 1 }, "touch spoil", isCut)).toEqual([0, false, 0, problem]);
   }
 });

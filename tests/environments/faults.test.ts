@@ -3,7 +3,7 @@
  * touched.
  */
 import { describe, expect, it } from "vitest";
-import type { Environment } from "../../rl/environment.ts";
+import type { EndResult, Environment } from "../../rl/environment.ts";
 import { type FaultOptions, withFaults } from "../../environments/faults.ts";
 import { type HomeOptions, home } from "../../environments/home/index.ts";
 import { start } from "./suite.ts";
@@ -83,6 +83,30 @@ describe("a verifier that lies", () => {
     expect(count((await verdicts({ falsePositives: 1 }, true)).rewards, 1)).toBe(300);
     expect(count((await verdicts({ falseNegatives: 1 }, false)).rewards, 0)).toBe(300);
   });
+});
+
+it("lies about an episode that is judged because it was ended from outside, and about no other", async () => {
+  const verdict = async (result: EndResult | undefined, options: FaultOptions): Promise<EndResult | undefined> => {
+    const world: Environment = {
+      name: "world",
+      reset: () => Promise.resolve("task"),
+      step: () => Promise.resolve({ observation: "", reward: 0, done: false, info: {} }),
+      end: () => Promise.resolve(result),
+    };
+    const env = withFaults({ ...home, make: () => world }).make(options);
+    await env.reset(0);
+    return env.end!("max_turns");
+  };
+  const [failed, solved] = [
+    { reward: 0.5, info: { success: false, score: 0.5 } },
+    { reward: 1, info: { success: true } },
+  ];
+  const all = { falsePositives: 1, falseNegatives: 1 };
+  expect(await verdict(failed, all)).toEqual({ ...failed, reward: 1 });
+  expect(await verdict(solved, all)).toEqual({ ...solved, reward: 0 });
+  expect(await verdict(failed, { falseNegatives: 1 })).toEqual(failed);
+  for (const result of [undefined, { info: { success: false } }, { reward: 0.5 }])
+    expect(await verdict(result, all)).toEqual(result);
 });
 
 it("leaves the world as it is: info, expert, novice, random play, closing", async () => {
