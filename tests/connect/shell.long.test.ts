@@ -290,6 +290,38 @@ describe("the answers of another machine", () => {
     env.close!();
   });
 
+  it("end the episode without a reward, and leave no machine, if one of the two is gone", async () => {
+    for (const lost of ["session", "other"] as const) {
+      const env = shell.make({ families: ["write"], answers: "other" });
+      await env.reset(0);
+      const { state } = (env as unknown as { episode: { state: { session: Session; other: Session } } }).episode;
+      const [own, other] = [(await state.session.pid)!, (await state.other.pid)!];
+      await env.step(shell.expert!(env));
+      process.kill((await state[lost].pid)!, "SIGKILL");
+      expect(await env.step("ls")).toMatchObject({
+        observation: "[the shell is gone]",
+        reward: 0,
+        done: true,
+        info: { ending: "broken", success: false },
+      });
+      await gone(own);
+      await gone(other);
+      env.close!();
+    }
+  });
+
+  it("are not asked for when the episode is judged: the own machine's files count", async () => {
+    const env = shell.make({ families: ["write"], answers: "other" });
+    await env.reset(0);
+    await env.step(shell.expert!(env));
+    const { state } = (env as unknown as { episode: { state: { other: Session } } }).episode;
+    const other = (await state.other.pid)!;
+    process.kill(other, "SIGKILL");
+    expect(await env.step("done")).toMatchObject({ reward: 1, info: { success: true } });
+    await gone(other);
+    env.close!();
+  });
+
   it("follow from the seed", async () => {
     const options = { families: ["find"], answers: "other" } as EnvironmentOptions;
     const [a, b] = await Promise.all([play(options, 3, ["find ."]), play(options, 3, ["find ."])]);
