@@ -148,8 +148,12 @@ function fieldsOf(root: Fields, settings: Settings, reasons: string[], notes: st
     refuse(user !== "root" && user !== "0", table.name("user"), `${user} is not supported, only root`);
   }
   const mode = verifier.text("environment_mode");
-  const isSeparate = verifier.has("environment") || (mode !== undefined && mode !== "shared");
-  refuse(isSeparate, "[verifier] environment_mode", "separate is not supported");
+  refuse(
+    mode !== undefined && mode !== "shared",
+    "[verifier] environment_mode",
+    `${mode} is not supported, only shared`,
+  );
+  refuse(verifier.has("environment"), "[verifier.environment]", "means a separate verifier, which is not supported");
   refuse(verifier.list("collect").length > 0, "[[verifier.collect]]");
   const os = environment.text("os") ?? "linux";
   refuse(os !== "linux", "[environment] os", `${os} is not supported`);

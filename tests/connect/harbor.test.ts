@@ -116,8 +116,11 @@ env = { MODE = "test" }
     ['[[steps]]\nname = "a"', "steps is not supported"],
     ['[agent]\nuser = "app"', "[agent] user app is not supported, only root"],
     ["[verifier]\nuser = 1000", "[verifier] user 1000 is not supported, only root"],
-    ['[verifier]\nenvironment_mode = "separate"', "[verifier] environment_mode separate is not supported"],
-    ["[verifier.environment]\ncpus = 1", "[verifier] environment_mode separate is not supported"],
+    ['[verifier]\nenvironment_mode = "separate"', "[verifier] environment_mode separate is not supported, only shared"],
+    [
+      "[verifier]\nenvironment_mode = 'shared'\n[verifier.environment]\ncpus = 1",
+      "[verifier.environment] means a separate verifier, which is not supported",
+    ],
     ['[[verifier.collect]]\ncommand = "true"', "[[verifier.collect]] is not supported"],
     ['[environment]\nos = "windows"', "[environment] os windows is not supported"],
     ["[environment]\ngpus = 1", "[environment] gpus is not supported"],
