@@ -12,12 +12,12 @@ import type {
   EndResult,
   Environment,
   EnvironmentOptions,
-  EnvironmentSpec,
   OutsideEnd,
   StepInfo,
   StepResult,
 } from "../rl/environment.ts";
 import { number, options, type OptionsOf, type Settled } from "../engine/optionTable.ts";
+import type { FactWorld } from "./facts/questions.ts";
 import { COMMON_OPTIONS } from "./options.ts";
 
 const CHANCE = { min: 0, max: 1 };
@@ -36,7 +36,7 @@ const TABLE = options("faults", FAULTS);
 export type FaultOptions = OptionsOf<typeof TABLE>;
 
 /** The environment with `FaultOptions` among its options. Without them its episodes stay as they are. */
-export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOptions & FaultOptions> {
+export function withFaults(spec: FactWorld): FactWorld<EnvironmentOptions & FaultOptions> {
   const own = (env: Environment): Environment => (env instanceof Faulty ? env.world : env);
   const all = { ...(spec.options ?? COMMON_OPTIONS), ...FAULTS };
   return {
@@ -59,6 +59,7 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
     ...(spec.novice ? { novice: (env, rng, turn, task) => spec.novice!(own(env), rng, turn, task) } : {}),
     ...(spec.thoughts ? { thoughts: (env, rng) => spec.thoughts!(own(env), rng) } : {}),
     ...(spec.achieved ? { achieved: spec.achieved } : {}),
+    ...(spec.facts ? { facts: (options = {}) => spec.facts!(split(options).rest) } : {}),
   };
 }
 

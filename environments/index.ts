@@ -17,6 +17,7 @@ export type {
 } from "../rl/environment.ts";
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "../rl/environment.ts";
 export { ENVIRONMENTS } from "./registry.ts";
+export type { FactQuestion, FactWorld, WorldFact } from "./facts/questions.ts";
 export { type FaultOptions, FAULTS, withFaults } from "./faults.ts";
 
 // For new environments

@@ -5,7 +5,7 @@
 import { calculator } from "./calculator/index.ts";
 import { castle } from "./castle/index.ts";
 import { code } from "./code/index.ts";
-import type { EnvironmentSpec } from "../rl/environment.ts";
+import type { FactWorld } from "./facts/questions.ts";
 import { withFaults } from "./faults.ts";
 import { gridworld } from "./gridworld/index.ts";
 import { home } from "./home/index.ts";
@@ -19,7 +19,7 @@ import { terminal } from "./terminal/index.ts";
 import { tools } from "./tools/index.ts";
 import { web } from "./web/index.ts";
 
-const WORLDS: readonly EnvironmentSpec[] = [
+const WORLDS: readonly FactWorld[] = [
   home,
   castle,
   terminal,
@@ -37,6 +37,6 @@ const WORLDS: readonly EnvironmentSpec[] = [
 ];
 
 /** The environments by their names. */
-export const ENVIRONMENTS: Readonly<Record<string, EnvironmentSpec>> = Object.fromEntries(
+export const ENVIRONMENTS: Readonly<Record<string, FactWorld>> = Object.fromEntries(
   WORLDS.map((world) => [world.name, withFaults(world)]),
 );

@@ -15,7 +15,7 @@ import {
   type ValueHead,
 } from "../nn/index.ts";
 import type { RolloutWorkers } from "../distribute/async/workers.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import type { EnvironmentOptions, FactWorld } from "../environments/index.ts";
 import { probesOf } from "./probes.ts";
 import { playAll } from "../data/demonstrations.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
@@ -47,6 +47,7 @@ import type { PlayAhead } from "./runParts.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
 import { objectiveMemories } from "./savedState.ts";
 import type { DataSettings, Preset } from "./preset.ts";
+import type { KnownFact } from "./records.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, ScriptedPlayers } from "./scriptedPlayers.ts";
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
@@ -76,7 +77,7 @@ async function dataOf(preset: Preset, settings: DataSettings): Promise<RunData> 
 /** The parts of a run, made from its settings. */
 export class Experiment {
   readonly preset: Preset;
-  readonly env: EnvironmentSpec;
+  readonly env: FactWorld;
   readonly #train: EnvironmentOptions;
   readonly #heldOut: EnvironmentOptions;
   readonly #players: ScriptedPlayers;
@@ -334,6 +335,8 @@ export class Experiment {
     const onPolicy = losses && (await lossesOf(readable));
     if (!losses || !onPolicy) return null;
     const excess = worldLossExcess(onPolicy, readable, this.preset.rollout.maxObservationTokens);
+    const facts = player === "model" ? await this.#knowledge(model, template, signal) : undefined;
+    if (signal?.aborted) return null;
     const { reward } = this.preset.rl;
     const chosen =
       tries > 1 && reader && isTrained(reward?.name)
@@ -350,7 +353,18 @@ export class Experiment {
       ...(generalLoss === undefined ? {} : { generalLoss }),
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
       ...(chosen === undefined ? {} : { chosen }),
+      ...(facts === undefined ? {} : { facts }),
     };
+  }
+
+  /** What the model knows of its world; undefined if there is nothing to ask, or if the signal is aborted. */
+  async #knowledge(model: Model, template: Template, signal?: AbortSignal): Promise<KnownFact[] | undefined> {
+    if (this.env.facts === undefined) return undefined;
+    const { knowledgeInRun } = await import("./knowledge.ts");
+    return knowledgeInRun(this.preset, model, template, { signal, ...this.#scoring() }).catch((error: unknown) => {
+      if (signal?.aborted) return undefined;
+      throw error;
+    });
   }
 
   /** Pretrained models compute in the micro-batches of their training, others in micro-batches of a fixed size. */

@@ -4,7 +4,8 @@ import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Reader } from "../methods/reader.ts";
-import type { Evaluation as Recorded } from "./records.ts";
+import { isKnown } from "./knownFacts.ts";
+import type { Evaluation as Recorded, KnownFact } from "./records.ts";
 
 export interface HeldOutScore extends Evaluation {
   /**
@@ -23,12 +24,14 @@ export interface HeldOutScore extends Evaluation {
   readonly chosen?: Readonly<Record<string, number>>;
   /** −lp per token of the answers of general texts, in nats, if the run has any (`sft.general`). */
   readonly generalLoss?: number;
+  /** The facts of the world, each with what the model knows of it, if the environment has such facts. */
+  readonly facts?: readonly KnownFact[];
 }
 
 /** The line of metrics of an evaluation (records.ts). */
 export function metricsOfScore(score: HeldOutScore): Metrics {
   const { episodes, notPlayed, unscored, successes, meanReward, rewardStd, meanTurns } = score;
-  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, generalLoss } = score;
+  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, generalLoss, facts } = score;
   return {
     ...(episodes === 0 ? {} : { success: successes / episodes }),
     ...(Number.isNaN(meanReward) ? {} : { reward: meanReward, reward_std: rewardStd }),
@@ -41,6 +44,7 @@ export function metricsOfScore(score: HeldOutScore): Metrics {
     "world_loss/on_policy": worldLossOnPolicy,
     ...(worldLossExcess === undefined ? {} : { world_loss_excess: worldLossExcess }),
     ...(generalLoss === undefined ? {} : { general_loss: generalLoss }),
+    ...(facts === undefined ? {} : { facts_known: facts.filter(isKnown).length }),
     ...falseCalls(score.trajectories),
     ...Object.fromEntries(Object.entries(score.passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
     ...Object.fromEntries(Object.entries(score.chosen ?? {}).map(([how, rate]) => [`chosen/${how}`, rate])),
@@ -62,7 +66,7 @@ export function overlapNote(heldOut: readonly Trajectory[], trained: ReadonlySet
 /** The part of an evaluation that a summary keeps; its families in the order of their names. */
 export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
   const { episodes, notPlayed, unscored, successes, meanReward, rewardStd, meanTurns, passAt } = score;
-  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess } = score;
+  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, facts } = score;
   const names = Object.keys(score.families).toSorted();
   const families = Object.fromEntries(names.map((name) => [name, score.families[name]!]));
   return {
@@ -77,6 +81,7 @@ export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
     worldLossOnPolicy,
     ...(worldLossExcess === undefined ? {} : { worldLossExcess }),
     ...(passAt ? { passAt } : {}),
+    ...(facts ? { facts } : {}),
     families,
   };
 }

@@ -8,6 +8,7 @@
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
+import type { WorldFact } from "../environments/index.ts";
 
 /** The phase of a run that a record belongs to. */
 export type Phase = "sft" | "rl" | "eval";
@@ -23,6 +24,7 @@ export type Phase = "sft" | "rl" | "eval";
  * - `world_loss`: on fixed episodes; `world_loss/random`: on those of them that are random play
  * - `world_loss/on_policy`: on the policy's own episodes
  * - `world_loss_excess`: the same minus the entropy of the answers, if the environment reports it
+ * - `facts_known`: how many facts of its world the model knows (run/knowledge.ts), if the environment has such facts
  * - `general_loss`: on answers of general texts, if the run has any
  * - `tools/false_call_frequency`: of tasks that want a plain answer, if there are any
  * - `pass@k`: if tasks were tried more than once
@@ -109,6 +111,14 @@ export interface Score {
   readonly worldLossExcess?: number;
   /** The estimated probability that at least one of k tries solves a task, by k. */
   readonly passAt?: Readonly<Record<string, number>>;
+  /** The facts of the world, each with what the model knows of it, if the environment has such facts. */
+  readonly facts?: readonly KnownFact[];
+}
+
+/** A fact of the world, and the probability that a model gives to it. */
+export interface KnownFact extends WorldFact {
+  /** Of the right name, at temperature 1; the mean over the questions that need the fact (run/knowledge.ts). */
+  readonly p: number;
 }
 
 /** One evaluation of one policy on held-out tasks. */

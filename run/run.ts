@@ -279,7 +279,7 @@ export class Run {
       signal: this.#signal,
       warn: (text) => this.#observer.note(text),
     });
-    this.#parts.witness?.begins(this.#model, this.#template);
+    await this.#parts.witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();
     for await (const report of loop) {
       if (failed.isFirst(report.rows)) await this.#save();
@@ -297,7 +297,7 @@ export class Run {
       if (failed.count > 0)
         this.#best = best; // nothing is saved here, and the weights are those of an earlier step
       else if (this.#state.done % this.#preset.checkpointEvery === 0 || this.#best !== best) await this.#save();
-      this.#parts.witness?.begins(this.#model, this.#template);
+      await this.#parts.witness?.begins(this.#model, this.#template);
       clock();
     }
     if (failed.count > 0 || this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();

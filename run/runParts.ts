@@ -17,9 +17,12 @@ export interface PlayAhead {
   readonly train: typeof trainRlAsync;
 }
 
-/** A witness of every step of RL and the weights that it began with. It may copy them, and must not change them. */
+/**
+ * A witness of every step of RL and the weights that it began with. It may ask the model and copy the weights, and must
+ * not change them; the step begins when it is done.
+ */
 export interface StepWitness {
-  begins(model: Model, template: Template): void;
+  begins(model: Model, template: Template): void | Promise<void>;
   ended(report: StepReport): void;
 }
 

@@ -1,16 +1,22 @@
 /** The environments that `--env` may name, and the options of the tasks that a run plays in one. */
 import { fail } from "../engine/errors.ts";
-import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec, withFaults } from "../environments/index.ts";
+import {
+  type EnvironmentOptions,
+  ENVIRONMENTS,
+  type EnvironmentSpec,
+  type FactWorld,
+  withFaults,
+} from "../environments/index.ts";
 import { openEnvWorld } from "../environments/openenv/world.ts";
 import type { Preset, Tasks } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 
-const worlds: Record<string, EnvironmentSpec> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
+const worlds: Record<string, FactWorld> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
 /**
  * The environments that `--env` may name: the built-in ones, OpenEnv servers, and those that were loaded from a user's
  * file.
  */
-export const WORLDS: Readonly<Record<string, EnvironmentSpec>> = worlds;
+export const WORLDS: Readonly<Record<string, FactWorld>> = worlds;
 
 /** The files of the environments that are not the library's. */
 const origins = new Map<string, string>();
@@ -28,7 +34,7 @@ export function addEnvironment(spec: EnvironmentSpec, origin: string): boolean {
 }
 
 /** The environment of a run. @throws WorldgradError if it is in a file that has not been loaded */
-export const environmentOf = ({ env, environmentFile }: Pick<Preset, "env" | "environmentFile">): EnvironmentSpec =>
+export const environmentOf = ({ env, environmentFile }: Pick<Preset, "env" | "environmentFile">): FactWorld =>
   WORLDS[env] ?? fail(`the environment "${env}" of ${environmentFile?.path ?? "a file"} has not been loaded`);
 
 /** Whether episodes of a run's environment can be played here. @throws WorldgradError in one line if they cannot */

@@ -68,7 +68,7 @@ async function begin(order: Extract<ToAgent, { readonly kind: "begin" }>): Promi
   preset = order.preset;
   const executor = await makeDevice(device, { threads: threadsPerAgent() });
   const start = warm ?? (await warmUp(preset, executor, warming, new AbortController().signal))!;
-  session = new Session(preset, start, executor, playing);
+  session = new Session(preset, start, executor, playing, (step, facts) => send({ kind: "knows", step, facts }));
   send({ kind: "ready", executor: executor.description, warm: start });
 }
 

@@ -1,9 +1,15 @@
 /** An agent as the page sees it: what its worker has said until now, and what the page can ask of it. */
-import type { MetricsRecord, Transcript } from "../run/records.ts";
+import type { Evaluation, KnownFact, MetricsRecord, Transcript } from "../run/records.ts";
 import type { PageAgent } from "./experiment.ts";
 import type { AgentLog, FromAgent, ToAgent } from "./messages.ts";
 import { Questions } from "./asking.ts";
 import type { WarmStart } from "./session.ts";
+
+/** What an agent knew after so many RL steps. */
+export interface KnownAfter {
+  readonly step: number;
+  readonly facts: readonly KnownFact[];
+}
 
 export class AgentProxy {
   readonly label: string;
@@ -17,11 +23,15 @@ export class AgentProxy {
   metrics: MetricsRecord[] = [];
   /** Its episodes of held-out tasks, in the order in which it played them. */
   ways: Transcript[] = [];
+  /** What it knew of its world after some steps, in order. */
+  knowledge: KnownAfter[] = [];
   /** RL steps done. */
   step = 0;
   hasBegun = false;
   isReady = false;
   isOver = false;
+  /** Its evaluation at the end of the run. */
+  after: Evaluation | undefined;
   failure: string | null = null;
   /** The executor's description; "" before the agent is ready. */
   executor = "";
@@ -122,12 +132,17 @@ export class AgentProxy {
       this.metrics.push({ step: this.warmSteps + message.step, phase: "eval", ...scores });
     } else if (message.kind === "transcript") {
       if (message.record.phase === "eval") this.ways.push(message.record);
+    } else if (message.kind === "knows") {
+      const { step, facts } = message;
+      this.knowledge = [...this.knowledge.filter((own) => own.step < step), { step, facts }];
     } else if (message.kind === "rests") {
       // This replaces what was collected: the agent may have gone back.
       this.step = message.step;
       this.metrics = [...message.metrics];
       this.ways = this.ways.filter((way) => way.step - this.warmSteps <= message.step);
+      this.knowledge = this.knowledge.filter(({ step }) => step <= message.step);
       this.#orders--;
+      this.after = message.after;
       this.isOver = message.after !== undefined && !this.isPlaying;
     } else if (message.kind === "log") {
       this.#asking.shift()?.(message);

@@ -1,8 +1,8 @@
 /**
- * The live curves: charts with a line for each agent, and for each agent a chart with a line for each term of its loss.
- * All are small, so that they are seen together.
+ * The live curves, with a line for each agent: success on new tasks, which stands by itself; four that say whether an
+ * agent learns; and further ones, among them where each agent's gradient comes from. All have the same horizontal axis.
  */
-import { type Line, LineChart, type LineChartInfo } from "../run/page/lineChart.ts";
+import { type Line, LineChart, type LineChartInfo, type LineView } from "../run/page/lineChart.ts";
 import type { MetricsRecord } from "../run/records.ts";
 
 /** The data of an agent's curves. */
@@ -21,48 +21,54 @@ interface Choice {
   readonly window?: number;
 }
 
-const CHARTS: readonly (LineChartInfo & Choice)[] = [
+type Chart = LineChartInfo & Choice;
+
+const SUCCESS: Chart = {
+  title: "Does it solve tasks that it was never trained on?",
+  about: "",
+  format: "percent",
+  phase: "eval",
+  metric: "success",
+};
+
+const FIRST: readonly Chart[] = [
   {
-    title: "Success on held-out tasks",
-    about: "The share of tasks solved that are never trained on; the same tasks at every point.",
-    format: "percent",
-    phase: "eval",
-    metric: "success",
-  },
-  {
-    title: "Reward in training",
-    about: "What the agent earns in the episodes that it learns from: the mean over the last ten steps.",
+    title: "Does it earn more in training?",
+    about: "What it earns in the episodes that it learns from: the mean over ten steps.",
     format: "number",
     phase: "rl",
     metric: "reward",
     window: 10,
   },
   {
-    title: "Surprise at its own episodes",
-    about: "Nats per token of what the world answers, on held-out tasks. Lower is better predicted.",
+    title: "Do the answers surprise it less?",
+    about: "Nats per token of what the world answers, in its own episodes of new tasks. Lower is better predicted.",
     format: "number",
     phase: "eval",
     metric: "world_loss/on_policy",
   },
   {
-    title: "Entropy of the policy",
-    about: "How many ways it still tries, in nats per token. Near 0 it always does the same.",
+    title: "Does it still try different things?",
+    about: "The entropy of its actions, in nats per token. Near 0 it always does the same.",
     format: "number",
     phase: "rl",
     metric: "entropy",
     window: 10,
   },
   {
-    title: "Groups without spread",
-    about: "The share of tasks of a step whose episodes all earned the same: their advantages are 0.",
+    title: "How many tasks teach nothing?",
+    about: "The share of a step's tasks whose tries all earned the same: their advantages are 0.",
     format: "percent",
     phase: "rl",
     metric: "frac_reward_zero_std",
     window: 10,
   },
+];
+
+const FURTHER: readonly Chart[] = [
   {
-    title: "World and policy gradient",
-    about: "The cosine between the two. 1: they pull the same way; below 0: one undoes the other.",
+    title: "Do acting and predicting pull the same way?",
+    about: "The cosine between the two gradients. 1: they agree; below 0: one undoes the other.",
     format: "number",
     phase: "rl",
     metric: "grad_cosine/world_policy",
@@ -81,13 +87,22 @@ export function sharedTerms(metrics: readonly MetricsRecord[]): readonly string[
   return [...TERMS.filter((name) => names.includes(name)), ...names.filter((name) => !TERMS.includes(name)).toSorted()];
 }
 
-/** The height of a drawing in pixels. */
+/** The heights of drawings in pixels. */
 const HEIGHT = 170;
+const HEIGHT_OF_SUCCESS = 230;
+
+/** The cards of the curves, by their places on the page. */
+export interface CurveViews {
+  readonly success: HTMLElement;
+  readonly first: readonly HTMLElement[];
+  readonly further: readonly HTMLElement[];
+}
 
 export class Curves {
-  readonly views: readonly HTMLElement[];
+  readonly views: CurveViews;
   readonly #agents: readonly Measured[];
-  /** One for each of `CHARTS`, and one for each agent. */
+  readonly #success: LineChart;
+  /** One for each of `FIRST` and `FURTHER`, and one for each agent. */
   readonly #charts: readonly LineChart[];
   readonly #shares: readonly LineChart[];
 
@@ -95,25 +110,38 @@ export class Curves {
   constructor(agents: readonly Measured[]) {
     const names = agents.map(({ label }) => label);
     this.#agents = agents;
-    this.#charts = CHARTS.map((chart) => new LineChart({ ...chart, height: HEIGHT }, names));
+    this.#success = new LineChart({ ...SUCCESS, height: HEIGHT_OF_SUCCESS }, names);
+    this.#charts = [...FIRST, ...FURTHER].map((chart) => new LineChart({ ...chart, height: HEIGHT }, names));
     const shares = { about: ABOUT_SHARES, format: "percent", height: HEIGHT } as const;
-    this.#shares = names.map((name) => new LineChart({ ...shares, title: `Gradient shares: ${name}` }, []));
-    this.views = [...this.#charts, ...this.#shares].map(({ card }) => card);
+    this.#shares = names.map((name) => new LineChart({ ...shares, title: `What moves ${name}?` }, []));
+    const cards = this.#charts.map(({ card }) => card);
+    this.views = {
+      success: this.#success.card,
+      first: cards.slice(0, FIRST.length),
+      further: [...cards.slice(FIRST.length), ...this.#shares.map(({ card }) => card)],
+    };
   }
 
-  /** Draws what has been measured until now. */
-  show(): void {
-    CHARTS.forEach((choice, i) => this.#charts[i]!.show(this.#agents.map((agent) => lineOf(agent, choice))));
+  /**
+   * Draws what has been measured until now.
+   * @param steps of RL in all, the end of the axis
+   * @param events the steps at which something happened
+   */
+  show(steps: number, events: readonly number[]): void {
+    const view: LineView = { axis: "RL steps", bands: false, upTo: steps };
+    const linesOf = (choice: Choice): Line[] => this.#agents.map((agent) => lineOf(agent, choice));
+    this.#success.show(linesOf(SUCCESS), undefined, { ...view, events });
+    [...FIRST, ...FURTHER].forEach((choice, i) => this.#charts[i]!.show(linesOf(choice), undefined, view));
     // A term of one agent is in the charts of all, so that it has the same colour in each.
     const names = sharedTerms(this.#agents.flatMap(({ metrics }) => metrics));
     this.#agents.forEach((agent, i) => {
       const lines = names.map((term) => lineOf(agent, { phase: "rl", metric: `${SHARE}${term}` }));
-      this.#shares[i]!.show(lines, names);
+      this.#shares[i]!.show(lines, names, view);
     });
   }
 
   dispose(): void {
-    for (const chart of [...this.#charts, ...this.#shares]) chart.dispose();
+    for (const chart of [this.#success, ...this.#charts, ...this.#shares]) chart.dispose();
   }
 }
 

@@ -9,7 +9,7 @@ import type { ColourMode } from "../run/page/tokens.ts";
 import type { Questions } from "./asking.ts";
 import { TokenStrip } from "./drawing.js";
 import type { EpisodeHead, EpisodeToken, EpisodeView, StepView } from "./questions.ts";
-import { attentionView, logitsView, quoted, termsView } from "./tokenPanel.ts";
+import { attentionView, logitsView, quoted, tellingToken, termsView } from "./tokenPanel.ts";
 
 /** An agent to inspect. */
 export interface Inspected {
@@ -42,14 +42,17 @@ export class Inspector {
   readonly #panel = element("div", { class: "panel" });
   readonly #place = element("div", { class: "panel two" });
   #mode: ColourMode = "advantage";
+  #isTelling: boolean;
   #step: StepView | null = null;
   #episode: EpisodeView | null = null;
   /** Number of requests so far: the answer to an older one is dropped. */
   #wanted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(agents: readonly Inspected[]) {
+  /** @param telling whether the token that shows most of the first episode is opened, of the last of the agents */
+  constructor(agents: readonly Inspected[], telling = false) {
     this.#agents = agents;
+    this.#isTelling = telling;
     const names = agents.map(({ label }) => label);
     this.#agent = select(
       "agent",
@@ -71,6 +74,7 @@ export class Inspector {
       this.#panel,
       this.#place,
     );
+    if (telling) this.#agent.input.value = String(agents.length - 1);
     void this.#run(() => this.#showStep());
   }
 
@@ -137,6 +141,10 @@ export class Inspector {
     const hint = "Click a token, or move along the strip with the arrow keys, to see its loss.";
     this.#panel.replaceChildren(element("p", { class: "muted" }, hint));
     this.#place.replaceChildren();
+    if (!this.#isTelling) return;
+    this.#isTelling = false;
+    const telling = tellingToken(episode);
+    if (telling >= 0) this.#strip.pick(telling);
   }
 
   #showToken(token: number): void {

@@ -1,11 +1,15 @@
 /** One experiment on the page: agents in workers of their own, their curves, and their episodes of the same task. */
-import type { MetricsRecord } from "../run/records.ts";
+import { isBaseline } from "../run/baselines.ts";
+import type { MetricsRecord, Transcript } from "../run/records.ts";
 import { formatAs } from "../run/figures/format.ts";
 import { element } from "../run/page/dom.ts";
+import { visible } from "../run/visible.ts";
 import type { WayColumn } from "../run/compare/ways.ts";
 import { AgentProxy } from "./agentProxy.ts";
 import type { Curves } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
+import type { FactMap } from "../run/page/factMap.ts";
+import { milestones } from "./milestones.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog, FromAgent } from "./messages.ts";
 import { missingFor, threadsInWords } from "./machine.ts";
@@ -13,15 +17,25 @@ import { Playback, type Player } from "./playback.ts";
 import { TokenSection } from "./tokenSection.ts";
 import { loadWarmStart } from "./warmStart.ts";
 
-/** RL steps between two diagnoses. */
+/** RL steps between two diagnoses, and before the first: until then every agent looks ill. */
 const DIAGNOSE_EVERY = 4;
+const DOCTOR_WAITS = 24;
+/** The RL step at which the inspector opens by itself. */
+const INSPECTED_AT = 12;
 /** Least milliseconds between two diagnoses: each reads the whole log of every agent. */
 const DOCTOR_RESTS = 1000;
 
 /** The places of the page that an experiment fills. */
 export interface Places {
   readonly controls: HTMLElement;
+  /** What the agents know of their world. */
+  readonly knowledge: HTMLElement;
+  /** The curve of success, what happened, and a summary at the end. */
+  readonly success: HTMLElement;
+  readonly events: HTMLElement;
+  readonly end: HTMLElement;
   readonly charts: HTMLElement;
+  readonly further: HTMLElement;
   readonly ways: HTMLElement;
   readonly doctor: HTMLElement;
   /** The last step, token by token. */
@@ -32,9 +46,11 @@ export interface Places {
   readonly say: (text: string) => void;
 }
 
-/** The drawn parts: the curves, and each agent's episode of one task. */
+/** The drawn parts: the curves, what the agents know, and each agent's episode of one task. */
 interface Drawn {
   readonly curves: Curves;
+  readonly map: FactMap;
+  readonly task: HTMLElement;
   readonly columns: readonly WayColumn[];
 }
 
@@ -42,12 +58,12 @@ export class LiveRun implements Player {
   readonly experiment: PageExperiment;
   readonly #say: (text: string) => void;
   readonly #agents: readonly AgentProxy[];
-  readonly #chartsAt: HTMLElement;
-  readonly #waysAt: HTMLElement;
+  readonly #places: Places;
   /** Made at the first message of an agent, so that no agent waits for the drawing code. */
   #drawn: Promise<Drawn> | undefined;
   readonly #tokens: TokenSection;
   readonly #playback = new Playback(this);
+  #begun: ((run: LiveRun) => void) | undefined;
   readonly #doctor: HTMLElement;
   readonly #machine: HTMLElement;
   #diagnoses: Diagnoses | undefined;
@@ -57,6 +73,8 @@ export class LiveRun implements Player {
   #furthest = 0;
   #warming = "";
   #curvesAreDue = false;
+  /** The first agent's episode that is shown; the same one again would be revealed again. */
+  #shown: Transcript | undefined;
   /** The message about a part of the page that could not be shown; "" if there is none. */
   #lost = "";
   /** The message about what this browser lacks; "" if there is none. */
@@ -68,19 +86,23 @@ export class LiveRun implements Player {
   #isStepping = false;
   #timer = 0;
 
-  /** Replaces what the places showed. */
-  constructor(experiment: PageExperiment, { controls, charts, ways, doctor, tokens, machine, say }: Places) {
+  /**
+   * Replaces what the places showed.
+   * @param begun is called once, when the first step is done
+   */
+  constructor(experiment: PageExperiment, places: Places, begun: (run: LiveRun) => void = () => {}) {
+    this.#begun = begun;
+    const { controls, doctor, tokens, machine, say } = places;
     this.experiment = experiment;
+    this.#places = places;
     this.#doctor = doctor;
     this.#machine = machine;
     doctor.replaceChildren(element("p", { class: "muted" }, "The doctor looks when the first steps are done."));
     this.#say = say;
     this.#agents = experiment.agents.map((own) => new AgentProxy(own, (message) => this.#hear(message)));
     this.#tokens = new TokenSection(tokens, this.#agents);
-    this.#chartsAt = charts;
-    this.#waysAt = ways;
-    charts.replaceChildren();
-    ways.replaceChildren();
+    const { knowledge, success, events, end, charts, further, ways } = places;
+    for (const place of [knowledge, success, events, end, charts, further, ways]) place.replaceChildren();
     controls.replaceChildren(...this.#playback.views);
   }
 
@@ -136,6 +158,11 @@ export class LiveRun implements Player {
     this.#goOn();
   }
 
+  /** The RL steps of the whole run. */
+  get #steps(): number {
+    return Math.max(...this.experiment.agents.map(({ preset }) => preset.rl.steps));
+  }
+
   /** The RL steps that all agents have done. */
   #step(): number {
     return Math.min(...this.#agents.map(({ step }) => step));
@@ -176,12 +203,20 @@ export class LiveRun implements Player {
       if (this.#agents.every(({ isReady }) => isReady)) this.#go();
     }
     this.#furthest = Math.max(this.#furthest, this.#step());
+    if (message.kind === "step") {
+      this.#begun?.(this);
+      this.#begun = undefined;
+      if (this.#step() === INSPECTED_AT) this.#tokens.show();
+    }
     if (message.kind === "rests") this.#goOn();
     if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();
     this.#showState();
     const isMeasured = ["ready", "step", "evaluation", "rests"].includes(message.kind);
     if (isMeasured || this.#drawn === undefined) this.#showCurves().catch(this.#withoutPart("curves"));
     if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays().catch(this.#withoutPart("ways"));
+    if (["knows", "rests"].includes(message.kind)) this.#showKnowledge().catch(this.#withoutPart("map"));
+    if (["knows", "evaluation", "rests"].includes(message.kind)) this.#showEvents();
+    if (message.kind === "rests") this.#showEnd().catch(this.#withoutPart("summary"));
   }
 
   /** Draws the curves at most once per frame of the browser: steps may come faster than frames. */
@@ -191,8 +226,44 @@ export class LiveRun implements Player {
     const { curves } = await this.#draw();
     requestAnimationFrame(() => {
       this.#curvesAreDue = false;
-      if (!this.#isOff) curves.show();
+      const events = milestones(this.#agents).map(({ step }) => step);
+      if (!this.#isOff) curves.show(this.#steps, events);
     });
+  }
+
+  /** What happened, in the order of the numbers in the curve. */
+  #showEvents(): void {
+    const items = milestones(this.#agents).map(({ step, text }) =>
+      element("li", {}, element("span", { class: "muted" }, `step ${step}: `), text),
+    );
+    const { events } = this.#places;
+    // The same sentences again would be read out again.
+    if (events.textContent === items.map(({ textContent }) => textContent).join("")) return;
+    events.replaceChildren(...items);
+    events.scrollTop = events.scrollHeight;
+  }
+
+  /** The summary, while all agents are at their end. */
+  async #showEnd(): Promise<void> {
+    const ended = this.#agents.flatMap(({ label, after }) => (after === undefined ? [] : [{ label, after }]));
+    if (ended.length < this.#agents.length) return this.#places.end.replaceChildren();
+    const { endView } = await import("./ending.ts");
+    if (!this.#isOff) this.#places.end.replaceChildren(endView(ended, location.search === ""));
+  }
+
+  /** Shows what each agent knew when it was last asked. */
+  async #showKnowledge(): Promise<void> {
+    if (this.#agents.every(({ knowledge }) => knowledge.length === 0)) return;
+    const { map } = await this.#draw();
+    if (this.#isOff) return;
+    const about = this.experiment.agents.map(({ preset }) => teachersOf(preset.rl.method));
+    map.show(
+      this.#agents.map(({ label, knowledge }, i) => ({
+        label,
+        about: about[i]!,
+        facts: knowledge.at(-1)?.facts ?? null,
+      })),
+    );
   }
 
   #draw(): Promise<Drawn> {
@@ -200,34 +271,44 @@ export class LiveRun implements Player {
   }
 
   async #makeDrawn(): Promise<Drawn> {
-    const { Curves, WayColumn } = await import("./drawing.js");
+    const { Curves, FactMap, WayColumn } = await import("./drawing.js");
     const curves = new Curves(this.#agents);
-    const columns = this.#agents.map(() => new WayColumn());
+    const map = new FactMap();
+    const task = element("p", { class: "task" });
+    const columns = this.#agents.map(() => new WayColumn({ tokens: false }));
     // Another experiment may have come to the page meanwhile.
     if (!this.#isOff) {
-      this.#chartsAt.replaceChildren(...curves.views);
-      this.#waysAt.replaceChildren(element("div", { class: "ways" }, ...columns.map(({ view }) => view)));
+      const { success, charts, further, knowledge, ways } = this.#places;
+      success.replaceChildren(curves.views.success);
+      charts.replaceChildren(...curves.views.first);
+      further.replaceChildren(...curves.views.further);
+      knowledge.replaceChildren(map.view);
+      ways.replaceChildren(task, ...columns.map(({ view }) => view));
     }
-    return { curves, columns };
+    return { curves, map, task, columns };
   }
 
   /** Shows each agent's episode of the newest task that all agents tried after the same number of steps. */
   async #showWays(): Promise<void> {
-    const { columns } = await this.#draw();
+    const { task: shown, columns } = await this.#draw();
     const [first, ...others] = this.#agents;
     const met = first!.ways.findLast(({ task, step }) =>
       others.every(({ ways }) => ways.some((way) => way.task === task && way.step === step)),
     );
-    if (met === undefined) return;
-    this.#agents.forEach(({ label, ways, warmSteps }, i) => {
+    if (met === undefined || met === this.#shown) return;
+    this.#shown = met;
+    const after = met.step - this.#agents[0]!.warmSteps;
+    const when = element("span", { class: "muted" }, after === 0 ? " before any reward" : ` after ${after} steps`);
+    shown.replaceChildren(element("strong", {}, visible(met.task)), when);
+    this.#agents.forEach(({ label, ways }, i) => {
       const way = ways.findLast(({ task, step }) => task === met.task && step === met.step)!;
-      columns[i]!.show(label, way, ` after ${met.step - warmSteps} steps of RL`);
+      columns[i]!.show(label, way, "");
     });
   }
 
   /** Diagnoses all agents. A request that comes meanwhile leads to one more diagnosis afterwards. */
   #diagnose(): void {
-    if (this.#isWithDoctor || this.#step() === 0) {
+    if (this.#isWithDoctor || this.#step() < Math.min(DOCTOR_WAITS, this.#steps)) {
       this.#doctorIsWanted = this.#isWithDoctor;
       return;
     }
@@ -296,6 +377,13 @@ export class LiveRun implements Player {
     const own = this.#agents.map(({ label, step, metrics }) => `${label}: step ${step}, ${successIn(metrics)}`);
     this.#say([...own, ...(this.#lost === "" ? [] : [this.#lost])].join(" · "));
   }
+}
+
+/** What an agent learns from, in a few words. */
+function teachersOf(method: string): string {
+  if (isBaseline(method)) return "(imitates)";
+  const addOns = method.split("+").slice(1);
+  return addOns.some((name) => name === "echo" || name === "paw") ? "(rewards and answers)" : "(rewards alone)";
 }
 
 /** The newest held-out success in words. */

@@ -1,6 +1,6 @@
 /** Messages between a page and an agent's worker. They travel by structured clone, so NaN stays NaN. */
 import type { Preset } from "../run/preset.ts";
-import type { Evaluation, MetricsRecord, Score, Summary, Transcript } from "../run/records.ts";
+import type { Evaluation, KnownFact, MetricsRecord, Score, Summary, Transcript } from "../run/records.ts";
 import type { Answer, Question } from "./questions.ts";
 import type { WarmStart } from "./session.ts";
 
@@ -39,6 +39,8 @@ export type FromAgent =
   | { readonly kind: "step"; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
   | { readonly kind: "evaluation"; readonly step: number; readonly score: Score }
   | { readonly kind: "transcript"; readonly record: Transcript }
+  /** What the agent knows of its world after so many RL steps. */
+  | { readonly kind: "knows"; readonly step: number; readonly facts: readonly KnownFact[] }
   /** The end of each `play` and `goTo`, with all metrics so far. `after` is there at the end of the run. */
   | {
       readonly kind: "rests";

@@ -10,6 +10,7 @@ import type { Controls } from "./controls.ts";
 import type { PageExperiment } from "./experiment.ts";
 import { LiveRun } from "./live.ts";
 import { AGENTS } from "./messages.ts";
+import type { ExperimentWords } from "./words.ts";
 
 const byId = (id: string): HTMLElement => document.getElementById(id)!;
 const say = (text: string): void => void (byId("status").textContent = text);
@@ -17,7 +18,12 @@ const textOf = (error: unknown): string => (error instanceof Error ? error.messa
 
 const places = {
   controls: byId("controls"),
+  knowledge: byId("knowledge"),
+  success: byId("success"),
+  events: byId("events"),
+  end: byId("end"),
   charts: byId("charts"),
+  further: byId("further"),
   ways: byId("ways"),
   doctor: byId("diagnoses"),
   tokens: byId("inspector"),
@@ -37,24 +43,40 @@ const report = element("button", { type: "button" }, "Save report");
 byId("exports").append(program, report);
 program.addEventListener("click", withRun(exportProgram));
 report.addEventListener("click", withRun(saveReport));
+const tour = byId("tour");
+tour.addEventListener("click", () => {
+  const show = async (): Promise<void> => void new (await import("./tour.ts")).Tour(tour);
+  show().catch((error: unknown) => say(textOf(error)));
+});
 addEventListener("popstate", begin);
 begin();
 
 /** Makes the form when its box is opened; until then nobody waits for its code. */
 async function openForm(): Promise<void> {
   const [{ Controls }, { addressOf }] = await Promise.all([import("./controls.ts"), import("./words.ts")]);
-  form = new Controls(AGENTS, (words) => {
-    const address = addressOf(words).toString();
-    visit(address === "" ? location.pathname : `?${address}`);
-  });
+  form = new Controls(AGENTS, (words) => visit(addressOf(words).toString()));
   if (run) form.show(run.experiment);
   byId("form").append(form.view);
 }
 
-/** Goes to an address of this page, as a link does, without loading the page again. */
-function visit(address: string): void {
-  history.pushState(null, "", address);
+/** Goes to an address of this page, as a link does, without loading the page again. @param words after the `?` */
+function visit(words: string): void {
+  history.pushState(null, "", words === "" ? location.pathname : `?${words}`);
   begin();
+}
+
+/** Shows the two questions about this experiment, and the visitor's own try. They wait until agents have begun. */
+async function invite({ experiment }: LiveRun): Promise<void> {
+  const [{ quickControls }, { Yours }] = await Promise.all([import("./quick.ts"), import("./yours.ts")]);
+  if (run?.experiment !== experiment) return;
+  const change = async (words: ExperimentWords): Promise<void> => {
+    const { addressOf } = await import("./words.ts");
+    visit(addressOf(words).toString());
+  };
+  const hasFacts = experiment.warm.env === "home" || experiment.warm.env === "castle";
+  const controls = quickControls(experiment.words, hasFacts, (words) => void change(words));
+  byId("quick").replaceChildren(...controls);
+  byId("yours").replaceChildren(new Yours(experiment.warm).view);
 }
 
 /** Downloads the experiment as a TypeScript program. */
@@ -97,7 +119,7 @@ async function start(): Promise<void> {
   if (experiment === null || location.search !== search || run) return;
   form?.show(experiment);
   markCurrent();
-  run = new LiveRun(experiment, places);
+  run = new LiveRun(experiment, places, (own) => void invite(own).catch((error: unknown) => say(textOf(error))));
   await run.begin();
 }
 
@@ -122,7 +144,7 @@ function links(): NodeListOf<HTMLAnchorElement> {
 function follow(event: MouseEvent): void {
   if (event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  visit((event.currentTarget as HTMLAnchorElement).href);
+  visit(new URL((event.currentTarget as HTMLAnchorElement).href).search.slice(1));
 }
 
 function markCurrent(): void {

@@ -8,8 +8,10 @@ import { check } from "../engine/errors.ts";
 import { MemoryStore } from "../run/memoryStore.ts";
 import type { Observer } from "../run/observer.ts";
 import type { Preset } from "../run/preset.ts";
-import type { MetricsRecord, Summary, Transcript } from "../run/records.ts";
+import { knowledgeInRun } from "../run/knowledge.ts";
+import type { KnownFact, MetricsRecord, Summary, Transcript } from "../run/records.ts";
 import { Run } from "../run/run.ts";
+import type { StepWitness } from "../run/runParts.ts";
 import { phaseOf } from "../run/baselines.ts";
 import { type LastStep, StepKeeper } from "./lastStep.ts";
 
@@ -39,6 +41,12 @@ export async function warmUp(
   return { step, files, metrics: store.metrics, transcripts: store.transcripts };
 }
 
+/** RL steps between two measurements of what the agent knows. One takes about a tenth of a step. */
+export const KNOWLEDGE_EVERY = 4;
+
+/** Is told what an agent knows of its world after so many RL steps, in worlds that have facts to ask for. */
+export type HearKnowledge = (step: number, facts: readonly KnownFact[]) => void;
+
 export class Session {
   readonly #preset: Preset;
   readonly #warm: WarmStart;
@@ -48,9 +56,11 @@ export class Session {
   readonly #keeper = new StepKeeper();
   #summary: Summary | null = null;
   #stop: AbortController | null = null;
+  readonly #hear: HearKnowledge;
 
   /** @param preset settings with the warm start of `warm` */
-  constructor(preset: Preset, warm: WarmStart, device: Device, observer: Observer) {
+  constructor(preset: Preset, warm: WarmStart, device: Device, observer: Observer, hear: HearKnowledge = () => {}) {
+    this.#hear = hear;
     this.#preset = preset;
     this.#warm = warm;
     this.#device = device;
@@ -103,7 +113,20 @@ export class Session {
         if (isRl && done >= steps) stop.abort();
       },
     };
-    const run = new Run(this.#store, this.#preset, this.#device, observer, stop.signal, { witness: this.#keeper });
+    let { step } = this;
+    const witness: StepWitness = {
+      begins: async (model, template) => {
+        this.#keeper.begins(model, template);
+        if (step % KNOWLEDGE_EVERY !== 0) return;
+        const facts = await knowledgeInRun(this.#preset, model, template);
+        if (facts) this.#hear(step, facts);
+      },
+      ended: (report) => {
+        this.#keeper.ended(report);
+        step = report.step + 1;
+      },
+    };
+    const run = new Run(this.#store, this.#preset, this.#device, observer, stop.signal, { witness });
     try {
       this.#summary = await run.run(true);
     } finally {

@@ -21,7 +21,9 @@ const formula = (lines: readonly FormulaLine[], label: string): HTMLElement =>
 export function termsView(step: StepView, view: EpisodeView, at: number): HTMLElement {
   const [token, terms] = [view.tokens[at]!, view.terms[at]!];
   const about = `token ${at}, written by the ${writerOf(token)}`;
-  const heading = element("h3", {}, element("code", {}, quoted(token.text)), " ", element("small", {}, about));
+  const code = element("code", {}, quoted(token.text));
+  const said = element("p", { class: "said" }, sentencesAbout(view, at).join(" "));
+  const heading = element("div", {}, element("h3", {}, code, " ", element("small", {}, about)), said);
   if (terms.length === 0) {
     const why = "No term of the loss concerns this token: nothing is learnt from it, it is only read.";
     return element("div", {}, heading, element("p", { class: "muted" }, why));
@@ -31,6 +33,45 @@ export function termsView(step: StepView, view: EpisodeView, at: number): HTMLEl
   const all =
     terms.length > 1 ? [element("p", {}, `Together they add ${formatSigned(sum)} to the loss of the step.`)] : [];
   return element("div", {}, heading, ...parts, ...all);
+}
+
+/** What happened at a token, in three sentences: who wrote it, what follows for it, and from where. */
+export function sentencesAbout({ tokens, terms }: EpisodeView, at: number): readonly string[] {
+  const { role, text, surprise, expected, advantage = NaN } = tokens[at]!;
+  const own = terms[at]!.filter(({ weight }) => weight !== 0).map(({ name }) => name);
+  const chance = surprise === undefined ? "" : `, which it had given ${formatPercent(Math.exp(-surprise))}`;
+  if (role === "observation") {
+    const hoped = expected === undefined ? "" : ` It expected “${quoted(expected)}”.`;
+    const isLearnt = own.some((name) => name === "world" || name === "paw");
+    return [
+      `The computer wrote “${quoted(text)}”${chance}.${hoped}`,
+      isLearnt
+        ? "The agent learns to expect it, whatever the try was paid."
+        : "This agent learns nothing from answers: it has only read it.",
+    ];
+  }
+  if (role !== "action" && role !== "thought") return ["It belongs to the task and its frame, which nobody predicts."];
+  const wrote = `The agent wrote “${quoted(text)}”${chance}.`;
+  if (Number.isNaN(advantage) || !own.includes("policy")) return [wrote];
+  if (Math.abs(advantage) < 1e-6) return [wrote, "All tries of this task were paid alike, so nothing follows for it."];
+  return advantage > 0
+    ? [wrote, "This try was paid better than the mean of its task, so the token becomes likelier."]
+    : [wrote, "This try was paid worse than the mean of its task, so the token becomes less likely."];
+}
+
+/**
+ * The token that shows most: of the answers the one that surprised most, if the agent learns from it; else the agent's
+ * own token with the largest advantage.
+ * @returns −1 if nothing is learnt from any
+ */
+export function tellingToken({ tokens, terms }: EpisodeView): number {
+  const best = (of: (token: EpisodeToken, at: number) => number): number => {
+    const values = tokens.map((token, at) => (terms[at]!.some(({ weight }) => weight !== 0) ? of(token, at) : -1));
+    const most = Math.max(-1, ...values);
+    return most > 0 ? values.indexOf(most) : -1;
+  };
+  const answer = best(({ role, surprise = 0 }) => (role === "observation" ? surprise : -1));
+  return answer >= 0 ? answer : best(({ advantage = 0 }) => Math.abs(advantage));
 }
 
 const writerOf = ({ role }: EpisodeToken): string =>

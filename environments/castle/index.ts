@@ -5,7 +5,7 @@
  * rules.ts (what is asked, which pairs are held out, the actions, and who plays). docs/worlds.md shows episodes, and
  * says what is not modelled.
  */
-import type { EnvironmentSpec } from "../../rl/environment.ts";
+import type { FactWorld } from "../facts/questions.ts";
 import { defineGame } from "../game.ts";
 import { CASTLE, type CastleOptions, FAMILIES } from "./episode.ts";
 
@@ -16,16 +16,19 @@ export type { CastleOptions } from "./episode.ts";
  * word leads where and which key opens what. An action changes where the agent is, so whoever predicts an answer
  * predicts a transition. Made for this project; the setting is ECHO's, arXiv 2605.24517.
  */
-export const castle: EnvironmentSpec<CastleOptions> = defineGame(
-  {
-    name: "castle",
-    description:
-      "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
-    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
-    families: FAMILIES,
-    options: CASTLE,
-    expert: true,
-    novice: true,
-  },
-  () => import("./rules.ts"),
-);
+export const castle: FactWorld<CastleOptions> = {
+  ...defineGame(
+    {
+      name: "castle",
+      description:
+        "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
+      source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+      families: FAMILIES,
+      options: CASTLE,
+      expert: true,
+      novice: true,
+    },
+    () => import("./rules.ts"),
+  ),
+  facts: async (options) => (await import("./questions.ts")).questionsAbout(options),
+};

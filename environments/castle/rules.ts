@@ -41,34 +41,45 @@ const entryOf = ({ passages, names }: Castle, room: string, rng: Rng): string =>
 const roomOf = ({ rooms, chests }: Castle, thing: string): string => rooms.get(chests.get(thing)!)!;
 const go = (from: string, to: string): Step => ({ verb: "go", from, to });
 
-const aboutPassage = (verb: "go" | "send", asked: string): Draw => {
+/** The words of a task before the name of what each verb is about. */
+const ASKED: Readonly<Record<Step["verb"], string>> = {
+  go: "Go to",
+  send: "Send the page to",
+  open: "Open",
+  seal: "Seal",
+  take: "Take",
+  clean: "Clean",
+};
+
+/** The task of one step, where it can be done at once. */
+export function draftOf(step: Step, castle: Castle): Draft {
+  const named = "to" in step ? step.to : subjectOf(step);
+  const asked = `${ASKED[step.verb]} ${named}`;
+  const start = "to" in step ? step.from : "chest" in step ? castle.rooms.get(step.chest)! : roomOf(castle, step.thing);
+  return { start, steps: [step], asked };
+}
+
+const aboutPassage = (verb: "go" | "send"): Draw => {
   return (rng, castle) => {
     const from = rng.choice(castle.names.rooms);
-    const to = exitOf(castle, from, rng);
-    return { start: from, steps: [{ verb, from, to }], asked: `${asked} ${to}` };
+    return draftOf({ verb, from, to: exitOf(castle, from, rng) }, castle);
   };
 };
-const aboutChest = (verb: "open" | "seal", asked: string): Draw => {
-  return (rng, { names, rooms }) => {
-    const chest = rng.choice(names.chests);
-    return { start: rooms.get(chest)!, steps: [{ verb, chest }], asked: `${asked} ${chest}` };
-  };
+const aboutChest = (verb: "open" | "seal"): Draw => {
+  return (rng, castle) => draftOf({ verb, chest: rng.choice(castle.names.chests) }, castle);
 };
-const aboutThing = (verb: "take" | "clean", asked: string): Draw => {
-  return (rng, castle) => {
-    const thing = rng.choice(castle.names.things);
-    return { start: roomOf(castle, thing), steps: [{ verb, thing }], asked: `${asked} ${thing}` };
-  };
+const aboutThing = (verb: "take" | "clean"): Draw => {
+  return (rng, castle) => draftOf({ verb, thing: rng.choice(castle.names.things) }, castle);
 };
 
 /** The generator of each family's steps. */
 const DRAWS: Readonly<Record<CastleFamily["name"], Draw>> = {
-  go: aboutPassage("go", "Go to"),
-  send: aboutPassage("send", "Send the page to"),
-  open: aboutChest("open", "Open"),
-  seal: aboutChest("seal", "Seal"),
-  take: aboutThing("take", "Take"),
-  clean: aboutThing("clean", "Clean"),
+  go: aboutPassage("go"),
+  send: aboutPassage("send"),
+  open: aboutChest("open"),
+  seal: aboutChest("seal"),
+  take: aboutThing("take"),
+  clean: aboutThing("clean"),
   cross(rng, castle) {
     const start = rng.choice(castle.names.rooms);
     const middle = exitOf(castle, start, rng);
@@ -110,7 +121,7 @@ export function isHeldOutPair(subject: string, verb: Step["verb"]): boolean {
 }
 
 /** The one command that does a step. */
-function commandOf(step: Step, { passages, keys, chests }: Castle): string {
+export function commandOf(step: Step, { passages, keys, chests }: Castle): string {
   if ("to" in step) {
     const who = step.verb === "go" ? "go" : "send page";
     return `${who} to ${step.to} by ${passages.get(step.from)!.get(step.to)!}`;
@@ -119,6 +130,9 @@ function commandOf(step: Step, { passages, keys, chests }: Castle): string {
   const chest = chests.get(step.thing)!;
   return `${step.verb} ${step.thing} in ${chest} with ${keys.get(chest)!}`;
 }
+
+/** The text of a task. */
+export const textOf = ({ start, asked }: Pick<Draft, "start" | "asked">): string => `You are in ${start}. ${asked}`;
 
 /** Makes a task, all of whose pairs are of its split; the same stream and options give the same task. */
 export function makeTask(rng: Rng, family: CastleFamily, options: SettledOptions<typeof CASTLE>): CastleTask {
@@ -131,7 +145,7 @@ export function makeTask(rng: Rng, family: CastleFamily, options: SettledOptions
     return draft.steps.every(fits) ? draft : undefined;
   });
   const liar = facts === "random" ? rng.split("liar") : undefined;
-  return { family, castle, start, steps, liar, text: `You are in ${start}. ${asked}` };
+  return { family, castle, start, steps, liar, text: textOf({ start, asked }) };
 }
 
 /**

@@ -6,7 +6,7 @@
  * file (the expert, the baseline). docs/worlds.md shows episodes, and says what is not modelled.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { EnvironmentSpec } from "../../rl/environment.ts";
+import type { FactWorld } from "../facts/questions.ts";
 import { defineGame } from "../game.ts";
 import { type HomeNames, namesOf } from "./facts.ts";
 import { type HomeEpisode, type HomeState, play } from "./shell.ts";
@@ -35,21 +35,24 @@ function guess(rng: Rng, text: string, names: HomeNames): string {
  * where, and what opens what. It measures what predicting its answers is worth. Made for this project; the setting is
  * ECHO's, arXiv 2605.24517.
  */
-export const home: EnvironmentSpec<HomeOptions> = defineGame<typeof HOME, HomeFamily, HomeTask, HomeState>({
-  name: "home",
-  description: "a machine that the agent does not know: what is where, and what opens what, its error messages tell",
-  source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
-  families: FAMILIES,
-  options: HOME,
-  makeTask,
-  start: () => ({ changes: [], isTold: false, told: { isCounted: false, isShown: false } }),
-  play,
-  expert,
-  random: (rng, text = "", { size }) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
-  // It guesses, answers if the guess was right, and else gives up: only what follows the guess is worth imitating.
-  novice(episode, rng) {
-    const { task, state, turns } = episode;
-    if (turns === 0) return { action: guess(rng, task.text, task.facts.names), isGuess: true };
-    return { action: state.isTold ? expert(episode) : "done", isGuess: false };
-  },
-});
+export const home: FactWorld<HomeOptions> = {
+  ...defineGame<typeof HOME, HomeFamily, HomeTask, HomeState>({
+    name: "home",
+    description: "a machine that the agent does not know: what is where, and what opens what, its error messages tell",
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    families: FAMILIES,
+    options: HOME,
+    makeTask,
+    start: () => ({ changes: [], isTold: false, told: { isCounted: false, isShown: false } }),
+    play,
+    expert,
+    random: (rng, text = "", { size }) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
+    // It guesses, answers if the guess was right, and else gives up: only what follows the guess is worth imitating.
+    novice(episode, rng) {
+      const { task, state, turns } = episode;
+      if (turns === 0) return { action: guess(rng, task.text, task.facts.names), isGuess: true };
+      return { action: state.isTold ? expert(episode) : "done", isGuess: false };
+    },
+  }),
+  facts: async (options) => (await import("./questions.ts")).questionsAbout(options),
+};

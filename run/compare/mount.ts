@@ -5,6 +5,7 @@
 import { mean } from "../figures/statistics.ts";
 import { element } from "../page/dom.ts";
 import { decodeReportData } from "../page/embedded.ts";
+import { FactMap } from "../page/factMap.ts";
 import { type Line, LineChart, type LineChartInfo } from "../page/lineChart.ts";
 import type { ArmOutcome, Outcome } from "./outcome.ts";
 import { mountWays } from "./ways.ts";
@@ -20,11 +21,21 @@ export function mountComparison(data: string): void {
   const { outcome, warmSteps, ways } = JSON.parse(data) as Embedded;
   const byId = (id: string): HTMLElement => document.getElementById(id) ?? document.body;
   mountCurves(byId("charts"), outcome);
+  mountFacts(byId("facts"), outcome);
   mountWays(
     byId("viewer"),
     ways.map(({ label, data }) => ({ label, transcripts: decodeReportData(data).transcripts })),
     warmSteps,
   );
+}
+
+/** What the agents know at the end, and what they knew when all began. */
+function mountFacts(host: HTMLElement, { warm, arms }: Outcome): void {
+  if (warm.facts === undefined) return;
+  const map = new FactMap();
+  const agents = arms.flatMap(({ label, after: { facts } }) => (facts === undefined ? [] : [{ label, facts }]));
+  map.show([...agents, { label: "the warm start", facts: warm.facts }]);
+  host.append(map.view);
 }
 
 /** The number of steps over which training success is averaged: single steps differ by tens of points. */

@@ -2,6 +2,7 @@
 import {
   askedOf,
   type Column,
+  formatFacts,
   formatRate,
   formatReward,
   isGraded,
@@ -18,6 +19,8 @@ import type { ArmOutcome, Outcome } from "./outcome.ts";
 const EXCESS =
   "; excess: the same minus the entropy of the answers themselves, which is 0 for an agent that knows this world";
 
+const FACTS = "facts known: those whose name gets more than half of the probability where a command needs it. ";
+
 /** A table by agent, and one by family of tasks. */
 export function outcomeTables({ warm, arms }: Outcome): Table[] {
   type Row = Pick<ArmOutcome, "label" | "after"> & Partial<ArmOutcome>;
@@ -28,6 +31,7 @@ export function outcomeTables({ warm, arms }: Outcome): Table[] {
   };
   // If no environment knows the entropy of its answers, this column is left out.
   const hasExcess = rows.some(({ after }) => after.worldLossExcess !== undefined);
+  const hasFacts = rows.some(({ after }) => after.facts !== undefined);
   const hasReward = rows.some(({ after }) => isGraded(after));
   const training = ({ trainingSuccess: of }: Row): string =>
     of === undefined ? "" : of === null ? "–" : formatPercent(of);
@@ -36,6 +40,7 @@ export function outcomeTables({ warm, arms }: Outcome): Table[] {
     ["success [95 %]", ({ after }) => formatRate(after) + missingNote(after)],
     [`against ${first.label}`, (row) => (row === first ? "" : successChange(first.after, row.after))],
     ...(hasReward ? [["reward ± 95 %", ({ after }) => formatReward(after)] satisfies Column<Row>] : []),
+    ...(hasFacts ? [["facts known", ({ after }) => formatFacts(after)] satisfies Column<Row>] : []),
     ["training", training],
     ["wm loss", loss("worldLoss")],
     ["its own", loss("worldLossOnPolicy")],
@@ -46,9 +51,9 @@ export function outcomeTables({ warm, arms }: Outcome): Table[] {
     rows,
     columns,
     "Success has Wilson's interval. Differences are in points, with Newcombe's interval, and coloured if it " +
-      "excludes 0. training: success in the last tenth of the training episodes. wm loss: nats per token of what " +
-      "the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own " +
-      `episodes${hasExcess ? EXCESS : ""}; –: there is none.`,
+      `excludes 0. ${hasFacts ? FACTS : ""}training: success in the last tenth of the training episodes. ` +
+      "wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; " +
+      `its own: in the agent's own episodes${hasExcess ? EXCESS : ""}; –: there is none.`,
   );
   const families = Object.keys(warm.families ?? {});
   if (families.length < 2) return [main];

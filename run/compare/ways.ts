@@ -58,14 +58,16 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
 /** An agent's way through a task: whether it was solved, the expected and the real answers, and all tokens. */
 export class WayColumn {
   readonly view: HTMLElement = element("div", { class: "way" });
-  readonly #strip = new TokenStrip();
+  /** undefined: the tokens are not shown. */
+  readonly #strip: TokenStrip | undefined;
 
-  constructor() {
+  constructor({ tokens = true }: { readonly tokens?: boolean } = {}) {
+    this.#strip = tokens ? new TokenStrip() : undefined;
     this.colour("surprise");
   }
 
   colour(mode: ColourMode): void {
-    this.#strip.colour(mode);
+    this.#strip?.colour(mode);
   }
 
   /** @param when a remark behind the outcome, in small letters */
@@ -81,13 +83,13 @@ export class WayColumn {
         element("span", { class: "muted" }, when),
       ),
       expectations(transcript),
-      this.#strip.view,
+      ...(this.#strip ? [this.#strip.view] : []),
     );
-    this.#strip.show(transcript);
+    this.#strip?.show(transcript);
   }
 
   dispose(): void {
-    this.#strip.dispose();
+    this.#strip?.dispose();
   }
 
   showNone(label: string): void {

@@ -4,6 +4,7 @@
  */
 import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
 import { visibleLine } from "../visible.ts";
+import { isKnown } from "../knownFacts.ts";
 import type { Evaluation, Score, Summary } from "../records.ts";
 import { rateDifference, wilson } from "../figures/statistics.ts";
 import type { Style } from "./style.ts";
@@ -122,13 +123,19 @@ export function missingNote(counts: Counts): string {
   return notes.length === 0 ? "" : ` (${notes.join(", ")})`;
 }
 
+/** "9 of 50": the facts of its world that a model knows; "–" if it was not asked. */
+export const formatFacts = ({ facts }: Pick<Score, "facts">): string =>
+  facts === undefined ? "–" : `${facts.filter(isKnown).length} of ${facts.length}`;
+
 /** The result of an evaluation in one line. */
 export function scoreLine(score: Score): string {
   const { successes, episodes, meanReward, worldLoss } = score;
   const percent = episodes === 0 ? "–" : `${((100 * successes) / episodes).toFixed(1)} %`;
   const reward = isGraded(score) ? `, mean reward ${formatNumber(meanReward!)}` : "";
   const solved = `held-out tasks: ${percent} of ${episodes} solved${missingNote(score)}${reward}`;
-  return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
+  const facts = score.facts === undefined ? "" : `, facts known: ${formatFacts(score)}`;
+  const loss = worldLoss === undefined ? "" : `, world-model loss ${worldLoss.toFixed(3)} nats per token`;
+  return solved + facts + loss;
 }
 
 /** The main comparison: one row per quantity. Baselines have separate columns before "before". */
@@ -156,6 +163,9 @@ export function comparisonTable(summary: Summary): Table {
       ...(columns.some(isGraded) ? [["mean reward ± 95 %", ...columns.map(formatReward), change("meanReward")]] : []),
       ...(turns ? [["mean turns", ...columns.map((c) => optional(c.meanTurns)), change("meanTurns")]] : []),
       ...(world ? [["world loss, nats/token", ...columns.map((c) => optional(c.worldLoss)), change("worldLoss")]] : []),
+      ...(columns.some(({ facts }) => facts !== undefined)
+        ? [["facts of the world known", ...columns.map(formatFacts), ""]]
+        : []),
       ["episodes", ...columns.map((column) => String(column.episodes)), ""],
       ...missing("not played", "notPlayed"),
       ...missing("without a score", "unscored"),

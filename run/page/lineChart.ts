@@ -3,7 +3,17 @@ import uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../figures/format.ts";
 import { chartCard, lastOf, stepWithKeys } from "./charts.ts";
 import { cssColour, element } from "./dom.ts";
-import { axisSeries, countSeries, doublings, lineColour, lineFrame, lineStyle, powers } from "./lines.ts";
+import {
+  axisSeries,
+  countSeries,
+  doublings,
+  drawEvents,
+  lineColour,
+  lineFrame,
+  lineStyle,
+  powers,
+  spanning,
+} from "./lines.ts";
 
 export interface LineChartInfo {
   readonly title: string;
@@ -30,6 +40,10 @@ export type Line = readonly (readonly [step: number, value: number | null, low?:
 export interface LineView {
   readonly axis: string;
   readonly bands: boolean;
+  /** The end of the horizontal axis, which then begins at 0; default: it has the values that there are. */
+  readonly upTo?: number;
+  /** Places on the horizontal axis where something happened: upright lines, numbered from 1. */
+  readonly events?: readonly number[];
 }
 
 export class LineChart {
@@ -113,7 +127,7 @@ export class LineChart {
 
   #options(width: number): uPlot.Options {
     const { doublings: counted, isLogarithmic = false, hasIntervals = false, mark } = this.#chart;
-    const { axis, bands } = this.#view;
+    const { axis, bands, upTo } = this.#view;
     const shown = this.#shown;
     const columns = hasIntervals ? 3 : 1;
     const read: uPlot.Series.Value = (plot, _value, series, at) => {
@@ -126,7 +140,8 @@ export class LineChart {
       return `${this.#text(back(series))}${interval}`;
     };
     const frame = lineFrame(this.#chart, width, counted ?? axis);
-    const across = counted === undefined ? frame : doublings(frame);
+    const whole = upTo === undefined ? frame : spanning(frame, upTo);
+    const across = counted === undefined ? whole : doublings(whole);
     // There are few points of measurement, so each is marked.
     const marks = counted === undefined ? {} : { points: { show: true, size: 6 } };
     const unnamed: uPlot.Series = { class: "hidden-row", points: { show: false } };
@@ -144,6 +159,7 @@ export class LineChart {
         ...(mark === undefined ? [] : [{ ...unnamed, stroke: cssColour("--muted"), width: 1, dash: [4, 4] }]),
       ],
       bands: hasIntervals && bands ? fills : [],
+      hooks: { draw: [(plot) => drawEvents(plot, this.#view.events ?? [])] },
       legend: { live: true, markers: { fill: (_plot, i) => lineColour(shown[Math.floor((i - 1) / columns)] ?? 0) } },
     };
   }

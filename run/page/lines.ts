@@ -84,5 +84,32 @@ export const doublings = (frame: Frame): Frame => ({
   ],
 });
 
+/** The frame with a horizontal axis from 0 to `upTo`, whatever has been measured. */
+export const spanning = (frame: Frame, upTo: number): Frame => ({
+  ...frame,
+  scales: { ...frame.scales, x: { ...frame.scales!["x"], range: () => [0, upTo] } },
+});
+
+/** Draws an upright line with its number at each of these places of the horizontal axis. */
+export function drawEvents(plot: uPlot, places: readonly number[]): void {
+  const { ctx, bbox } = plot;
+  const scale = devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = cssColour("--muted");
+  ctx.lineWidth = scale;
+  ctx.setLineDash([2 * scale, 3 * scale]);
+  ctx.font = `${11 * scale}px system-ui, sans-serif`;
+  ctx.textAlign = "center";
+  places.forEach((place, i) => {
+    const x = Math.round(plot.valToPos(place, "x", true));
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top + 14 * scale);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(String(i + 1), x, bbox.top + 10 * scale);
+  });
+  ctx.restore();
+}
+
 /** The frame with a logarithmic vertical axis. */
 export const powers = (frame: Frame): Frame => ({ ...frame, scales: { ...frame.scales, y: { distr: 3 } } });

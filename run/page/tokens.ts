@@ -99,6 +99,13 @@ export class TokenStrip {
     this.legend.replaceChildren(scale(`${what}: 0`, formatNumber(largest), ["", mix("--heat", 0.8)]));
   }
 
+  /** Chooses a token, as a click does. */
+  pick(index: number): void {
+    this.point(index, false);
+    this.chosen();
+    this.point(-1, false);
+  }
+
   private chosen(): void {
     if (this.active < 0 || this.choose === undefined) return;
     this.picked = this.active;

@@ -57,13 +57,13 @@ const here = (page: Page): Promise<string> => page.evaluate(() => document.activ
 test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and closing them again", async () => {
   // an address under which nothing is trained
   const { page, problems } = await openLive(browser, `${address}?env=nowhere`);
-  const links = await tabTo(page, '.presets a[href*="steps=6"]');
-  expect(links.filter((what) => what.startsWith("a ")).length).toBe(links.length); // links alone stand before it
+  await tabTo(page, '.presets a[href*="steps=6"]');
   await page.keyboard.press("Enter");
   expect(new URL(page.url()).search).toBe("?quick=true&steps=6");
 
   // Two seconds between steps: the arrow keys choose.
-  await tabTo(page, "#controls select");
+  await page.locator("#controls select").waitFor();
+  await tabTo(page, "#controls select", "Shift+Tab");
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
   expect(await page.locator("#controls select").inputValue()).toBe("2000");
@@ -114,7 +114,6 @@ test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and
 
   // Everything is open now: what axe finds, in both schemes, wide and narrow.
   await page.locator(".way h3").first().waitFor(WAIT);
-  await page.locator(".diagnosis h3").first().waitFor(WAIT);
   expect(await violations(page), "1400 px, light").toEqual([]);
   await page.emulateMedia({ colorScheme: "dark" });
   await page.setViewportSize({ width: 375, height: 800 });
@@ -131,7 +130,7 @@ test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and
   expect(await page.evaluate(() => document.activeElement!.closest("#inspector"))).toBeNull();
 
   // The form: a wrong word is said and gets the focus, a right one is applied.
-  await tabTo(page, "#form summary", "Shift+Tab");
+  await tabTo(page, "#form summary");
   await page.keyboard.press("Enter");
   await page.locator("#all-rl-groupSize").waitFor(WAIT); // the form's code is loaded now
   await tabTo(page, "#all-rl-groupSize");

@@ -33,9 +33,24 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await expect
     .poll(() => page.locator(".way h3").allInnerTexts(), PATIENCE)
     .toEqual([
-      expect.stringMatching(/^grpo (✔ solved|✘ failed) after 5 steps of RL$/),
-      expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed) after 5 steps of RL$/),
+      expect.stringMatching(/^grpo (✔ solved|✘ failed)$/),
+      expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed)$/),
     ]);
+  await expect.poll(() => page.locator("#ways .task").innerText(), PATIENCE).toMatch(/ after 5 steps$/);
+  // What both know, a summary, and a try of the visitor's own, in the same world.
+  await expect
+    .poll(() => page.locator(".fact-map").getAttribute("aria-label"), PATIENCE)
+    .toMatch(/^Facts of the world: grpo knows \d+ of 50; grpo\+echo knows \d+ of 50$/);
+  expect(await page.locator(".fact").count()).toBe(50);
+  expect(await page.locator(".ending").innerText()).toMatch(/^The end\. grpo solves \d+ %, grpo\+echo solves \d+ %/);
+  await page.getByLabel("your command").fill("ls");
+  await button("Type it").click();
+  await expect.poll(() => page.locator(".yours dd").allInnerTexts()).toEqual(["ls", "ls: Permission denied"]);
+  for (let i = 0; i < 2; i++) {
+    await button("Show me how").click();
+    await button("Type it").click();
+  }
+  await expect.poll(() => page.locator(".yours").innerText()).toContain("You have solved 1 of 1.");
   await button("Reset").click();
   await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^grpo: step 0, .*grpo\+echo: step 0, /);
   await expect.poll(() => button("One step").isEnabled(), PATIENCE).toBe(true);
@@ -54,6 +69,36 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await wrong.page.close();
   expect([...problems, ...wrong.problems]).toEqual([]);
 });
+
+test("λ and the switch restart the experiment under a new address, and the tour goes round by keys", async () => {
+  const { page, problems } = await openLive(browser, `${address}${SETTINGS}&arms=grpo,grpo%2Becho[lambda=0.2]`);
+  await page.locator("#lambda").waitFor(PATIENCE);
+  expect(await page.locator("#quick output").innerText()).toBe("0.2");
+  await page.locator("#lambda").focus();
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(() => new URL(page.url()).searchParams.get("arms"), PATIENCE).toBe("grpo,grpo+echo[lambda=0.5]");
+  await expect.poll(() => page.locator("#quick output").innerText(), PATIENCE).toBe("0.5");
+  await page.getByText("random facts", { exact: true }).click();
+  await expect.poll(() => new URL(page.url()).searchParams.getAll("set"), PATIENCE).toEqual(["train.facts=random"]);
+  await page.locator("#status", { hasText: "step 5" }).waitFor({ timeout: 50_000 });
+
+  await page.getByRole("button", { name: "Show me around" }).focus();
+  await page.keyboard.press("Enter");
+  const tour = page.getByRole("dialog");
+  const stops: string[] = [];
+  for (let i = 0; i < 6; i++) {
+    stops.push(await tour.locator("p").first().innerText());
+    expect(await page.locator(".lit").count()).toBe(1);
+    const { href } = await tour.locator("a").evaluate((own: HTMLAnchorElement) => ({ href: own.href }));
+    expect(href).toContain("/book/0");
+    await page.keyboard.press("ArrowRight");
+  }
+  expect(stops).toEqual(Array.from({ length: 6 }, (_, i) => `${i + 1} of 6`));
+  expect(await tour.count()).toBe(0);
+  expect(await page.evaluate(() => document.activeElement!.id)).toBe("tour");
+  expect(problems).toEqual([]);
+  await page.close();
+}, 120_000);
 
 test("Pause stops both agents, and the page answers while steps are fast", async () => {
   const { page, problems } = await openLive(browser, `${address}?quick=true&seed=3&steps=1000`);

@@ -1,0 +1,82 @@
+/**
+ * The two questions that a visitor asks first: how much is predicted (λ), and what the answers say. A change restarts
+ * the experiment at once, from the same warm start.
+ */
+import { choice, element } from "../run/page/dom.ts";
+import type { ExperimentWords, Words } from "./words.ts";
+
+/** The weights that the slider offers. */
+const LAMBDAS = ["0", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2"] as const;
+
+/** What the answers of training say, and the options that make them say it. */
+const ANSWERS = {
+  true: ["the truth", {}],
+  random: ["random facts", { "train.facts": "random" }],
+  none: ["no facts", { "train.hints": "none" }],
+} as const satisfies Readonly<Record<string, readonly [string, Words]>>;
+type Said = keyof typeof ANSWERS;
+
+const OF_ANSWERS = ["train.facts", "train.hints"] as const;
+
+/** The λ that an agent of these words has; undefined if it predicts nothing. */
+const lambdaIn = ({ agents }: ExperimentWords): string | undefined =>
+  agents.flatMap(({ method, settings }) => (method.includes("+echo") ? [settings["lambda"] ?? "0.05"] : []))[0];
+
+/** The same experiment with another λ for every agent that predicts. */
+export const withLambda = (words: ExperimentWords, lambda: string): ExperimentWords => ({
+  ...words,
+  agents: words.agents.map((own) =>
+    own.method.includes("+echo") ? { ...own, settings: { ...own.settings, lambda } } : own,
+  ),
+});
+
+/** The same experiment with other answers in training. */
+export function withAnswers(words: ExperimentWords, said: Said): ExperimentWords {
+  const others = Object.entries(words.shared).filter(([key]) => !OF_ANSWERS.includes(key as "train.facts"));
+  return { ...words, shared: { ...Object.fromEntries(others), ...ANSWERS[said][1] } };
+}
+
+const answersIn = ({ shared }: ExperimentWords): Said =>
+  shared["train.facts"] === "random" ? "random" : shared["train.hints"] === "none" ? "none" : "true";
+
+/** The controls of an experiment; nothing for one whose words they do not change. */
+export function quickControls(
+  words: ExperimentWords,
+  hasFacts: boolean,
+  change: (words: ExperimentWords) => void,
+): HTMLElement[] {
+  const lambda = lambdaIn(words);
+  const parts: HTMLElement[] = [];
+  if (lambda !== undefined) {
+    const values = [...new Set([...LAMBDAS, lambda])].toSorted((a, b) => Number(a) - Number(b));
+    const at = values.indexOf(lambda);
+    const shown = element("output", {}, lambda);
+    const slider = element("input", { type: "range", min: 0, max: values.length - 1, value: at, id: "lambda" });
+    slider.setAttribute("aria-valuetext", `λ ${lambda}`);
+    slider.addEventListener("input", () => {
+      shown.textContent = values[Number(slider.value)]!;
+      slider.setAttribute("aria-valuetext", `λ ${shown.textContent}`);
+    });
+    slider.addEventListener("change", () => change(withLambda(words, values[Number(slider.value)]!)));
+    parts.push(
+      element("label", { class: "field" }, element("span", {}, "How much it predicts: λ = ", shown), slider),
+      element(
+        "p",
+        { class: "muted" },
+        "0: not at all. ECHO's paper has 0.05, for large models; 0.5 was tuned for this one.",
+      ),
+    );
+  }
+  if (hasFacts) {
+    const options = Object.entries(ANSWERS).map(([said, [text]]) => [said as Said, text] as const);
+    parts.push(
+      choice("A wrong command is answered with", options, answersIn(words), (said) => change(withAnswers(words, said))),
+      element(
+        "p",
+        { class: "muted" },
+        "With random facts the answers look the same and teach nothing: then predicting them should be worth nothing.",
+      ),
+    );
+  }
+  return parts;
+}

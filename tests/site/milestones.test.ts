@@ -1,0 +1,46 @@
+/** Sentences about what happened in a run: once each, when it happened, and none for what the warm start knew. */
+import { expect, it } from "vitest";
+import type { KnownFact, MetricsRecord } from "../../run/records.ts";
+import { type Followed, milestones } from "../../site/milestones.ts";
+
+const facts = (known: number, of = 20): KnownFact[] =>
+  Array.from({ length: of }, (_, i) => {
+    return { kind: "k", known: `f${i}`, right: "r", says: `f${i} is in r`, p: i < known ? 0.9 - i / 100 : 0.1 };
+  });
+const success = (steps: Readonly<Record<number, number | null>>): MetricsRecord[] =>
+  Object.entries(steps).map(([step, value]) => ({ step: 100 + Number(step), phase: "eval", success: value }));
+const agent = (label: string, counts: Readonly<Record<number, number>>, metrics: MetricsRecord[] = []): Followed => ({
+  label,
+  metrics,
+  warmSteps: 100,
+  knowledge: Object.entries(counts).map(([step, count]) => ({ step: Number(step), facts: facts(count) })),
+});
+
+it("the first fact, then shares of all facts, each with what the other knew then", () => {
+  const a = agent("a", { 0: 0, 4: 0, 8: 1, 12: 1 });
+  const b = agent("b", { 0: 0, 4: 1, 8: 2, 12: 16 });
+  expect(milestones([a, b])).toEqual([
+    { step: 4, text: "b knows its first fact: f0 is in r" },
+    { step: 8, text: "a knows its first fact: f0 is in r; b knows 2 of 20 facts, a 1" },
+    { step: 12, text: "b knows 16 of 20 facts, a 1" },
+  ]);
+});
+
+it("nothing of agents that know nothing, that were not asked, or that knew all before the first step", () => {
+  expect(milestones([])).toEqual([]);
+  expect(milestones([agent("a", {}), agent("b", { 0: 0, 4: 0 })])).toEqual([]);
+  expect(milestones([agent("a", { 0: 20, 4: 20 })])).toEqual([]);
+});
+
+it("who is ahead by ten points, at the first step at which both were tried; a try without a score is none", () => {
+  const a = agent("a", {}, success({ 0: 0.01, 20: 0.02, 40: 0.2, 60: 0.3 }));
+  const b = agent("b", {}, success({ 0: 0.01, 20: null, 40: 0.31 }));
+  expect(milestones([a, b])).toEqual([{ step: 40, text: "b solves 31 % of new tasks, a 20 %" }]);
+  expect(milestones([a, agent("c", {}, success({ 40: 0.21 }))])).toEqual([]);
+});
+
+it("a fact of exactly one half is not known", () => {
+  const half = facts(0).map((fact) => ({ ...fact, p: 0.5 }));
+  const undecided: Followed = { ...agent("a", {}), knowledge: [{ step: 4, facts: half }] };
+  expect(milestones([undecided])).toEqual([]);
+});
