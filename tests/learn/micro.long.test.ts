@@ -1,4 +1,4 @@
-/** learn/00-micro.ts as a program: it prints what its head, the book and the README say. */
+/** learn/00-micro.ts as a program: it prints what its head, the book and docs/reading.md say. */
 import { spawnSync } from "node:child_process";
 import process from "node:process";
 import { fileURLToPath } from "node:url";

@@ -50,8 +50,8 @@ it("is at most 200 lines of at most 120 columns and imports nothing", () => {
   expect(source).not.toMatch(/\brequire\(|\bimport\(|^import\b/m);
 });
 
-it("is shown in the README with the output that the book keeps of it", () => {
-  const shown = /npm run learn\n```\n+```text\n(.*?)```/s.exec(readSource("README.md"))?.[1];
+it("is shown in docs/reading.md with the output that the book keeps of it", () => {
+  const shown = /npm run learn\n```\n+```text\n(.*?)```/s.exec(readSource("docs/reading.md"))?.[1];
   expect(shown).toBe(readSource("learn/output/00-micro.txt"));
 });
 
