@@ -7,6 +7,8 @@
  */
 import type { FactWorld } from "../facts/questions.ts";
 import { defineGame } from "../game.ts";
+import { settleOptions } from "../options.ts";
+import { selectFamilies } from "../selection.ts";
 import { CASTLE, type CastleOptions, FAMILIES } from "./episode.ts";
 
 export type { CastleOptions } from "./episode.ts";
@@ -30,5 +32,9 @@ export const castle: FactWorld<CastleOptions> = {
     },
     () => import("./rules.ts"),
   ),
-  facts: async (options) => (await import("./questions.ts")).questionsAbout(options),
+  facts: async (given = {}) => {
+    const options = settleOptions("castle", CASTLE, given);
+    const families = selectFamilies("castle", FAMILIES, options);
+    return (await import("./questions.ts")).questionsAbout(options, families);
+  },
 };

@@ -1,8 +1,10 @@
-/** The questions that show which facts of a castle an agent knows, each in a task of one step. */
+/**
+ * The questions that show which facts of a castle an agent knows, each in a task of one step. It is loaded later, as
+ * rules.ts is: it imports no value of ../game.ts.
+ */
 import { type FactQuestion, preferred, question, type WorldFact } from "../facts/questions.ts";
-import { settleOptions } from "../options.ts";
-import { selectFamilies } from "../selection.ts";
-import { CASTLE, type CastleFamily, type CastleOptions, FAMILIES, type Step } from "./episode.ts";
+import type { SettledOptions } from "../options.ts";
+import type { CASTLE, CastleFamily, Step } from "./episode.ts";
 import { type Castle, castleOf } from "./facts.ts";
 import { commandOf, draftOf, isHeldOutPair, subjectOf, textOf } from "./rules.ts";
 
@@ -20,12 +22,14 @@ const VERBS_OF: Readonly<Record<CastleFamily["name"], readonly Step["verb"][]>> 
   bring: ["go", "take"],
 };
 
-/** Questions about all facts that tasks with these options need. */
-export function questionsAbout(given: CastleOptions = {}): readonly FactQuestion[] {
-  const options = settleOptions("castle", CASTLE, given);
-  if (options.castle < 0) return [];
-  const castle = castleOf(options.castle, options.size);
-  const verbs = new Set(selectFamilies("castle", FAMILIES, options).flatMap(({ name }) => VERBS_OF[name]));
+/** Questions about all facts that tasks of these families need. */
+export function questionsAbout(
+  { castle: seed, size }: SettledOptions<typeof CASTLE>,
+  families: readonly CastleFamily[],
+): readonly FactQuestion[] {
+  if (seed < 0) return [];
+  const castle = castleOf(seed, size);
+  const verbs = new Set(families.flatMap(({ name }) => VERBS_OF[name]));
   const asked = [...verbs].flatMap((verb) =>
     stepsOf(verb, castle).map((step) => ({
       ...question(textOf(draftOf(step, castle)), commandOf(step, castle), factsIn(step, castle)),

@@ -9,6 +9,7 @@ import type { Rng } from "../../engine/index.ts";
 import type { FactWorld } from "../facts/questions.ts";
 import { defineGame } from "../game.ts";
 import { type HomeNames, namesOf } from "./facts.ts";
+import { questionsAbout } from "./questions.ts";
 import { type HomeEpisode, type HomeState, play } from "./shell.ts";
 import { FAMILIES, familyOf, HOME, type HomeFamily, type HomeOptions, type HomeTask, makeTask } from "./tasks.ts";
 
@@ -54,5 +55,5 @@ export const home: FactWorld<HomeOptions> = {
       return { action: state.isTold ? expert(episode) : "done", isGuess: false };
     },
   }),
-  facts: async (options) => (await import("./questions.ts")).questionsAbout(options),
+  facts: (options) => Promise.resolve(questionsAbout(options)),
 };
