@@ -49,7 +49,7 @@ const STOPS: readonly Stop[] = [
     text:
       "Open any token that an agent has just learnt from: who wrote it, how surprising it was, and its part of the " +
       "loss, with its numbers filled in.",
-    more: ["book/02-one-formula.html", "One formula"],
+    more: ["book/00-before.html", "The chain rule"],
   },
   {
     at: "broken",

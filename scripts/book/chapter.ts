@@ -41,6 +41,13 @@ export interface Chapter {
   readonly source: string;
 }
 
+/** The number of the chapter before chapter 0. */
+const BEFORE = -1;
+
+/** A chapter's number as it is read. */
+export const labelOf = ({ number }: Pick<Chapter, "number">): string =>
+  number === BEFORE ? "Before 0" : String(number);
+
 /** Error in the form of a chapter or an exercise file. The message begins with FILE:LINE. */
 export class FormError extends Error {
   override readonly name = "FormError";
@@ -187,10 +194,11 @@ function sectionsOf(parts: readonly Part[], path: string): { number: number; tit
     const first = text[0] ?? lines[0]!;
     let inFence = false;
     if (open.length === 0) {
-      const found = /^# (\d+) · (\S.*)$/.exec(first.text);
+      const found = /^# (\d+|Before 0) · (\S.*)$/.exec(first.text);
       if (found === null) fail(path, first.at, `the title must read "# NUMBER · Title", got "${first.text}"`);
-      [number, title] = [Number(found[1]), found[2]!];
-      const inPath = /(\d+)-[^/]*$/.exec(path)?.[1];
+      const isBefore = found[1] === labelOf({ number: BEFORE });
+      [number, title] = [isBefore ? BEFORE : Number(found[1]), found[2]!];
+      const inPath = isBefore && path.endsWith("/00-before.ts") ? BEFORE : /(\d+)-[^/]*$/.exec(path)?.[1];
       if (Number(inPath) !== number) fail(path, first.at, `the title has number ${number}, the file ${String(inPath)}`);
       open.push({ heading: title, firstLine: first.at, prose: [], code: [] });
       text.shift();

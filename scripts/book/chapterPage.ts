@@ -1,7 +1,7 @@
 /** Page of a chapter: prose on one side, its code as a live cell on the other. */
 import { type Change, changesOf, COLOUR } from "../../site/book/changes.ts";
 import { DATA_ID, type PageData } from "../../site/book/pageData.ts";
-import type { Chapter, Section } from "./chapter.ts";
+import { type Chapter, labelOf, type Section } from "./chapter.ts";
 import type { Exercise } from "./exercises.ts";
 import { highlight } from "./highlight.ts";
 import { codeBox, escape, htmlPage, slug } from "./html.ts";
@@ -40,7 +40,7 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
         : section.heading === "Break it"
           ? breaker(section, data)
           : "";
-    const prose = proseOf(section, i === 0 && number > 0);
+    const prose = proseOf(section, i === 0 && number !== 0);
     return sectionRow(
       i === 0 ? "" : section.heading,
       markdown(prose, section.heading === "In the library" ? links : chapterLinks),
@@ -50,7 +50,7 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
   const tasks = exercises.map((exercise) => exerciseRow(exercise, imported.exercises, linksOf(imported.exercises)));
   const contents = chapter.sections.slice(1).map(({ heading }) => heading);
   const main = `<div class="head">
-<h1>${number} · ${escape(title)}</h1>
+<h1>${labelOf(chapter)} · ${escape(title)}</h1>
 <p class="promise"><strong>What you will understand:</strong> ${inline(promise, chapterLinks)}</p>
 <details class="contents"><summary>Sections</summary>
 <ol>${contents.map((heading) => `<li><a href="#${slug(heading)}">${escape(heading)}</a></li>`).join("")}</ol></details>

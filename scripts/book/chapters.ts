@@ -19,5 +19,5 @@ export function readChapter(name: string): Chapter {
   const read = (path: string): string => readFileSync(join(packageFolder, path), "utf8");
   const [path, exercises] = [programOf(name), exercisesOf(name)];
   const source = read(path);
-  return name.startsWith("00-") ? parseMicro(source, path, read(exercises), exercises) : parseChapter(source, path);
+  return name === "00-micro" ? parseMicro(source, path, read(exercises), exercises) : parseChapter(source, path);
 }

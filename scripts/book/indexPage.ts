@@ -10,16 +10,17 @@ export function indexPage(
 ): string {
   const entries = chapters.map(({ chapter: { number, title, promise }, address }) => {
     const text = markdown(promise.slice(0, 1).toUpperCase() + promise.slice(1), links).trim();
-    return `<li value="${number}"><h2><a href="${address}">${escape(title)}</a></h2>${text}</li>`;
+    return `<li value="${number}"${number < 0 ? ' class="before"' : ""}><h2><a href="${address}">${escape(title)}</a></h2>${text}</li>`;
   });
   const main = `<div class="head">
 <h1>Language agents, from the chain rule up</h1>
 <p class="promise">A book whose chapters are programs. Each explains one step, runs in your browser, and can be edited,
 broken and extended there. The output of its cells is checked with every change of the library. You need to know
 programming and derivatives.</p>
-<p>Read in this order: each chapter builds on those before it. Chapter 0 shows the whole first.</p>
+<p>Read in this order: each chapter builds on those before it. The first one shows the one rule that all learning here
+follows, and chapter 0 the whole.</p>
 </div>
-<ol class="chapters" start="0">
+<ol class="chapters" start="-1">
 ${entries.join("\n")}
 </ol>`;
   return htmlPage({

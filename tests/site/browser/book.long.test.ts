@@ -49,7 +49,18 @@ async function withPage(name: string, use: (page: Page) => Promise<void>): Promi
   await page.close();
 }
 
-test("these are all but one", () => expect(CHAPTERS.map((name) => name[1])).toEqual([..."02345678"]));
+test("these are all but one", () =>
+  expect(CHAPTERS.map((name) => name.slice(0, 4))).toEqual([
+    "00-b",
+    "00-m",
+    "02-o",
+    "03-m",
+    "04-t",
+    "05-g",
+    "06-w",
+    "07-m",
+    "08-s",
+  ]));
 
 test.each(CHAPTERS)("%s prints in a page what it prints in Node", { timeout: PATIENCE }, async (name) => {
   await withPage(name, async (page) => {
