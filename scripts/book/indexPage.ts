@@ -10,7 +10,8 @@ export function indexPage(
 ): string {
   const entries = chapters.map(({ chapter: { number, title, promise }, address }) => {
     const text = markdown(promise.slice(0, 1).toUpperCase() + promise.slice(1), links).trim();
-    return `<li value="${number}"${number < 0 ? ' class="before"' : ""}><h2><a href="${address}">${escape(title)}</a></h2>${text}</li>`;
+    const before = number < 0 ? ' class="before"' : "";
+    return `<li value="${number}"${before}><h2><a href="${address}">${escape(title)}</a></h2>${text}</li>`;
   });
   const main = `<div class="head">
 <h1>Language agents, from the chain rule up</h1>
