@@ -29,6 +29,7 @@ const SUCCESS: Chart = {
   format: "percent",
   phase: "eval",
   metric: "success",
+  atLeast: 0.2,
 };
 
 const FIRST: readonly Chart[] = [

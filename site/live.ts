@@ -9,7 +9,7 @@ import { AgentProxy } from "./agentProxy.ts";
 import type { Curves } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
 import type { FactMap } from "../run/page/factMap.ts";
-import { milestones } from "./milestones.ts";
+import { milestones, standing } from "./milestones.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog, FromAgent } from "./messages.ts";
 import { missingFor, threadsInWords } from "./machine.ts";
@@ -33,6 +33,8 @@ export interface Places {
   /** The curve of success, what happened, and a summary at the end. */
   readonly success: HTMLElement;
   readonly events: HTMLElement;
+  /** How it stands, in one sentence. */
+  readonly verdict: HTMLElement;
   readonly end: HTMLElement;
   readonly charts: HTMLElement;
   readonly further: HTMLElement;
@@ -101,8 +103,8 @@ export class LiveRun implements Player {
     this.#say = say;
     this.#agents = experiment.agents.map((own) => new AgentProxy(own, (message) => this.#hear(message)));
     this.#tokens = new TokenSection(tokens, this.#agents);
-    const { knowledge, success, events, end, charts, further, ways } = places;
-    for (const place of [knowledge, success, events, end, charts, further, ways]) place.replaceChildren();
+    const { knowledge, success, events, verdict, end, charts, further, ways } = places;
+    for (const place of [knowledge, success, events, verdict, end, charts, further, ways]) place.replaceChildren();
     controls.replaceChildren(...this.#playback.views);
   }
 
@@ -215,7 +217,7 @@ export class LiveRun implements Player {
     if (isMeasured || this.#drawn === undefined) this.#showCurves().catch(this.#withoutPart("curves"));
     if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays().catch(this.#withoutPart("ways"));
     if (["knows", "rests"].includes(message.kind)) this.#showKnowledge().catch(this.#withoutPart("map"));
-    if (["knows", "evaluation", "rests"].includes(message.kind)) this.#showEvents();
+    if (["ready", "knows", "evaluation", "rests"].includes(message.kind)) this.#showEvents();
     if (message.kind === "rests") this.#showEnd().catch(this.#withoutPart("summary"));
   }
 
@@ -231,8 +233,10 @@ export class LiveRun implements Player {
     });
   }
 
-  /** What happened, in the order of the numbers in the curve. */
+  /** How it stands, and what happened, in the order of the numbers in the curve. */
   #showEvents(): void {
+    const { every } = this.experiment.warm.evaluation;
+    this.#places.verdict.textContent = standing(this.#agents, every, this.#steps);
     const items = milestones(this.#agents).map(({ step, text }) =>
       element("li", {}, element("span", { class: "muted" }, `step ${step}: `), text),
     );
@@ -302,7 +306,7 @@ export class LiveRun implements Player {
     shown.replaceChildren(element("strong", {}, visible(met.task)), when);
     this.#agents.forEach(({ label, ways }, i) => {
       const way = ways.findLast(({ task, step }) => task === met.task && step === met.step)!;
-      columns[i]!.show(label, way, "");
+      columns[i]!.show(label, way, ` ${teachersOf(this.experiment.agents[i]!.preset.rl.method)}`);
     });
   }
 

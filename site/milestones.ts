@@ -61,18 +61,43 @@ function countAt({ knowledge }: Followed, step: number): number {
   return last === undefined ? 0 : last.facts.filter(isKnown).length;
 }
 
-/** The first time that one agent solves clearly more than each other. */
-function ahead(agents: readonly Followed[]): readonly Milestone[] {
-  const curves = agents.map(({ metrics, warmSteps }) => {
+/** Held-out success of each agent by RL step. */
+const curvesOf = (agents: readonly Followed[]): readonly ReadonlyMap<number, number>[] =>
+  agents.map(({ metrics, warmSteps }) => {
     const lines = metrics.filter(({ phase, success }) => phase === "eval" && typeof success === "number");
     return new Map(lines.map((line) => [line.step - warmSteps, Number(line["success"])]));
   });
-  const steps = [...(curves[0]?.keys() ?? [])].filter((step) => curves.every((curve) => curve.has(step)));
-  for (const step of steps.toSorted((a, b) => a - b)) {
+
+/** The steps at which all were tried, in order. */
+const sharedSteps = (curves: readonly ReadonlyMap<number, number>[]): number[] =>
+  [...(curves[0]?.keys() ?? [])].filter((step) => curves.every((curve) => curve.has(step))).toSorted((a, b) => a - b);
+
+const percent = (x: number): string => `${Math.round(100 * x)} %`;
+
+/** How it stands, by the last test that all have taken. @param every RL steps between two tests @param steps in all */
+export function standing(agents: readonly Followed[], every: number, steps: number): string {
+  const curves = curvesOf(agents);
+  const step = sharedSteps(curves).at(-1);
+  if (step === undefined) return "";
+  const order = agents.map(({ label }, i) => ({ label, success: curves[i]!.get(step)! }));
+  const [best, ...rest] = order.toSorted((a, b) => b.success - a.success);
+  const isAhead = rest.every(({ success }) => best!.success - success >= AHEAD / 2);
+  const shares = (all: typeof order): string =>
+    all.map(({ label, success }) => `${label} ${percent(success)}`).join(", ");
+  const said = isAhead
+    ? `${best!.label} is ahead: it solves ${percent(best!.success)} of new tasks, ${shares(rest)}`
+    : `Level: of new tasks ${shares(order)}`;
+  const next = step >= steps ? "" : `, next after ${Math.min(steps, step + every)}`;
+  return `${said} (tested after ${step} of ${steps} steps${next})`;
+}
+
+/** The first time that one agent solves clearly more than each other. */
+function ahead(agents: readonly Followed[]): readonly Milestone[] {
+  const curves = curvesOf(agents);
+  for (const step of sharedSteps(curves)) {
     const order = agents.map(({ label }, i) => ({ label, success: curves[i]!.get(step)! }));
     const [best, ...rest] = order.toSorted((a, b) => b.success - a.success);
     if (rest.length === 0 || best!.success - rest[0]!.success < AHEAD) continue;
-    const percent = (x: number): string => `${Math.round(100 * x)} %`;
     const others = rest.map(({ label, success }) => `${label} ${percent(success)}`).join(", ");
     return [{ step, text: `${best!.label} solves ${percent(best!.success)} of new tasks, ${others}` }];
   }

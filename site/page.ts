@@ -21,6 +21,7 @@ const places = {
   knowledge: byId("knowledge"),
   success: byId("success"),
   events: byId("events"),
+  verdict: byId("verdict"),
   end: byId("end"),
   charts: byId("charts"),
   further: byId("further"),

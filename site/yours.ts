@@ -35,7 +35,11 @@ export class Yours {
     spellcheck: "false",
     "aria-label": "your command",
   });
-  readonly #score = element("p", { class: "muted" }, "You know as little as they did. The line below is a guess.");
+  readonly #score = element(
+    "p",
+    { class: "muted" },
+    "You know as little as they did: nobody can guess the made-up names. The line below is one guess of many.",
+  );
   #env: Environment | undefined;
   #seed = FIRST_SEED;
   #paid = 0;
@@ -84,7 +88,7 @@ export class Yours {
     this.#paid += reward;
     this.#line.value = "";
     this.#say("typed", action, "typed");
-    if (observation !== "") this.#say("came", observation, "came");
+    if (observation !== "") this.#say("answered", observation, "came");
     if (!done) return;
     const isSolved = succeeded({ info, reward: this.#paid, stopReason: "completed" } as Trajectory);
     this.#tried++;

@@ -35,7 +35,7 @@ function about(family: HomeFamily, facts: Facts, subject: string, file: HomeFile
     ...(family.subject === "alias" ? [fact("what an alias stands for", subject, "stands for", name)] : []),
     fact("where files are", name, "is in", directory),
     ...(family.answer && family.name !== "size"
-      ? [fact("what opens an ending", `.${ending}`, "opens with", facts.programs.get(ending)!)]
+      ? [fact("which program opens a file", `.${ending}`, "opens with", facts.programs.get(ending)!)]
       : []),
     ...(family.change ? [fact("who owns a directory", directory, "belongs to", facts.owners.get(directory)!)] : []),
   ];

@@ -3,7 +3,6 @@
  * all tokens. A slider goes through training. Runs in the browser.
  */
 import type { TranscriptHandle } from "../page/embedded.ts";
-import { formatNumber } from "../figures/format.ts";
 import { visible } from "../visible.ts";
 import { choice, element, select } from "../page/dom.ts";
 import { type ColourMode, TokenStrip } from "../page/tokens.ts";
@@ -121,7 +120,7 @@ function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement
     const hoped = visible((expected[turn] ?? "").trim());
     const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
     add("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad");
-    add("came", came === "" ? "(nothing)" : came, "came", `${formatNumber(nats)} nats of surprise`);
+    add("answered", came === "" ? "(nothing)" : came, "came", `${nats.toFixed(1)} nats of surprise`);
   }
   return list;
 }

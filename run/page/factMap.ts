@@ -89,11 +89,13 @@ function sectionsOf(facts: readonly WorldFact[]): readonly FactSection[] {
   return [...new Set(own.map(({ kind }) => kind))].map((kind) => {
     const ofKind = own.filter((fact) => fact.kind === kind);
     const names = [...new Set(ofKind.map(({ right }) => right))].toSorted();
-    const groups = names.map((name) => ({
-      name,
-      beside: facts.filter((fact) => fact.known === name && isBeside(fact)),
-      inside: ofKind.filter(({ right }) => right === name),
-    }));
+    const groups = names.map((right) => {
+      const inside = ofKind.filter((fact) => fact.right === right);
+      const beside = facts.filter((fact) => fact.known === right && isBeside(fact));
+      // A name with one fact has room for both sides of it.
+      const name = inside.length === 1 && beside.length === 0 ? `${inside[0]!.known} ${right}` : right;
+      return { name, beside, inside };
+    });
     return { kind, groups };
   });
 }

@@ -25,6 +25,8 @@ export interface LineChartInfo {
   readonly height?: number;
   /** Whether the vertical axis is logarithmic. */
   readonly isLogarithmic?: boolean;
+  /** The least height of the vertical axis, so that a small share looks small; default: as high as the values. */
+  readonly atLeast?: number;
   /** Whether values have intervals, which are read beside them and drawn as bands. */
   readonly hasIntervals?: boolean;
   /** The height of a dashed horizontal line. */

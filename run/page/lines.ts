@@ -33,7 +33,7 @@ export const axisSeries = (label: string): uPlot.Series => ({
 
 /** The options of a chart except its series. @param sync charts with the same name have one cursor */
 export function lineFrame(
-  chart: { readonly format: NumberFormat; readonly height?: number },
+  chart: { readonly format: NumberFormat; readonly height?: number; readonly atLeast?: number },
   width: number,
   sync: string,
 ): Omit<uPlot.Options, "series"> {
@@ -47,7 +47,7 @@ export function lineFrame(
     height: chart.height ?? HEIGHT,
     scales: {
       x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
-      y: { range: (_plot, low, high) => yRange(chart, low, high) },
+      y: { range: (_plot, low, high) => yRange(chart, low, high && Math.max(high, chart.atLeast ?? high)) },
     },
     axes: [
       { ...lines, size: 30 },
@@ -100,13 +100,18 @@ export function drawEvents(plot: uPlot, places: readonly number[]): void {
   ctx.setLineDash([2 * scale, 3 * scale]);
   ctx.font = `${11 * scale}px system-ui, sans-serif`;
   ctx.textAlign = "center";
+  let [last, row] = [-Infinity, 0];
   places.forEach((place, i) => {
     const x = Math.round(plot.valToPos(place, "x", true));
+    // Numbers that would touch stand in two rows.
+    row = x - last < 16 * scale ? 1 - row : 0;
+    last = x;
+    const top = bbox.top + row * 12 * scale;
     ctx.beginPath();
-    ctx.moveTo(x, bbox.top + 14 * scale);
+    ctx.moveTo(x, top + 14 * scale);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    ctx.fillText(String(i + 1), x, bbox.top + 10 * scale);
+    ctx.fillText(String(i + 1), x, top + 10 * scale);
   });
   ctx.restore();
 }

@@ -20,7 +20,8 @@ const [WIDTH, HEIGHT] = [840, 270];
 const [SIZE, STEP, PER_ROW] = [15, 19, 10];
 /** The drawing of the curves. */
 const CHART = { left: 520, top: 62, width: 290, height: 170 } as const;
-const COLOURS = ["#0a8585", "#b3245a"] as const;
+const LEGEND = "a square is a fact of an unknown computer: the fuller, the surer the agent";
+const COLOURS = ["#077474", "#b3245a"] as const;
 
 const STYLE = `
 text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: #1b1f24; }
@@ -40,6 +41,7 @@ export function pictureOf(agents: readonly Followed[], steps: number): string {
   const most = Math.max(0.1, ...agents.flatMap(({ success }) => success.map(({ share }) => share)));
   const top = Math.ceil(most * 10) / 10;
   const body = [
+    `<text x="24" y="20" class="small">${LEGEND}</text>`,
     ...agents.map((agent, i) => mapOf(agent, i, steps)),
     axesOf(top, steps),
     ...agents.map((agent, i) => curveOf(agent, i, top, steps)),
@@ -56,14 +58,23 @@ ${body.join("\n")}
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
-/** The values of an attribute as it goes through the run and rests at the end. */
-function moving(attribute: string, values: readonly (readonly [step: number, value: string])[], steps: number): string {
+/**
+ * The values of an attribute as it goes through the run and rests at the end.
+ * @param leaps whether it stays at each value until the next
+ */
+function moving(
+  attribute: string,
+  values: readonly (readonly [step: number, value: string])[],
+  steps: number,
+  leaps = false,
+): string {
   const round = MOVING + RESTING;
   const times = values.map(([step]) => ((MOVING / round) * step) / steps);
   const all = [...values.map(([, value]) => value), values.at(-1)![1]];
   const keys = [...times, 1].map((time) => Number(time.toFixed(4)));
   return (
     `<animate attributeName="${attribute}" dur="${round}s" repeatCount="indefinite" ` +
+    (leaps ? 'calcMode="discrete" ' : "") +
     `values="${all.join(";")}" keyTimes="${keys.join(";")}"/>`
   );
 }
@@ -81,13 +92,22 @@ function mapOf({ label, knowledge }: Followed, agent: number, steps: number): st
     return `${fill}<title>${escapeHtml(says)}</title></rect><rect class="edge" ${at} ${size}/>`;
   });
   const teachers = agent === 0 ? "learns from rewards alone" : "also predicts the answers";
-  const known = last.filter(isKnown).length;
   const foot = y + STEP * Math.ceil(last.length / PER_ROW) + 16;
+  const counts = knowledge.map(({ step, facts }) => ({ step, known: facts.filter(isKnown).length }));
+  // Each count is a text that is seen while it holds; without motion the last one is.
+  const counted = [...new Set(counts.map(({ known }) => known))].map((count) => {
+    const seen = counts.map(({ step, known }): [number, string] => [step, known === count ? "1" : "0"]);
+    const isLast = counts.at(-1)!.known === count;
+    return (
+      `<text x="${x}" y="${foot}" class="small" opacity="${isLast ? 1 : 0}">knows ${count} of ${last.length} facts` +
+      `${moving("opacity", seen, steps, true)}</text>`
+    );
+  });
   return [
     `<text x="${x}" y="44" font-weight="600" style="fill:${colour}">${label}</text>`,
     `<text x="${x}" y="64" class="small">${teachers}</text>`,
     ...squares,
-    `<text x="${x}" y="${foot}" class="small">knows ${known} of ${last.length} facts at the end</text>`,
+    ...counted,
   ].join("\n");
 }
 
@@ -101,10 +121,11 @@ function axesOf(top: number, steps: number): string {
     );
   });
   return [
-    `<text x="${left}" y="44" font-weight="600">new tasks solved</text>`,
+    `<text x="${left}" y="44" font-weight="600">tasks solved that training never asks</text>`,
     ...lines,
     `<text class="small" x="${left}" y="${y + height + 20}">0</text>`,
-    `<text class="small" x="${left + width}" y="${y + height + 20}" text-anchor="end">${steps} steps</text>`,
+    `<text class="small" x="${left + width}" y="${y + height + 20}" text-anchor="end">` +
+      `${steps} steps of training</text>`,
   ].join("\n");
 }
 
@@ -122,5 +143,7 @@ function curveOf({ success }: Followed, agent: number, top: number, steps: numbe
       `${moving("width", widths, steps)}</rect></clipPath>`,
     `<polyline points="${path}" fill="none" stroke="${COLOURS[agent % 2]}" stroke-width="2.5" ` +
       `clip-path="url(#${id})"/>`,
+    `<text x="${left + width}" y="${points.at(-1)![1] - 8}" text-anchor="end" style="fill:${COLOURS[agent % 2]}" ` +
+      `clip-path="url(#${id})">${percent(success.at(-1)!.share)}</text>`,
   ].join("\n");
 }

@@ -1,7 +1,7 @@
 /** Sentences about what happened in a run: once each, when it happened, and none for what the warm start knew. */
 import { expect, it } from "vitest";
 import type { KnownFact, MetricsRecord } from "../../run/records.ts";
-import { type Followed, milestones } from "../../site/milestones.ts";
+import { type Followed, milestones, standing } from "../../site/milestones.ts";
 
 const facts = (known: number, of = 20): KnownFact[] =>
   Array.from({ length: of }, (_, i) => {
@@ -37,6 +37,21 @@ it("who is ahead by ten points, at the first step at which both were tried; a tr
   const b = agent("b", {}, success({ 0: 0.01, 20: null, 40: 0.31 }));
   expect(milestones([a, b])).toEqual([{ step: 40, text: "b solves 31 % of new tasks, a 20 %" }]);
   expect(milestones([a, agent("c", {}, success({ 40: 0.21 }))])).toEqual([]);
+});
+
+it("how it stands is what the last test that all have taken says, and when the next one is", () => {
+  const a = agent("a", {}, success({ 0: 0.01, 20: 0.02, 40: 0.2 }));
+  const b = agent("b", {}, success({ 0: 0.01, 20: 0.31 }));
+  expect(standing([a, b], 20, 50)).toBe(
+    "b is ahead: it solves 31 % of new tasks, a 2 % (tested after 20 of 50 steps, next after 40)",
+  );
+  const c = agent("c", {}, success({ 0: 0.01, 20: 0.04, 40: 0.2 }));
+  expect(standing([a, c], 20, 50)).toBe(
+    "Level: of new tasks a 20 %, c 20 % (tested after 40 of 50 steps, next after 50)",
+  );
+  expect(standing([a, c], 20, 40)).toBe("Level: of new tasks a 20 %, c 20 % (tested after 40 of 40 steps)");
+  expect(standing([agent("d", {}), a], 20, 40)).toBe("");
+  expect(standing([], 20, 40)).toBe("");
 });
 
 it("a fact of exactly one half is not known", () => {

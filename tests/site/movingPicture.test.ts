@@ -14,7 +14,19 @@ const agent = (label: string, ps: readonly number[], shares: readonly number[]):
 it("has a square for each fact and agent, with its shades in order, and times from 0 to 1", () => {
   const svg = pictureOf([agent("one", [0, 0.26, 1], [0, 0.5]), agent("two", [0, 0, 0], [0, 0])], 2);
   const animated = [...svg.matchAll(/<animate attributeName="opacity"[^>]* values="([^"]+)" keyTimes="([^"]+)"/g)];
-  expect(animated.map(([, values]) => values)).toEqual(["0.0;0.3;1.0;1.0", "0.0;0.0;0.0;0.0"]);
+  expect(animated.map(([, values]) => values)).toEqual([
+    "0.0;0.3;1.0;1.0",
+    "1;1;0;0", // knows 0
+    "0;0;1;1", // knows 1
+    "0.0;0.0;0.0;0.0",
+    "1;1;1;1",
+  ]);
+  const counts = [...svg.matchAll(/opacity="([01])">knows (\d) of 1 facts/g)].map(([, seen, count]) => [count, seen]);
+  expect(counts).toEqual([
+    ["0", "0"],
+    ["1", "1"],
+    ["0", "1"],
+  ]);
   for (const [, , times] of animated) expect(times).toBe("0;0.375;0.75;1");
   expect(svg).toContain("one ends at 50 %, two ends at 0 % of new tasks");
   expect(svg).not.toContain("NaN");
@@ -22,12 +34,12 @@ it("has a square for each fact and agent, with its shades in order, and times fr
 });
 
 it("of agents that solve nothing has an axis, too", () => {
-  expect(pictureOf([agent("one", [0], [0])], 1)).toMatch(/>10 %<.*>1 steps</s);
+  expect(pictureOf([agent("one", [0], [0])], 1)).toMatch(/>10 %<.*>1 steps of training</s);
 });
 
 it("in docs/plots is one that this script drew: 50 facts, two agents, and nothing from elsewhere", () => {
   const svg = readFileSync(join(packageFolder, "docs/plots/agents.svg"), "utf8");
-  expect(svg.match(/attributeName="opacity"/g)).toHaveLength(100);
+  expect(svg.match(/<animate attributeName="opacity" dur="16s" repeatCount="indefinite" values/g)).toHaveLength(100);
   expect(svg.match(/attributeName="width"/g)).toHaveLength(2);
   expect(svg).not.toMatch(/<script|href=|@import/);
 });

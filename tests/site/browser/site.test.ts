@@ -33,8 +33,8 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await expect
     .poll(() => page.locator(".way h3").allInnerTexts(), PATIENCE)
     .toEqual([
-      expect.stringMatching(/^grpo (✔ solved|✘ failed)$/),
-      expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed)$/),
+      expect.stringMatching(/^grpo (✔ solved|✘ failed) \(rewards alone\)$/),
+      expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed) \(rewards and answers\)$/),
     ]);
   await expect.poll(() => page.locator("#ways .task").innerText(), PATIENCE).toMatch(/ after 5 steps$/);
   // What both know, a summary, and a try of the visitor's own, in the same world.
