@@ -188,7 +188,7 @@ test("draws a line for each agent that has a world loss, and reads all of them a
   expect(await legend(2)).toMatch(/^RL steps ?:? ?40 ?grpo ?:? ?2 ?told ?:? ?1\.600 ?own successes ?:? ?–/);
 });
 
-test("shows the same task as each agent played it: typed, expected, came, and its tokens", async () => {
+test("shows the same task as each agent played it: typed, expected, answered, and its tokens", async () => {
   const page = await visit(1280, "light");
   const boxes = await Promise.all(["grpo", "told"].map((agent) => wayOf(page, agent).boundingBox()));
   expect(boxes[0]!.y).toBe(boxes[1]!.y); // beside each other
@@ -197,7 +197,7 @@ test("shows the same task as each agent played it: typed, expected, came, and it
   expect(await textOf(grpo.locator("h3"))).toBe("grpo ✘ failed");
   expect(await textOf(told.locator("h3"))).toBe("told ✔ solved");
   expect(await textOf(grpo.locator("dl.expectations"))).toBe(
-    `typed read kafoke.txt expected a b came ${MISSING} 19.50 nats of surprise typed done`,
+    `typed read kafoke.txt expected a b answered ${MISSING} 19.5 nats of surprise typed done`,
   );
   expect(await grpo.locator("dd.bad code").innerText()).toBe("a b");
   expect(await told.locator("dd.good code").innerText()).toBe(MISSING);
