@@ -63,6 +63,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 export async function violations(page: Page): Promise<string[]> {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
   return page.evaluate(async () => {
+    // What is just appearing is pale for a moment.
+    await Promise.allSettled(document.getAnimations().map(({ finished }) => finished));
     const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
     const found = await axe.run();
     return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 120)}`));
