@@ -3,6 +3,7 @@
  * ahead on tasks that nobody trained on. Each is said once, when it happens.
  */
 import { isKnown } from "../run/knownFacts.ts";
+import { rateDifference } from "../run/figures/statistics.ts";
 import type { MetricsRecord } from "../run/records.ts";
 import type { KnownAfter } from "./agentProxy.ts";
 
@@ -79,14 +80,20 @@ export function standing(agents: readonly Followed[], every: number, steps: numb
   const curves = curvesOf(agents);
   const step = sharedSteps(curves).at(-1);
   if (step === undefined) return "";
-  const order = agents.map(({ label }, i) => ({ label, success: curves[i]!.get(step)! }));
+  const order = agents.map((agent, i) => ({ ...agent, success: curves[i]!.get(step)! }));
   const [best, ...rest] = order.toSorted((a, b) => b.success - a.success);
-  const isAhead = rest.every(({ success }) => best!.success - success >= AHEAD / 2);
+  const countOf = ({ success, metrics, warmSteps }: (typeof order)[number]): { successes: number; trials: number } => {
+    const line = metrics.find((own) => own.phase === "eval" && own.step === warmSteps + step);
+    const trials = Number(line?.["episodes"]);
+    return { successes: Math.round(success * trials), trials };
+  };
+  // Ahead is who is so by more than the chance of the tasks explains.
+  const isAhead = rest.every((other) => rateDifference(countOf(other), countOf(best!)).low > 0);
   const shares = (all: typeof order): string =>
     all.map(({ label, success }) => `${label} ${percent(success)}`).join(", ");
   const said = isAhead
     ? `${best!.label} is ahead: it solves ${percent(best!.success)} of new tasks, ${shares(rest)}`
-    : `Level: of new tasks ${shares(order)}`;
+    : `No clear lead: of new tasks ${shares(order)}`;
   const next = step >= steps ? "" : `, next after ${Math.min(steps, step + every)}`;
   return `${said} (tested after ${step} of ${steps} steps${next})`;
 }

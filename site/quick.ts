@@ -3,6 +3,7 @@
  * the experiment at once, from the same warm start.
  */
 import { choice, element } from "../run/page/dom.ts";
+import { ECHO } from "../rl/objective/echo.ts";
 import type { ExperimentWords, Words } from "./words.ts";
 
 /** The weights that the slider offers. */
@@ -16,25 +17,36 @@ const ANSWERS = {
 } as const satisfies Readonly<Record<string, readonly [string, Words]>>;
 type Said = keyof typeof ANSWERS;
 
-const OF_ANSWERS = ["train.facts", "train.hints"] as const;
+const OF_ANSWERS: readonly string[] = ["train.facts", "train.hints"];
+
+/** The other name of λ among an agent's settings. */
+const LONG = "echo.lambda";
+
+const without = (words: Words, keys: readonly string[]): Words =>
+  Object.fromEntries(Object.entries(words).filter(([key]) => !keys.includes(key)));
 
 /** The λ that an agent of these words has; undefined if it predicts nothing. */
-const lambdaIn = ({ agents }: ExperimentWords): string | undefined =>
-  agents.flatMap(({ method, settings }) => (method.includes("+echo") ? [settings["lambda"] ?? "0.05"] : []))[0];
+export const lambdaIn = ({ agents }: ExperimentWords): string | undefined =>
+  agents.flatMap(({ method, settings }) =>
+    method.includes("+echo") ? [settings["lambda"] ?? settings[LONG] ?? String(ECHO.fields.lambda.default)] : [],
+  )[0];
 
 /** The same experiment with another λ for every agent that predicts. */
 export const withLambda = (words: ExperimentWords, lambda: string): ExperimentWords => ({
   ...words,
   agents: words.agents.map((own) =>
-    own.method.includes("+echo") ? { ...own, settings: { ...own.settings, lambda } } : own,
+    own.method.includes("+echo") ? { ...own, settings: { ...without(own.settings, [LONG]), lambda } } : own,
   ),
 });
 
 /** The same experiment with other answers in training. */
 export function withAnswers(words: ExperimentWords, said: Said): ExperimentWords {
-  const others = Object.entries(words.shared).filter(([key]) => !OF_ANSWERS.includes(key as "train.facts"));
-  return { ...words, shared: { ...Object.fromEntries(others), ...ANSWERS[said][1] } };
+  return { ...words, shared: { ...without(words.shared, OF_ANSWERS), ...ANSWERS[said][1] } };
 }
+
+/** Whether an agent's own settings say what answers tell: then no switch for both can. */
+export const isSaidByAgent = ({ agents }: ExperimentWords): boolean =>
+  agents.some(({ settings }) => OF_ANSWERS.some((key) => key in settings));
 
 const answersIn = ({ shared }: ExperimentWords): Said =>
   shared["train.facts"] === "random" ? "random" : shared["train.hints"] === "none" ? "none" : "true";
@@ -67,7 +79,7 @@ export function quickControls(
       ),
     );
   }
-  if (hasFacts) {
+  if (hasFacts && !isSaidByAgent(words)) {
     const options = Object.entries(ANSWERS).map(([said, [text]]) => [said as Said, text] as const);
     parts.push(
       choice("A wrong command is answered with", options, answersIn(words), (said) => change(withAnswers(words, said))),

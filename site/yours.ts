@@ -58,21 +58,27 @@ export class Yours {
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      void this.#type().catch((error: unknown) => this.#say("the page", String(error), "bad"));
+      this.#do(() => this.#type());
     });
     this.view.append(this.#task, this.#score, this.#talk, form);
-    void this.#next();
+    this.#do(() => this.#next());
   }
 
-  #button(text: string, act: () => Promise<void> | void): HTMLElement {
+  #button(text: string, act: () => Promise<void>): HTMLElement {
     const button = element("button", { type: "button" }, text);
-    button.addEventListener("click", () => void act());
+    button.addEventListener("click", () => this.#do(act));
     return button;
+  }
+
+  /** Does it, and says what went wrong. */
+  #do(act: () => Promise<void>): void {
+    act().catch((error: unknown) => this.#say("the page", String(error), "bad"));
   }
 
   async #next(): Promise<void> {
     const env = environmentOf(this.#preset).make(taskOptions(this.#preset, "heldout"));
     const task = await env.reset(this.#seed++);
+    this.#env?.close?.();
     this.#env = env;
     this.#paid = 0;
     this.#task.textContent = visible(task);

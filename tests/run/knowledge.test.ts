@@ -1,7 +1,7 @@
 /** What a model knows of its world, against the truth: facts that it was told by hand, and facts that it was not. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device, mapTree, Rng, type Tensor, zerosLike } from "../../engine/index.ts";
-import { castle, home } from "../../environments/index.ts";
+import { castle, type EnvironmentOptions, ENVIRONMENTS, home } from "../../environments/index.ts";
 import { type FactQuestion, question, type WorldFact } from "../../environments/facts/questions.ts";
 import { AdamW, byteTokenizer, initParams, type Model, modelConfig } from "../../nn/index.ts";
 import { trainSft } from "../../methods/sft.ts";
@@ -142,4 +142,10 @@ it("the questions of castle are its held-out tasks of one step, with the expert'
     const env = castle.make({ ...options, split: "heldout" });
     expect(texts.get(await env.reset(seed))).toBe(castle.expert!(env));
   }
+});
+
+it("questions are asked through the options of faults, and change nothing: noise is no fact of a world", async () => {
+  const noisy = await ENVIRONMENTS["home"]!.facts!({ home: 5, noise: 0.5, falsePositives: 1 } as EnvironmentOptions);
+  expect(noisy).toEqual(await home.facts!({ home: 5 }));
+  expect(ENVIRONMENTS["terminal"]!.facts).toBeUndefined();
 });

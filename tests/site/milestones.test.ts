@@ -8,7 +8,9 @@ const facts = (known: number, of = 20): KnownFact[] =>
     return { kind: "k", known: `f${i}`, right: "r", says: `f${i} is in r`, p: i < known ? 0.9 - i / 100 : 0.1 };
   });
 const success = (steps: Readonly<Record<number, number | null>>): MetricsRecord[] =>
-  Object.entries(steps).map(([step, value]) => ({ step: 100 + Number(step), phase: "eval", success: value }));
+  Object.entries(steps).map(([step, value]) => {
+    return { step: 100 + Number(step), phase: "eval", success: value, episodes: 100 };
+  });
 const agent = (label: string, counts: Readonly<Record<number, number>>, metrics: MetricsRecord[] = []): Followed => ({
   label,
   metrics,
@@ -47,9 +49,12 @@ it("how it stands is what the last test that all have taken says, and when the n
   );
   const c = agent("c", {}, success({ 0: 0.01, 20: 0.04, 40: 0.2 }));
   expect(standing([a, c], 20, 50)).toBe(
-    "Level: of new tasks a 20 %, c 20 % (tested after 40 of 50 steps, next after 50)",
+    "No clear lead: of new tasks a 20 %, c 20 % (tested after 40 of 50 steps, next after 50)",
   );
-  expect(standing([a, c], 20, 40)).toBe("Level: of new tasks a 20 %, c 20 % (tested after 40 of 40 steps)");
+  expect(standing([a, c], 20, 40)).toBe("No clear lead: of new tasks a 20 %, c 20 % (tested after 40 of 40 steps)");
+  // Eight points of a hundred tasks may be chance.
+  const e = agent("e", {}, success({ 40: 0.28 }));
+  expect(standing([a, e], 20, 40)).toBe("No clear lead: of new tasks a 20 %, e 28 % (tested after 40 of 40 steps)");
   expect(standing([agent("d", {}), a], 20, 40)).toBe("");
   expect(standing([], 20, 40)).toBe("");
 });
