@@ -80,10 +80,10 @@ export function standing(agents: readonly Followed[], every: number, steps: numb
   const curves = curvesOf(agents);
   const step = sharedSteps(curves).at(-1);
   if (step === undefined) return "";
-  const order = agents.map((agent, i) => ({ ...agent, success: curves[i]!.get(step)! }));
+  const order = agents.map((agent, i) => ({ agent, label: agent.label, success: curves[i]!.get(step)! }));
   const [best, ...rest] = order.toSorted((a, b) => b.success - a.success);
-  const countOf = ({ success, metrics, warmSteps }: (typeof order)[number]): { successes: number; trials: number } => {
-    const line = metrics.find((own) => own.phase === "eval" && own.step === warmSteps + step);
+  const countOf = ({ success, agent }: (typeof order)[number]): { successes: number; trials: number } => {
+    const line = agent.metrics.find((own) => own.phase === "eval" && own.step === agent.warmSteps + step);
     const trials = Number(line?.["episodes"]);
     return { successes: Math.round(success * trials), trials };
   };
