@@ -101,6 +101,17 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     sft: { demonstrations: 4000, steps: 2000 },
     rl: { steps: 80, groups: 12 },
   },
+  // The settings are those of home.
+  host: {
+    tasks: { levels: [1, 1], size: 2 },
+    tasksOfSeed: (seed) => ({ host: 1000 + seed }),
+    demoTasks: { host: -1 },
+    limits: { maxTurns: 2, maxActionTokens: 32, maxObservationTokens: 48 },
+    small: { layers: 2, heads: 4 },
+    tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
+    sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
+    rl: { steps: 200, groups: 8, lr: 5e-4 },
+  },
   // For a model that somebody has trained before (--model-path): the tasks are no world that a small one learns.
   harbor: {
     limits: { maxTurns: 16, maxActionTokens: 256, maxObservationTokens: 512 },

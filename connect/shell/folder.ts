@@ -10,8 +10,9 @@ import { COMMON_OPTIONS } from "../../environments/index.ts";
 import { quoted } from "../sandbox/files.ts";
 import { HOME_ONLY } from "../sandbox/kinds.ts";
 import { FAMILIES, type FamilyName } from "./families.ts";
+import { LITTER } from "./found.ts";
 import { SHELL, type ShellOptions } from "./options.ts";
-import { LITTER, makeTask, type ShellTask } from "./tasks.ts";
+import { makeTask, type ShellTask } from "./tasks.ts";
 
 /** Paths in the folder of a task → texts. */
 export type TaskFolder = ReadonlyMap<string, string>;

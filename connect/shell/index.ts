@@ -2,7 +2,7 @@
  * `shell`: a real bash. Each episode has a sandbox of its own with generated files, in which lines of shell are run;
  * `answer TEXT` or `done` ends the episode. It runs on Linux, in Node. docs/shell.md says what the sandbox holds.
  */
-import { defineGame, type EnvironmentSpec } from "../../environments/index.ts";
+import { defineGame, type EnvironmentSpec, type FamilyInfo, type LoadedGame } from "../../environments/index.ts";
 import { FAMILIES } from "./families.ts";
 import { SHELL, type ShellOptions } from "./options.ts";
 
@@ -15,6 +15,16 @@ export type { ShellOptions } from "./options.ts";
  */
 const PATIENCE = 30_000;
 
+/** What the heads of all worlds with a real bash say. */
+export const headOf = (
+  name: string,
+): Pick<LoadedGame<typeof SHELL, FamilyInfo>, "close" | "atOnce" | "limits" | "check"> => ({
+  close: true,
+  atOnce: ({ sessions }) => sessions,
+  limits: ({ seconds }) => ({ reset: PATIENCE, step: 1000 * seconds + PATIENCE }),
+  check: async (options) => (await import("./bash.ts")).checkSandbox(name, options),
+});
+
 /** A real bash in a sandbox: answer questions about files, or change them. The setting is ECHO's, arXiv 2605.24517. */
 export const shell: EnvironmentSpec<ShellOptions> = defineGame(
   {
@@ -24,10 +34,7 @@ export const shell: EnvironmentSpec<ShellOptions> = defineGame(
     families: FAMILIES,
     options: SHELL,
     expert: true,
-    close: true,
-    atOnce: ({ sessions }) => sessions,
-    limits: ({ seconds }) => ({ reset: PATIENCE, step: 1000 * seconds + PATIENCE }),
-    check: async (options) => (await import("./rules.ts")).checkSandbox(options),
+    ...headOf("shell"),
   },
   () => import("./rules.ts"),
 );

@@ -1,4 +1,4 @@
-/** The options of `shell`. */
+/** The options of the worlds with a real bash. */
 import { number, oneOf } from "../../engine/optionTable.ts";
 import type { OptionsWith } from "../../environments/index.ts";
 import { TERMINAL } from "../../environments/terminal/shared.ts";

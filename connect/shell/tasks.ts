@@ -4,12 +4,10 @@
  * files that the sandbox has at the end, and never by what was typed.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { GameTask } from "../../environments/index.ts";
 import {
   addThing,
   type Draft,
   type Drafts,
-  type Ending,
   FileSystem,
   type Goal,
   joinLines,
@@ -19,25 +17,15 @@ import {
   type Tree,
   type World,
 } from "../../environments/terminal/shared.ts";
-import type { FileTree, FoundEntry } from "../sandbox/files.ts";
+import type { BashTask } from "./bash.ts";
 import type { FamilyName, ShellFamily } from "./families.ts";
+import { type FoundFiles, isLitter, textsOf } from "./found.ts";
 import { tarEntries } from "./tar.ts";
 
 type TaskOptions = Parameters<typeof makeTerminalTask>[2];
 
-/** The files at the end of an episode. */
-export type FoundFiles = ReadonlyMap<string, FoundEntry>;
-
-export interface ShellTask extends GameTask {
-  /** The files at first. */
-  readonly files: FileTree;
-  /** The files of another machine, if its answers are shown (`answers`). */
-  readonly others?: FileTree;
-  /** The expert's commands, the last of which ends the episode. */
-  readonly plan: readonly string[];
+export interface ShellTask extends BashTask {
   readonly goal: Goal;
-  /** Whether the task is solved if the agent ends the episode like this, with these files. */
-  readonly verify: (ending: Ending, found: FoundFiles) => boolean;
 }
 
 /** A draft, and what is judged beside the texts of the tree. */
@@ -171,21 +159,6 @@ export function makeTask(rng: Rng, { name }: { readonly name: FamilyName }, opti
       return end !== undefined && verify(ending, end);
     },
   };
-}
-
-/** What tools leave in a home directory, behind a dot. */
-export const LITTER = ["viminfo", "bash_history", "python_history", "lesshst", "wget-hsts", "cache", "config", "local"];
-const isLitter = (path: string): boolean => LITTER.some((name) => path.split("/", 1)[0] === `.${name}`);
-
-/** The texts of the files that were found, without litter; undefined if anything is neither a file nor a directory. */
-function textsOf(found: FoundFiles): Tree | undefined {
-  const tree: Tree = new Map();
-  for (const [path, { kind, content }] of found) {
-    if (isLitter(path)) continue;
-    if (kind !== "file" && kind !== "directory") return undefined;
-    tree.set(path, kind === "file" ? Buffer.from(content, "latin1").toString("utf8") : null);
-  }
-  return tree;
 }
 
 /** A file system with these files; undefined if they are more than a task may have. */

@@ -1,5 +1,6 @@
 /** The library's environments that need Node. Their heads are small: what plays them is loaded with an episode. */
 import { harbor } from "../../connect/harbor/index.ts";
+import { host } from "../../connect/host/index.ts";
 import { shell } from "../../connect/shell/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { addEnvironment } from "../worlds.ts";
@@ -10,8 +11,8 @@ let areKnown = false;
 export function addOwnWorlds(): void {
   if (areKnown) return;
   areKnown = true;
-  for (const spec of [shell, harbor]) addEnvironment(spec, "worldgrad");
+  for (const spec of [shell, host, harbor]) addEnvironment(spec, "worldgrad");
 }
 
 /** The names of the library's environments that a program can play by itself: without a server, and without a file. */
-export const OWN_WORLDS: readonly string[] = [...Object.keys(ENVIRONMENTS), shell.name];
+export const OWN_WORLDS: readonly string[] = [...Object.keys(ENVIRONMENTS), shell.name, host.name];

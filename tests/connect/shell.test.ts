@@ -5,7 +5,7 @@ import { entriesIn } from "../../connect/sandbox/files.ts";
 import { CommandOutput } from "../../connect/sandbox/output.ts";
 import { seccompProgram } from "../../connect/sandbox/seccomp.ts";
 import { withoutLines } from "../../connect/sandbox/session.ts";
-import { endingOf } from "../../connect/shell/rules.ts";
+import { endingOf } from "../../connect/shell/bash.ts";
 import { tarEntries } from "../../connect/shell/tar.ts";
 import { expectBounded, HOSTILE } from "../support/cost.ts";
 

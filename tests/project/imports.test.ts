@@ -54,6 +54,7 @@ const ROOMS: Record<string, readonly string[]> = {
   "connect/sandbox": [],
   "connect/serve": ["connect/chat"],
   "connect/shell": ["connect/sandbox"],
+  "connect/host": ["connect/sandbox", "connect/shell"],
   "connect/harbor": ["connect/mcp", "connect/sandbox"],
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
@@ -71,6 +72,7 @@ const PAST_FACES = new Set([
   "engine/options.ts", // how options are checked and values shown
   "engine/random.ts", // random numbers, for parts of worlds that a page loads later, without all of the engine
   "engine/types.ts", // how shapes are compared and shown
+  "environments/facts/shared.ts", // the parts of a world of unknown facts, for the one with a real bash
   "environments/openenv/world.ts", // a server as `--env`, with plain options; in code it is `openEnv`
   "environments/terminal/shared.ts", // the tasks of the simulated terminal, which the real one has, too
   "environments/riddle/selfPlay.ts", // the world of self-play, which a page loads when it is played

@@ -55,7 +55,7 @@ const TRIED: Readonly<
   "connect/harbor/reward.ts": HARBOR,
   "connect/sandbox/files.ts": SHELL,
   "connect/sandbox/session.ts": SHELL,
-  "connect/shell/rules.ts": SHELL,
+  "connect/shell/bash.ts": SHELL,
   "connect/shell/tar.ts": SHELL,
 };
 

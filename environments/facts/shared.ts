@@ -1,0 +1,6 @@
+/** What a world of unknown facts outside of this folder needs (connect/host): options, dealt facts, pairs, questions. */
+export { settleOptions } from "../options.ts";
+export { drawWord, nameMaker } from "../words.ts";
+export { WORLD_SEED } from "./options.ts";
+export { preferred } from "./questions.ts";
+export { dealt, heldOutKinds, remembered } from "./world.ts";
