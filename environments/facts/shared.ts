@@ -1,4 +1,4 @@
-/** What a world of unknown facts outside of this folder needs (connect/host): options, dealt facts, pairs, questions. */
+/** What a world of unknown facts outside of this folder needs (connect/host): options, dealt facts, questions. */
 export { settleOptions } from "../options.ts";
 export { drawWord, nameMaker } from "../words.ts";
 export { WORLD_SEED } from "./options.ts";
