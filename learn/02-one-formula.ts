@@ -90,7 +90,7 @@ console.log(`${shared} operations for both; ${sizes.get(loss.id)! + sizes.get(sl
  * ## Is it right?
  *
  * `evaluator` computes the graph in plain f64, node by node. Beside it: the same loss in plain JavaScript, and its
- * slope by the central difference of chapter 1. The last row is at the edge, ρ = 1.2, where the slope is −1 to the left
+ * slope by the central difference of chapter 1. At an edge, such as ρ = 1.2 with A = 1, the slope is −1 to the left
  * and 0 to the right. The difference sees half of each; the graph says −1, as `clamp` counts its ends as inside
  * (PyTorch's does, too). Any number between would do as well, if only it is always the same.
  */
@@ -98,8 +98,7 @@ console.log(`${shared} operations for both; ${sizes.get(loss.id)! + sizes.get(sl
 const plain = (r: number, a: number): number => -Math.min(r * a, Math.min(Math.max(r, 0.8), 1.2) * a);
 const evaluate = evaluator([loss, slope]);
 console.log("\nratio    A   loss  plain  slope  tried");
-const points = [0.7, 1, 1.3].flatMap((r) => [1, -1].map((a) => [r, a] as const));
-for (const [r, a] of [...points, [1.2, 1] as const]) {
+for (const [r, a] of [0.6, 0.8, 1, 1.2, 1.4].flatMap((r) => [1, -1].map((a) => [r, a] as const))) {
   const [value, tried] = [plain(r, a), (plain(r + 1e-5, a) - plain(r - 1e-5, a)) / 2e-5];
   const out = [0, 0];
   evaluate([r, a, 1], out);

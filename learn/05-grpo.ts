@@ -142,12 +142,13 @@ for (const estimator of [rloo(), centred(), grpo()]) {
  * batch in several *passes* (updates), PPO (arXiv 1707.06347, eq. 7) weighs a token by the ratio ρ = p now / p when it
  * was drawn, and keeps that in bounds: clip(ρ, a, b) is ρ, but at least a and at most b. GRPO does the same:
  *
- *     loss of a token = −min(ρ A, clip(ρ, 1 − εl, 1 + εh) A)
+ *     loss of a token = −min(ρ A, clip(ρ, 1 − ε_l, 1 + ε_h) A)
  *
- * with εl = 0.2 and εh = 0.28 (DAPO, arXiv 2503.14476; GRPO itself has one ε). As ∇ρ = ρ ∇log p, the first term pushes
- * by ρ A ∇log p. The clip makes that 0 for a token with A > 0 that has become more than 1.28 times as likely, and for
- * one with A < 0 that has become less than 0.8 times as likely. In the first pass ρ is 1: the clip does nothing, the
- * gradient is that of −A log p, and the loss is a mean of −A: no measure of progress. Later some tokens are clipped:
+ * with ε_l = 0.2 and ε_h = 0.28 (DAPO, arXiv 2503.14476; GRPO itself has one ε). As ∇ρ = ρ ∇log p, the first term
+ * pushes by ρ A ∇log p. The clip makes that 0 for a token with A > 0 that has become more than 1.28 times as likely,
+ * and for one with A < 0 that has become less than 0.8 times as likely. In the first pass ρ is 1: the clip does
+ * nothing, the gradient is that of −A log p, and the loss is a mean of −A: no measure of progress. Later some tokens
+ * are clipped:
  */
 const clipped = fuse("clipped", (logProb, old, A) => {
   const ratio = logProb.sub(old).exp();

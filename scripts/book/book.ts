@@ -102,6 +102,7 @@ async function material(name: string): Promise<Material> {
 function dataOf({ name, chapter, exercises, exerciseSource, outputs, broken, needs }: Material): PageData {
   const MARK = "\u0001";
   return {
+    chapter: name,
     modules: {
       files: {
         ...(needs.names.length > 0 ? { "index.ts": `lib/${name}.js` } : { "index.ts": "lib/index.js" }),

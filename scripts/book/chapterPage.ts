@@ -1,11 +1,14 @@
-/** Page of a chapter: prose on one side, its code as a live cell on the other. */
+/** Page of a chapter: prose on one side, on the other figures and its code as a live cell. */
+import { check } from "../../engine/errors.ts";
 import { type Change, changesOf, COLOUR } from "../../site/book/changes.ts";
 import { DATA_ID, type PageData } from "../../site/book/pageData.ts";
+import { FIGURES } from "../../site/book/figures/all.ts";
+import { svgText } from "../../site/book/svg.ts";
 import { type Chapter, labelOf, type Section } from "./chapter.ts";
 import type { Exercise } from "./exercises.ts";
 import { highlight } from "./highlight.ts";
 import { codeBox, escape, htmlPage, slug } from "./html.ts";
-import { type Links, markdown } from "./markdown.ts";
+import { chapterText, type Links } from "./markdown.ts";
 
 /** Link to another page of the book. */
 export interface Neighbour {
@@ -34,6 +37,7 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
   });
   const chapterLinks = linksOf(imported.chapter);
   const sections = chapter.sections.map((section, i) => {
+    const figures = section.code === "" ? "" : figuresOf(chapter, section, data.outputs.slice(0, cell + 1));
     const work =
       section.code !== ""
         ? liveCell(section, data.outputs[cell]!, cell++)
@@ -43,8 +47,8 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
     const prose = proseOf(section, i === 0 && number !== 0);
     return sectionRow(
       i === 0 ? "" : section.heading,
-      markdown(prose, section.heading === "In the library" ? links : chapterLinks),
-      work,
+      chapterText(prose, section.heading === "In the library" ? links : chapterLinks),
+      figures + work,
     );
   });
   const tasks = exercises.map((exercise) => exerciseRow(exercise, imported.exercises, linksOf(imported.exercises)));
@@ -75,6 +79,22 @@ ${next ? `<a rel="next" href="${next.address}">${escape(next.title)} →</a>` : 
     main,
     kind: "chapter",
   });
+}
+
+/** The figures that a section's cell draws. @param outputs of the cells up to its own */
+function figuresOf({ path }: Chapter, { heading }: Section, outputs: readonly string[]): string {
+  const name = /([^/]+)\.ts$/.exec(path)![1]!;
+  const all = FIGURES[name] ?? [];
+  const html = all.flatMap(({ section, about, draw }, k) => {
+    if (section !== heading) return [];
+    const drawn = draw(outputs.at(-1)!, outputs.join(""));
+    check(drawn !== undefined, () => `${path}: what “${heading}” prints has nothing to draw`);
+    return [
+      `<figure class="figure" data-figure="${k}"><div class="drawing" tabindex="0">${svgText(drawn)}</div>` +
+        `<figcaption>${escape(about)}</figcaption></figure>`,
+    ];
+  });
+  return html.join("");
 }
 
 /** Prose without the promise, which the head of the page has, and without the diff, which stands beside the text. */
@@ -139,7 +159,7 @@ ${output("", "")}
   const needsThem = imported.some((name) => new RegExp(`\\b${name}\\b`).test(solution));
   const scope = needsThem ? `\n\nThe file imports these names of the library, so you can use them: ${names}.` : "";
   return `<section class="row" aria-labelledby="exercise-${number}">
-<div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${markdown(task + scope, links)}</div>
+<div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${chapterText(task + scope, links)}</div>
 <div class="work">${work}</div>
 </section>`;
 }
@@ -160,7 +180,7 @@ function outputBox(label: string, content: string): string {
 
 /** HTML of one paragraph without its tags. */
 function inline(text: string, links: Links): string {
-  return markdown(text, links)
+  return chapterText(text, links)
     .trim()
     .replace(/^<p>|<\/p>$/g, "");
 }

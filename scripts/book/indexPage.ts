@@ -1,7 +1,7 @@
 /** First page of the book: what each chapter teaches, in the order of reading. */
 import type { Chapter } from "./chapter.ts";
 import { escape, htmlPage } from "./html.ts";
-import { type Links, markdown } from "./markdown.ts";
+import { chapterText, type Links } from "./markdown.ts";
 
 /** @param chapters in order, each with the address of its page */
 export function indexPage(
@@ -9,7 +9,7 @@ export function indexPage(
   links: Links,
 ): string {
   const entries = chapters.map(({ chapter: { number, title, promise }, address }) => {
-    const text = markdown(promise.slice(0, 1).toUpperCase() + promise.slice(1), links).trim();
+    const text = chapterText(promise.slice(0, 1).toUpperCase() + promise.slice(1), links).trim();
     const before = number < 0 ? ' class="before"' : "";
     return `<li value="${number}"${before}><h2><a href="${address}">${escape(title)}</a></h2>${text}</li>`;
   });

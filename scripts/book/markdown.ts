@@ -2,6 +2,7 @@
 import { Marked, type RendererObject } from "marked";
 import { check } from "../../engine/errors.ts";
 import { BROKEN, linkTo, WORKING } from "../../site/presets.ts";
+import { formulaBlock } from "./formula.ts";
 import { highlight } from "./highlight.ts";
 import { codeBox, escape } from "./html.ts";
 
@@ -26,8 +27,19 @@ function presetAddress(title: string): string {
   return `../index.html${linkTo(preset).replace("./", "")}`;
 }
 
-/** @param top the level of `#`: 3 makes it <h3>, so that the headings of a text skip no level of its page */
-export function markdown(text: string, links: Links, top = 3): string {
+/** A letter with what stands below it in a text: x_t, p_θ, x_<t. */
+const SUBSCRIPT = /(?<![\p{L}\p{N}_])((?:∂)?\p{L})_((?:&lt;)?[\p{L}\p{N}]{1,5})(?![\p{L}\p{N}_])/gu;
+/** A number or letter with a short exponent: e^1000, e^x. */
+const SUPERSCRIPT = /(?<![\p{L}\p{N}])(\p{L}|10)\^(\([^()]{1,12}\)|−?\p{N}+|\p{L}+)/gu;
+
+/** The text of a chapter: Markdown in which an indented block is a formula. */
+export const chapterText = (text: string, links: Links): string => markdown(text, links, 3, true);
+
+/**
+ * @param top the level of `#`: 3 makes it <h3>, so that the headings of a text skip no level of its page
+ * @param hasFormulas whether indented blocks are formulas, and letters may have signs below and above
+ */
+export function markdown(text: string, links: Links, top = 3, hasFormulas = false): string {
   const renderer: RendererObject = {
     // Prose names types such as List<number>, so a tag is text.
     html: ({ text }) => escape(text),
@@ -35,7 +47,18 @@ export function markdown(text: string, links: Links, top = 3): string {
       const level = Math.min(6, top + depth - 1);
       return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
     },
-    code: ({ text, lang }) => `${codeBox(highlight(text, (lang ?? "").split(" ")[0]!), "block")}\n`,
+    code: ({ text, lang, codeBlockStyle }) =>
+      hasFormulas && codeBlockStyle === "indented"
+        ? formulaBlock(text)
+        : `${codeBox(highlight(text, (lang ?? "").split(" ")[0]!), "block")}\n`,
+    text(token) {
+      if ("tokens" in token && token.tokens) return this.parser.parseInline(token.tokens);
+      const own = "escaped" in token && token.escaped ? token.text : escape(token.text);
+      if (!hasFormulas) return own;
+      return own
+        .replace(SUBSCRIPT, "$1<sub>$2</sub>")
+        .replace(SUPERSCRIPT, (_, base: string, power: string) => `${base}<sup>${power.replace(/^\(|\)$/g, "")}</sup>`);
+    },
     codespan({ text }) {
       const address = addressOf(text, links);
       const code = `<code>${escape(text)}</code>`;

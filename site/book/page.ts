@@ -2,13 +2,16 @@
 import { element } from "../../run/page/dom.ts";
 import { compare, type Likeness, worse } from "./compare.ts";
 import { Editor } from "./editor.ts";
+import { FIGURES } from "./figures/all.ts";
 import { Output } from "./output.ts";
 import { DATA_ID, type PageData } from "./pageData.ts";
 import { applyChanges, assemble, assembleCheck } from "./program.ts";
 import { type Failure, start, stop } from "./runner.ts";
+import { svgElement } from "./svg.ts";
 
 const FOLDER = "learn";
 const NOW = "Printed just now";
+const NOTHING = "What was printed has nothing to draw.";
 const data = JSON.parse(document.getElementById(DATA_ID)!.textContent) as PageData;
 
 /** The buttons of a cell, and a line that says what became of a run. */
@@ -50,6 +53,7 @@ class Bar {
 }
 
 interface Cell {
+  readonly host: HTMLElement;
   readonly editor: Editor;
   readonly output: Output;
   readonly bar: Bar;
@@ -61,6 +65,7 @@ const cells = [...document.querySelectorAll<HTMLElement>(".cell")].map((host, i)
   const reset = (): void => {
     editor.reset();
     output.show("Prints", data.outputs[i]!);
+    drawFigures(host, data.outputs.slice(0, i + 1));
     bar.say("");
   };
   const bar = new Bar(part(host, ".bar"), [
@@ -68,8 +73,17 @@ const cells = [...document.querySelectorAll<HTMLElement>(".cell")].map((host, i)
     button("Edit", () => editor.edit()),
     button("Reset", reset),
   ]);
-  return { editor, output, bar };
+  return { host, editor, output, bar };
 });
+
+/** Draws the figures beside a cell from what was printed. @param outputs of the cells up to it */
+function drawFigures(host: HTMLElement, outputs: readonly string[]): void {
+  for (const place of host.closest(".row")!.querySelectorAll<HTMLElement>("[data-figure]")) {
+    const drawn = FIGURES[data.chapter]![Number(place.dataset["figure"])]!.draw(outputs.at(-1)!, outputs.join(""));
+    const drawing = drawn === undefined ? element("p", { class: "muted" }, NOTHING) : svgElement(drawn);
+    part(place, ".drawing").replaceChildren(drawing);
+  }
+}
 
 /** Runs all cells up to this one as one program; each gets what it printed. */
 function run(last: number): void {
@@ -79,6 +93,12 @@ function run(last: number): void {
   const { bar } = own[last]!;
   let cell = 0;
   const onEnd = (result: Failure | "stopped" | undefined): void => {
+    own.forEach(({ host }, i) =>
+      drawFigures(
+        host,
+        own.slice(0, i + 1).map(({ output }) => output.value),
+      ),
+    );
     if (result === "stopped") return bar.end("Stopped.");
     if (result === undefined) return bar.end(...verdict(own, bar.seconds()));
     const at = result.place?.cell ?? cell;

@@ -2,6 +2,8 @@
 import type { Change, Modules } from "./program.ts";
 
 export interface PageData {
+  /** Name of the chapter, as `FIGURES` has it: `05-grpo`. */
+  readonly chapter: string;
   /** The library's modules, for programs and for exercises. */
   readonly modules: Modules;
   /** The output of each cell, as CI checked it. */

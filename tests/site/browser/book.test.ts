@@ -130,6 +130,33 @@ describe("a chapter", () => {
     await page.close();
   });
 
+  test(
+    "a figure is drawn from what its cell printed just now, and Reset takes it back",
+    { timeout: PATIENCE },
+    async () => {
+      const page = await chapter();
+      const row = page.locator(".row", { has: page.locator("[data-figure]") });
+      const cell = row.locator(".cell");
+      const marks = row.locator("figure circle");
+      const before = await row.locator("figure svg").innerHTML();
+      expect(await marks.count()).toBe(14);
+
+      await replace(cell, 'console.log("1e-1 4e-3 1e-4 1e-4 2e-15\\n1e-3 4e-5 1e-8 1e-8 2e-13");');
+      await press(cell, "Run");
+      await ended(cell);
+      expect(await marks.count()).toBe(4);
+
+      await replace(cell, 'console.log("none");');
+      await press(cell, "Run");
+      await ended(cell);
+      expect(await row.locator("figure .drawing").innerText()).toBe("What was printed has nothing to draw.");
+
+      await press(cell, "Reset");
+      expect(await row.locator("figure svg").innerHTML()).toBe(before);
+      await page.close();
+    },
+  );
+
   test("an endless loop is stopped, with what it printed before", { timeout: PATIENCE }, async () => {
     const page = await chapter();
     const cell = page.locator(".cell").first();
@@ -195,6 +222,8 @@ describe("a chapter", () => {
     expect(await page.locator(".cell pre.code .hljs-keyword").count()).toBeGreaterThan(5);
     const printed = (await page.locator(".cell .output pre").allTextContents()).join("");
     expect(printed).toBe(readSource(`learn/output/${CHAPTER}.txt`));
+    expect(await page.locator("figure svg circle").count()).toBe(14);
+    expect(await page.locator(".formula math mfrac").count()).toBeGreaterThan(3);
     await page.close();
   });
 });
