@@ -267,4 +267,5 @@ for (const name of ["none", "batch", "rloo", "grpo"]) {
  *
  * 1. Which tokens does GRPO train, and with which weight? Write the token mean from roles alone.
  * 2. The slope of the clipped loss, without a tape.
+ * 3. Train an agent: rewards in, a policy that finds the number out.
  */

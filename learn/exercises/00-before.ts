@@ -5,6 +5,10 @@ import { expectClose } from "./expect.ts";
  * The slopes of a quotient
  *
  * For y = a / b return ∂y/∂a and ∂y/∂b, in this order. Think of what happens to y if a grows a little, and if b does.
+ *
+ * @difficulty 1
+ * @hint With b fixed, y = a · (1/b) is a straight line in a.
+ * @hint With a fixed, y = a · b^(−1). The derivative of b^(−1) is −b^(−2).
  */
 export function exercise1(a: number, b: number): [byA: number, byB: number] {
   return [a / b, a / b];
@@ -45,6 +49,10 @@ export interface Step {
  *
  * A number x goes through some steps, one after the other: y = f₃(f₂(f₁(x))). Return ∂y/∂x. Mind the place at which
  * each slope is asked: a step does not see x, it sees what the steps before it made of x.
+ *
+ * @difficulty 1
+ * @hint Carry two numbers along: the value so far, and the slope so far.
+ * @hint The slope of a step is asked at the value *before* that step.
  */
 export function exercise2(steps: readonly Step[], x: number): number {
   return steps.reduce((product, { slope }) => product * slope(x), 1);

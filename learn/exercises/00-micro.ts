@@ -48,6 +48,10 @@ import { expectClose } from "./expect.ts";
  * and its gradient is not a number. Write both as one op: y = log p_i = x_i − log Σ_j e^x_j. Derive ∂y/∂x_k by hand and
  * make a `Value` with `value(data, parents, push)`. Two things to think of: e^1000 is too large for a number, and
  * `push` adds to `x.grad`, because x may have other readers. (The functions of the chapter's program can be used.)
+ *
+ * @difficulty 3
+ * @hint log Σ_j e^x_j is m + log Σ_j e^(x_j − m) for any m; which m keeps every e^(…) at most 1?
+ * @hint ∂y/∂x_k is [k = i] − p_k, where [k = i] is 1 if k is i and 0 if not.
  */
 export function exercise1(x: Value, i: number): Value {
   return logAt(softmax(x), i);
@@ -130,6 +134,10 @@ export const wrong1: (typeof exercise1)[] = [
  * groups that may be drawn, exactly that of E[reward]. The weights must not change if all rewards grow by the same
  * number. So a baseline is needed; but one that depends on the try itself changes the average. (The check lists all
  * groups of two and of three tries of an agent with three words, and weighs each by its probability.)
+ *
+ * @difficulty 3
+ * @hint Any b may be subtracted that the try's own words had no influence on. Which rewards of the group are those?
+ * @hint The weights of a group are a mean over its tries: mind the number by which you divide.
  */
 export function exercise2(rewards: readonly number[]): number[] {
   return rewards.map((reward) => reward / rewards.length);

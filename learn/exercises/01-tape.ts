@@ -1,5 +1,5 @@
 /** Exercises of chapter 1: a vjp that is made of ops, and a numeric derivative without the error of order h². */
-import { device, grad, mul, softmax, stopGradient, sub, sum, type Tensor, tensor } from "../../index.ts";
+import { device, grad, log, mul, softmax, stopGradient, sub, sum, type Tensor, tensor } from "../../index.ts";
 import { expectClose, expectEqual } from "./expect.ts";
 
 /**
@@ -8,13 +8,21 @@ import { expectClose, expectEqual } from "./expect.ts";
  * Each row of y = softmax(x) is e^x_i / Σ_j e^x_j, so that ∂y_j/∂x_i = y_j·([i = j] − y_i), where [i = j] is 1 if i is
  * j and 0 if not. Other rows have no influence. Given y and g = ∂L/∂y, both of shape [rows, columns], return ∂L/∂x. Use
  * the library's ops, so that the result can be differentiated again: `mul` and `sub` broadcast, and
- * `sum(x, { axis: 1, keepdims: true })` sums each row and returns the shape [rows, 1].
+ * `sum(x, { axis: 1, keepdims: true })` sums each row and returns the shape [rows, 1]. Derive it: an answer that asks
+ * `grad` is refused.
+ *
+ * @difficulty 2
+ * @hint Write ∂L/∂x_i = Σ_j g_j·∂y_j/∂x_i and put the formula in: the term with [i = j] gives g_i·y_i, which is there
+ * already.
+ * @hint The other term is −y_i times a sum over j that does not depend on i: one number for each row.
  */
 export function exercise1(g: Tensor, y: Tensor): Tensor {
   return mul(g, y); // the part with i = j
 }
 
 export async function check1(answer: typeof exercise1): Promise<void> {
+  const asked = /\b(grad|softmax|valueAndGrad|vjpByLibrary)\b/.exec(String(answer))?.[0];
+  if (asked !== undefined) throw new Error(`expected a formula of g and y, got one that asks ${asked}`);
   const on = await device("reference");
   const x = tensor([1, -2, 0.5, 3, 3, -1], { device: on, shape: [2, 3] });
   const g = tensor([0.3, -1, 2, 1, 0.5, -0.7], { device: on, shape: [2, 3] });
@@ -47,7 +55,8 @@ export const wrong1: (typeof exercise1)[] = [
   (g, y) => sub(mul(g, y), sum(mul(g, y), { axis: 1, keepdims: true })), // not times y_i
   (g, y) => mul(y, sub(g, sum(g, { axis: 1, keepdims: true }))), // not times y_j
   (g, y) => sum(mul(g, y), { axis: 1, keepdims: true }), // of another shape
-  (g, y) => vjpByLibrary(g, stopGradient(y)), // cuts y out of the graph
+  (g, y) => mul(y, sub(g, sum(mul(g, stopGradient(y)), { axis: 1, keepdims: true }))), // cuts y out of the graph
+  (g, y) => grad((x: Tensor) => sum(mul(softmax(x), g)))(log(y)), // lets the library derive it
 ];
 
 /**
@@ -57,6 +66,10 @@ export const wrong1: (typeof exercise1)[] = [
  * difference C(h) is wrong by a·h² + b·h⁴ + …, and C(2h) by 4·a·h² + 16·b·h⁴ + …, with the same a and b: find the
  * combination from which a is gone. Then the best step is no longer 1e-5. Which one is it? (The functions in the check
  * change by about as much as x does.)
+ *
+ * @difficulty 2
+ * @hint 4·C(h) − C(2h) has no a left. What is it, when f′ is what you want?
+ * @hint What is left of the error is of order h⁴, and rounding costs about 1e-16 / h. Where are they equal?
  */
 export function exercise2(f: (x: number) => number, x: number): number {
   const h = 1e-5;

@@ -17,6 +17,9 @@ async function tabulate(formula: (x: Expr) => Expr, at: readonly number[], on: D
  * side that is not taken the gradient 0, and √x then multiplies that 0 by its own derivative, 0.5 / √x, which is NaN or
  * infinite there. Both sides are always computed. So the side that is not taken must be harmless, too: choose what goes
  * *into* the root, and choose again after it.
+ *
+ * @difficulty 2
+ * @hint `select(isPositive, x, 1)` is a number that has a harmless root whatever x is.
  */
 export function exercise1(x: Expr): Expr {
   return select(x.gt(0), x.sqrt(), 0);
@@ -45,11 +48,14 @@ export const wrong1: (typeof exercise1)[] = [
 /**
  * log(1 + eˣ)
  *
- * This function (softplus) is −log of a probability in many losses. In f32 eˣ is infinite from x = 89 on, and 1 + eˣ is
- * 1 below x = −17. So the start says ∞ at 100, where the result is 100, and 0 at −20, where it is e⁻²⁰. Mend both, and
- * the derivative, which is 1 / (1 + e⁻ˣ). A hint: log(1 + eˣ) = x + log(1 + e⁻ˣ), and of eˣ and e⁻ˣ one is always at
- * most 1. Expressions have `log1p` for log(1 + u), exact for small u, `abs` and `max`. All is compared relatively, by
- * 1e-5, on the f32 executor.
+ * This function (softplus) is −log of a probability in many losses. In f32 eˣ is infinite from x = 89 on, and 1 + eˣ
+ * is 1 below x = −17. So the start says ∞ at 100, where the result is 100, and 0 at −20, where it is e⁻²⁰. Mend both,
+ * and the derivative, which is 1 / (1 + e⁻ˣ). Expressions have `log1p` for log(1 + u), exact for small u, `abs` and
+ * `max`. All is compared relatively, by 1e-5, on the f32 executor.
+ *
+ * @difficulty 2
+ * @hint For x > 0 write it as x + log1p(e^(−x)), for x < 0 as log1p(e^x). What have both exponents in common?
+ * @hint It is max(x, 0) + log1p(e^(−|x|)), without a case.
  */
 export function exercise2(x: Expr): Expr {
   return x.exp().add(1).log();

@@ -13,6 +13,11 @@ type Params = ParamVars<typeof PARAMS>;
  * the four lanes (`sum.lane(0)` is the first, an F32), then take the rest one by one. At the end `f.store(to, total)`.
  * What changes while `f.for` runs must be a variable: made by `f.let`, changed by `f.set`. A TypeScript `let` would
  * hold the expression of one turn.
+ *
+ * @difficulty 2
+ * @hint Three parts: a loop over `four` numbers, by 4, that adds vectors; the sum of the lanes; a loop over the
+ * rest, by 1.
+ * @hint `F32x4.of(0)` begins the vector, `load.f32x4(x.at(i))` reads four floats.
  */
 export function exercise1(f: FunctionBuilder, { x, y, to, n }: Params): void {
   const sum = f.let(F32x4.of(0));
@@ -110,6 +115,10 @@ export const wrong1: readonly (typeof exercise1)[] = [
  * any order. Row after row of x, the writes go down columns of y: a new cache line each time. The check has a cache of
  * 64 lines of 16 floats (of those not used for longest, one makes room) and counts how often a line has to be fetched.
  * Find an order with at most n²/4 fetches for n from 64 to 100 (n²/8 is the least: 16 floats per line, two matrices).
+ *
+ * @difficulty 2
+ * @hint A line holds 16 floats. Use all of them before it is thrown out: move a square block, then the next.
+ * @hint Blocks of 16 × 16 touch at most 64 lines. Mind the edges, where n is no multiple of 16.
  */
 export function exercise2(n: number, move: (i: number, j: number) => void): void {
   for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) move(i, j);

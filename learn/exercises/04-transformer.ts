@@ -10,6 +10,9 @@ const vector = (rng: Rng, size: number): number[] => Array.from({ length: size }
  *
  * Return `x` (D numbers, D even) turned by `position`. Numbers j and j + D/2, for j from 0 to D/2 − 1, are a point of a
  * plane; it turns by the angle φ = position · 10000^(−2j/D): (a, b) becomes (a·cos φ − b·sin φ, b·cos φ + a·sin φ).
+ *
+ * @difficulty 1
+ * @hint For i below D/2 the partner of x_i is x_(i + D/2), with a minus; for the others it is x_(i − D/2).
  */
 export function exercise1(x: readonly number[], position: number): number[] {
   return x.map((value) => value * Math.cos(position));
@@ -68,99 +71,106 @@ export interface Key {
   readonly value: readonly number[];
 }
 
+/** What is kept while keys go by. */
+export interface Sums {
+  /** The largest score so far; −∞ before the first key. */
+  readonly largest: number;
+  /** Σ e^(score − largest) over the keys so far. */
+  readonly total: number;
+  /** Σ e^(score − largest) · value, D numbers. */
+  readonly out: readonly number[];
+}
+
 /**
  * Attention in one pass
  *
- * One query reads many keys. Return Σ e^score · value / Σ e^score over `keys` (at least one; each has a `score` and a
- * `value` of D numbers), but keep only running sums: each key is handed to you once and then forgotten, so the list of
- * scores cannot be stored, and the largest score is not known at the start. As e^1000 is too large for a number, sum
- * e^(score − m) with m the largest score *so far*. When m grows, multiply the sums that you have by e^(old m − new m).
+ * One query reads many keys, and Σ e^score · value / Σ e^score is wanted. No list of scores may be kept, and the
+ * largest score is not known at the start. As e^1000 is too large for a number, the sums are kept of e^(score − m) with
+ * m the largest score *so far*. Given the sums before a key, return those with it: when m grows, multiply what you have
+ * by e^(old m − new m). The result is `out` / `total` after the last key.
+ *
+ * @difficulty 2
+ * @hint Both sums shrink by the same factor, and the new key's weight is e^(score − new m).
+ * @hint e^−∞ is 0, so the first key needs no case of its own.
  */
-export function exercise2(keys: Iterable<Key>): number[] {
-  let total = 0;
-  let out: number[] = [];
-  for (const { score, value } of keys) {
-    const weight = Math.exp(score);
-    total += weight;
-    out = value.map((x, d) => (out[d] ?? 0) + weight * x);
-  }
-  return out.map((x) => x / total);
+export function exercise2({ total, out }: Sums, { score, value }: Key): Sums {
+  const weight = Math.exp(score);
+  return { largest: score, total: total + weight, out: out.map((x, d) => x + weight * value[d]!) };
 }
 
 export function check2(answer: typeof exercise2): void {
   const scored = (...scores: number[]): Key[] => scores.map((score, i) => ({ score, value: [i, 1] }));
-  expectClose(answer(scored(5)), [0, 1], "one key: its value");
-  expectClose(answer(scored(0, Math.log(3))), [0.75, 1], "scores 0 and log 3, that is weights 1/4 and 3/4");
-  expectClose(answer(scored(Math.log(3), 0)), [0.25, 1], "scores log 3 and 0: the largest comes first");
-  expectClose(answer(scored(1000, 1000)), [0.5, 1], "two scores of 1000: weights 1/2");
-  expectClose(answer(scored(-1000, -1000)), [0.5, 1], "two scores of −1000: weights 1/2");
+  const cases: [what: string, keys: readonly Key[]][] = [
+    ["one key", scored(5)],
+    ["scores 0 and log 3, that is weights 1/4 and 3/4", scored(0, Math.log(3))],
+    ["scores log 3 and 0: the largest comes first", scored(Math.log(3), 0)],
+    ["two scores of 1000: weights 1/2", scored(1000, 1000)],
+    ["two scores of −1000: weights 1/2", scored(-1000, -1000)],
+    ["scores −1000, 0, 1000", scored(-1000, 0, 1000)],
+  ];
   const rng = new Rng(2);
-  const keys = Array.from({ length: 50 }, () => ({ score: 5 * rng.normal(), value: vector(rng, 3) }));
-  const weights = keys.map(({ score }) => Math.exp(score));
-  const total = weights.reduce((a, b) => a + b);
-  const wanted = [0, 1, 2].map((d) => keys.reduce((sum, { value }, i) => sum + (weights[i]! * value[d]!) / total, 0));
-  let passes = 0;
-  const once = {
-    *[Symbol.iterator](): Generator<Key> {
-      passes++;
-      for (const { score, value } of keys) {
-        const lent = { score, value: [...value] };
-        yield lent;
-        lent.score = NaN; // forgotten: an answer that kept the object has only NaN
-        lent.value.fill(NaN);
-      }
-    },
-  };
-  expectClose(answer(once), wanted, "50 random keys, each there only while you are at it");
-  expectEqual(passes, 1, "passes over the keys");
-}
-
-export function solution2(keys: Iterable<Key>): number[] {
-  let [largest, total] = [-Infinity, 0];
-  let out: number[] = [];
-  for (const { score, value } of keys) {
-    const next = Math.max(largest, score);
-    const shrink = Math.exp(largest - next); // e^−∞ = 0 for the first key, when there is nothing to shrink
-    const weight = Math.exp(score - next);
-    total = total * shrink + weight;
-    out = value.map((x, d) => (out[d] ?? 0) * shrink + weight * x);
-    largest = next;
+  cases.push([
+    "50 random keys",
+    Array.from({ length: 50 }, () => ({ score: 5 * rng.normal(), value: vector(rng, 3) })),
+  ]);
+  for (const [what, keys] of cases) {
+    const D = keys[0]!.value.length;
+    let sums: Sums = { largest: -Infinity, total: 0, out: Array.from({ length: D }, () => 0) };
+    for (const [k, key] of keys.entries()) {
+      // Only these numbers are handed on: nothing else is remembered.
+      const { largest, total, out } = answer(sums, { score: key.score, value: [...key.value] });
+      sums = { largest, total, out: Array.from(out).slice(0, D) };
+      const seen = keys.slice(0, k + 1);
+      const most = Math.max(...seen.map(({ score }) => score));
+      const where = `${what}, after key ${k + 1}`;
+      expectEqual(sums.largest, most, `${where}: the largest score`);
+      const weights = seen.map(({ score }) => Math.exp(score - most));
+      const all = weights.reduce((a, b) => a + b);
+      expectClose(sums.total, all, `${where}: the sum of e^(score − largest)`);
+      const wanted = Array.from({ length: D }, (_, d) =>
+        seen.reduce((sum, { value }, i) => sum + weights[i]! * value[d]!, 0),
+      );
+      expectClose(sums.out, wanted, `${where}: the sum of e^(score − largest) · value`);
+    }
   }
-  return out.map((x) => x / total);
 }
 
+export function solution2({ largest, total, out }: Sums, { score, value }: Key): Sums {
+  const next = Math.max(largest, score);
+  const shrink = Math.exp(largest - next); // e^−∞ = 0 for the first key, when there is nothing to shrink
+  const weight = Math.exp(score - next);
+  return { largest: next, total: total * shrink + weight, out: out.map((x, d) => x * shrink + weight * value[d]!) };
+}
+
+const kept: Key[] = [];
 export const wrong2: readonly (typeof exercise2)[] = [
   /** m grows, but what was summed before is not adapted. */
-  (keys) => {
-    let [largest, total] = [-Infinity, 0];
-    let out: number[] = [];
-    for (const { score, value } of keys) {
-      largest = Math.max(largest, score);
-      const weight = Math.exp(score - largest);
-      total += weight;
-      out = value.map((x, d) => (out[d] ?? 0) + weight * x);
-    }
-    return out.map((x) => x / total);
+  ({ largest, total, out }, { score, value }) => {
+    const next = Math.max(largest, score);
+    const weight = Math.exp(score - next);
+    return { largest: next, total: total + weight, out: out.map((x, d) => x + weight * value[d]!) };
   },
-  /** m begins at 0: scores that are all far below 0 give 0 / 0. */
-  (keys) => {
-    let [largest, total] = [0, 0];
-    let out: number[] = [];
-    for (const { score, value } of keys) {
-      const next = Math.max(largest, score);
-      const weight = Math.exp(score - next);
-      total = total * Math.exp(largest - next) + weight;
-      out = value.map((x, d) => (out[d] ?? 0) * Math.exp(largest - next) + weight * x);
-      largest = next;
-    }
-    return out.map((x) => x / total);
+  /** The weight is taken with the old m. */
+  ({ largest, total, out }, { score, value }) => {
+    const next = Math.max(largest, score);
+    const [shrink, weight] = [Math.exp(largest - next), Math.exp(score - largest)];
+    return { largest: next, total: total * shrink + weight, out: out.map((x, d) => x * shrink + weight * value[d]!) };
   },
-  /** Keeps all keys and goes over them again. */
-  (keys) => {
-    const all = [...keys];
-    const largest = Math.max(...all.map(({ score }) => score));
-    const weights = all.map(({ score }) => Math.exp(score - largest));
+  /** m is the last score, not the largest. */
+  ({ largest, total, out }, { score, value }) => {
+    const shrink = Math.exp(largest - score);
+    return { largest: score, total: total * shrink + 1, out: out.map((x, d) => x * shrink + value[d]!) };
+  },
+  /** Keeps all keys of all queries, and goes over them again. */
+  (_, key) => {
+    kept.push(key);
+    const largest = Math.max(...kept.map(({ score }) => score));
+    const weights = kept.map(({ score }) => Math.exp(score - largest));
     const total = weights.reduce((a, b) => a + b);
-    return all[0]!.value.map((_, d) => all.reduce((sum, { value }, i) => sum + (weights[i]! * value[d]!) / total, 0));
+    return {
+      largest,
+      total,
+      out: key.value.map((_, d) => kept.reduce((sum, { value }, i) => sum + weights[i]! * value[d]!, 0)),
+    };
   },
 ];

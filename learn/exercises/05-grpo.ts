@@ -1,4 +1,4 @@
-/** Exercises of chapter 5: the weights of the tokens, and the slope of the clipped loss. */
+/** Exercises of chapter 5: the weights of the tokens, the slope of the clipped loss, and an agent to train. */
 import {
   aggregationWeights,
   device,
@@ -6,6 +6,7 @@ import {
   grad,
   policyMask,
   ppoClip,
+  Rng,
   type Role,
   sum,
   tensor,
@@ -22,6 +23,9 @@ import { expectClose } from "./expect.ts";
  * that the agent drew, where N is the number of all of them in the batch, and 0 for the others. The agent draws
  * actions, and `thought` tokens, too (the chapter's agent has none). Token 0 of an episode is never trained, because
  * nothing stands before it that could predict it.
+ *
+ * @difficulty 1
+ * @hint Make a mask first, true where a token counts. N is the number of trues in *all* episodes.
  */
 export function exercise1(episodes: readonly (readonly Role[])[]): number[][] {
   throw new Error(`write me: ${episodes.length} episodes came`);
@@ -99,6 +103,10 @@ export const wrong1 = [
  *
  * with respect to log p, where log p is that of now and old stays. Think of the four cases: A above or below 0, ρ
  * above or below its bounds. In two of them the clip does nothing.
+ *
+ * @difficulty 2
+ * @hint Where the clip is active its side of the minimum is constant: slope 0.
+ * @hint Elsewhere the loss is −ρ A, and ∂ρ/∂log p is ρ.
  */
 export function exercise2(ratio: number, A: number, low: number, high: number): number {
   throw new Error(`write me: a ratio of ${ratio}, A = ${A}, bounds ${1 - low} and ${1 + high} came`);
@@ -140,4 +148,136 @@ export const wrong2 = [
   function otherSign(ratio: number, A: number, low: number, high: number): number {
     return (A > 0 ? ratio > 1 + high : ratio < 1 - low) ? 0 : ratio * A;
   },
+];
+
+/** Scores of the guesses 1, 2 and 3 in each state; the policy draws by their softmax. Without scores all are 0. */
+export type Scores = Record<string, [number, number, number]>;
+
+/** A game that was played: the state and the guess (0, 1 or 2 for the numbers 1, 2 and 3) of each move, the reward. */
+export interface Game {
+  readonly moves: readonly { readonly state: string; readonly guess: number }[];
+  readonly reward: number;
+}
+
+/**
+ * # Train it
+ *
+ * The chapter's world with a policy that is a table: in the state `?` it makes its first guess, and in `1>`, `2<` and
+ * so on its second, after what the world answered. `play(scores, secret)` plays a game, with 1, 2 or 3 to be found.
+ * Train: play groups, change the scores after each, and return them. You have 6,000 games. The check computes how
+ * often your policy finds the number, without drawing: at least 93 of 100 games. Listening alone finds 78 of 100; the
+ * rest is to begin with the right guess.
+ *
+ * @difficulty 3
+ * @hint One step: a secret, a group of 8 games with it, A = reward − mean of the group. Then every move of a game
+ * pulls its state's scores by A.
+ * @hint ∂log p(guess) / ∂score_k = [k = guess] − p_k, with p the softmax of the state's scores: add rate · A · ([k
+ * = guess] − p_k) to score k. Rates from 0.03 to 3 work in this small world.
+ */
+export function exercise3(play: (scores: Scores, secret: number) => Game): Scores {
+  const scores: Scores = {};
+  for (let step = 0; step < 100; step++) {
+    const group = Array.from({ length: 8 }, () => play(scores, 1 + (step % 3)));
+    for (const { moves, reward } of group) {
+      for (const { state, guess } of moves) (scores[state] ??= [0, 0, 0])[guess]! += reward;
+    }
+  }
+  return {};
+}
+
+const GAMES = 6000;
+
+export function check3(answer: typeof exercise3): void {
+  for (const seed of [0, 1, 2]) {
+    const rng = new Rng(seed);
+    let games = 0;
+    const play = (scores: Scores, secret: number): Game => {
+      if (++games > GAMES) throw new Error(`expected at most ${GAMES} games, got more`);
+      if (![1, 2, 3].includes(secret)) throw new Error(`play: expected the secret 1, 2 or 3, got ${String(secret)}`);
+      const moves: { state: string; guess: number }[] = [];
+      for (let state = "?"; ;) {
+        const u = rng.uniform();
+        const [one, two] = probabilities(scores[state], state);
+        const guess = u < one! ? 0 : u < one! + two! ? 1 : 2;
+        moves.push({ state, guess });
+        if (guess + 1 === secret) return { moves, reward: 1 };
+        if (moves.length === 2) return { moves, reward: 0 };
+        state = answered(guess, secret);
+      }
+    };
+    const scores = answer(play);
+    const found = mean([1, 2, 3].map((secret) => chance(scores, secret)));
+    const shown = `${(100 * found).toFixed(0)} of 100`;
+    if (!(found >= 0.93))
+      throw new Error(`expected to find the number in 93 of 100 games, got ${shown} (seed ${seed})`);
+  }
+}
+
+const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
+/** What the world answers: the guess, and whether the number is greater. */
+const answered = (guess: number, secret: number): string => `${guess + 1}${guess + 1 < secret ? ">" : "<"}`;
+
+/** The softmax of a state's scores. @throws Error if they are no numbers */
+function probabilities(scores: readonly number[] = [0, 0, 0], state: string): number[] {
+  if (scores.length !== 3 || !scores.every(Number.isFinite))
+    throw new Error(`the scores of ${state}: expected three finite numbers, got ${JSON.stringify(scores)}`);
+  const most = Math.max(...scores);
+  const e = scores.map((x) => Math.exp(x - most));
+  return e.map((x) => x / e.reduce((a, b) => a + b));
+}
+
+/** The probability that a policy finds a number. */
+function chance(scores: Scores, secret: number): number {
+  const first = probabilities(scores["?"], "?");
+  return first.reduce((sum, p, guess) => {
+    if (guess + 1 === secret) return sum + p;
+    const state = answered(guess, secret);
+    return sum + p * probabilities(scores[state], state)[secret - 1]!;
+  }, 0);
+}
+
+export function solution3(play: (scores: Scores, secret: number) => Game): Scores {
+  const scores: Scores = {};
+  for (let step = 0; step < 750; step++) {
+    const group = Array.from({ length: 8 }, () => play(scores, 1 + (step % 3)));
+    const baseline = group.reduce((sum, { reward }) => sum + reward, 0) / group.length;
+    for (const { moves, reward } of group) {
+      for (const { state, guess } of moves) {
+        const own = (scores[state] ??= [0, 0, 0]);
+        const e = own.map((x) => Math.exp(x));
+        const total = e.reduce((a, b) => a + b);
+        for (const k of [0, 1, 2]) own[k]! += 0.3 * (reward - baseline) * (Number(k === guess) - e[k]! / total);
+      }
+    }
+  }
+  return scores;
+}
+
+/** Trains as the solution does, with a rate and an advantage of its own, in some of the moves. */
+const trainedWith =
+  (rate: number, weigh: (reward: number, baseline: number) => number, from = 0, steps = 750): typeof exercise3 =>
+  (play) => {
+    const scores: Scores = {};
+    for (let step = 0; step < steps; step++) {
+      const group = Array.from({ length: 8 }, () => play(scores, 1 + (step % 3)));
+      const baseline = mean(group.map(({ reward }) => reward));
+      for (const { moves, reward } of group) {
+        for (const { state, guess } of moves.slice(from)) {
+          const own = (scores[state] ??= [0, 0, 0]);
+          const p = probabilities(own, state);
+          for (const k of [0, 1, 2]) own[k]! += rate * weigh(reward, baseline) * (Number(k === guess) - p[k]!);
+        }
+      }
+    }
+    return scores;
+  };
+
+export const wrong3: readonly (typeof exercise3)[] = [
+  () => ({}), // guesses blindly
+  trainedWith(0.3, (reward, baseline) => baseline - reward), // the other sign
+  trainedWith(0.3, (reward, baseline) => reward - baseline, 1), // learns to listen only
+  trainedWith(0.005, (reward, baseline) => reward - baseline), // too small a rate
+  trainedWith(0.3, (reward, baseline) => reward - baseline, 0, 1500), // too many games
+  trainedWith(0.3, () => 1), // makes everything likelier that was done
+  trainedWith(NaN, (reward) => reward), // no numbers
 ];

@@ -9,6 +9,10 @@ import { expectClose } from "./expect.ts";
  * `observation`. Return the weight of −log p of each token in λ · L_env, a list for each episode. It is 0 for all but
  * `observation` tokens after the first `action` token: what stands before it answers nothing. The mean is over an
  * episode's own answer tokens, then over the episodes that have any: an episode without an answer does not count.
+ *
+ * @difficulty 2
+ * @hint Two denominators: the answer tokens of the episode, and the episodes that have any.
+ * @hint A prompt may hold an observation: look for the first `action` of each episode.
  */
 export function exercise1(episodes: readonly (readonly Role[])[], lambda: number): number[][] {
   throw new Error(`write me: ${episodes.length} episodes and λ = ${lambda} came`);
@@ -89,6 +93,9 @@ export const wrong1 = [
  * **all** its tokens. The condition counts as a constant. Return, for each token, the derivative of that loss (of the
  * loss itself: the chapter's table has the other sign) with respect to the token's own logit. You need ∂p/∂z =
  * p (1 − p), the derivative of the softmax.
+ *
+ * @difficulty 1
+ * @hint The loss of a counted token is (1 − p) / |O|. Its derivative by p is −1 / |O|; then the chain rule.
  */
 export function exercise2(p: readonly number[], rho: number): number[] {
   throw new Error(`write me: ${p.length} probabilities and ρ = ${rho} came`);

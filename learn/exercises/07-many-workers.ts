@@ -14,6 +14,9 @@ export type Level = "token" | "sequence";
  *
  * Mind that episodes may be long: the product of the first 2500 ratios of an episode of 5000 tokens may be larger than
  * the largest number there is, although ρ is 1.
+ *
+ * @difficulty 1
+ * @hint Multiply by adding: ρ is e to the sum of all log-probability differences.
  */
 export function exercise1(learner: readonly number[], sampler: readonly number[], level: Level, max: number): number[] {
   return learner.map((_, t) => (level === "token" ? sampler[t]! : max));
@@ -111,6 +114,10 @@ export interface OldToken {
  *     min(π_start/μ, 2) · min(q·A, clip(q, 0.8, 1.2)·A),    q = π/π_start
  *
  * where the first factor is a constant. Return the number c for which the gradient of that is c·∇log π.
+ *
+ * @difficulty 2
+ * @hint Where the clip is active the gradient is 0, as in chapter 5.
+ * @hint Elsewhere ∇q = q ∇log π, and the first factor stands before it.
  */
 export function exercise2({ now, sampler, advantage }: OldToken): number {
   return Math.exp(now - sampler) * advantage;

@@ -29,6 +29,11 @@ export type Fault = "nonFinite" | "logProbMismatch" | "rewardHacking" | "entropy
  *    agent that has solved its task need not try anything else.)
  *
  * If there is none of these it is `none`. All runs have at least 16 steps, a multiple of four.
+ *
+ * @difficulty 2
+ * @hint Write the quantities first: mean of the first quarter, of the last, the largest mean of four steps in a
+ * row.
+ * @hint `Number.isFinite` is false for NaN and for ∞; NaN > 1 is false, too.
  */
 export function exercise1(curves: Curves): Fault {
   return curves.success.at(-1)! > 0.5 ? "none" : "entropyCollapse";
@@ -70,6 +75,18 @@ export const wrong1: readonly (typeof exercise1)[] = [
     const isPeak = Math.max(...entropy) >= Math.max(2 * entropy[0]!, entropy[0]! + 0.5);
     const fault = solution1(curves);
     return fault === "none" && isPeak && !rises ? "entropyBlowUp" : fault;
+  },
+  // a bound of 0, and one of 8 steps
+  (curves) => (curves.difference.some((x) => x > 9e-4 / 2) ? "logProbMismatch" : solution1(curves)),
+  (curves) => {
+    const [first, last] = [mean(curves.reward.slice(0, 8)), mean(curves.reward.slice(-8))];
+    const fault = solution1(curves);
+    return fault === "rewardHacking" && last - first <= 0.21 ? "none" : fault;
+  },
+  // collapses whatever the success
+  (curves) => {
+    const fault = solution1({ ...curves, success: curves.success.map((x) => Math.min(x, 0.8)) });
+    return fault === "entropyCollapse" ? fault : solution1(curves);
   },
   // looks at the last steps only: the entropy had its peak in the middle
   (curves) => {
@@ -122,7 +139,62 @@ const RUNS: Readonly<Record<string, Curves>> = {
   },
 };
 
+/** Steps that begin at `a` and end at `b`: what counts is the difference of the last quarter and the first. */
+const leap = (a: number, b: number, length = 32): number[] =>
+  Array.from({ length }, (_, step) => (step < length / 2 ? a : b));
+
+const FLAT = { reward: leap(0.5, 0.5), success: leap(0.5, 0.5) };
+/** Values on both sides of each bound, two faults at a time, and runs of other lengths: by the rules above. */
+const EDGES: readonly (readonly [name: string, fault: Fault, changed: Partial<Curves>])[] = [
+  ["sampler and learner differ by 0.0009 once", "none", { difference: HEALTHY.difference.with(20, 9e-4) }],
+  ["sampler and learner differ by 0.0011 once", "logProbMismatch", { difference: HEALTHY.difference.with(20, 11e-4) }],
+  ["the reward rises by 0.09, success does not", "none", { ...FLAT, reward: leap(0.3, 0.39) }],
+  ["the reward rises by 0.11, success does not", "rewardHacking", { ...FLAT, reward: leap(0.3, 0.41) }],
+  ["the reward rises by 0.3, success by 0.04", "rewardHacking", { reward: leap(0.3, 0.6), success: leap(0.5, 0.54) }],
+  ["the reward rises by 0.3, success by 0.06", "none", { reward: leap(0.3, 0.6), success: leap(0.5, 0.56) }],
+  ["entropy doubles, but rises by 0.4 only", "none", { ...FLAT, entropy: leap(0.35, 0.75) }],
+  ["entropy rises by 1, but not to twice", "none", { ...FLAT, entropy: leap(1.5, 2.5) }],
+  ["entropy rises from 0.6 to 1.3", "entropyBlowUp", { ...FLAT, entropy: leap(0.6, 1.3) }],
+  ["entropy rises, and success by 0.2, too", "none", { entropy: leap(0.6, 1.3), success: leap(0.5, 0.7) }],
+  [
+    "entropy 0.019 at the end, success 0.89",
+    "entropyCollapse",
+    { entropy: leap(0.3, 0.019), success: leap(0.5, 0.89) },
+  ],
+  ["entropy 0.021 at the end, success 0.89", "none", { entropy: leap(0.3, 0.021), success: leap(0.5, 0.89) }],
+  ["entropy 0.019 at the end, success 0.91", "none", { entropy: leap(0.3, 0.019), success: leap(0.5, 0.91) }],
+  ["an infinite gradient norm", "nonFinite", { gradNorm: HEALTHY.gradNorm.with(0, Infinity) }],
+  [
+    "a NaN beside sampler and learner that differ",
+    "nonFinite",
+    { gradNorm: HEALTHY.gradNorm.with(31, NaN), difference: leap(0.5, 0.5) },
+  ],
+  [
+    "sampler and learner differ, and the reward has a hole",
+    "logProbMismatch",
+    { ...FLAT, difference: leap(0.5, 0.5), reward: leap(0, 1) },
+  ],
+  [
+    "a hole in the reward, and entropy blows up",
+    "rewardHacking",
+    { reward: leap(0, 1), entropy: leap(0.6, 3), success: leap(0.5, 0.1) },
+  ],
+  [
+    "entropy blows up and then collapses",
+    "entropyBlowUp",
+    { ...FLAT, entropy: leap(0.6, 0).map((x, i) => (i > 9 && i < 16 ? 3 : x)) },
+  ],
+  ...[16, 64].map((length): [string, Fault, Partial<Curves>] => {
+    const late = Array.from({ length }, (_, step) => step >= (3 * length) / 4);
+    const flat = (x: number): number[] => late.map(() => x);
+    const reward = late.map((is) => (is ? 0.62 : 0.5));
+    const rest = { success: flat(0.5), entropy: flat(0.5), gradNorm: flat(1), difference: flat(0) };
+    return [`the reward rises by 0.12 in the last quarter of ${length} steps`, "rewardHacking", { reward, ...rest }];
+  }),
+];
+
 export function check1(answer: typeof exercise1): void {
+  for (const [name, fault, changed] of EDGES) expectEqual(answer({ ...HEALTHY, ...changed }), fault, name);
   for (const [name, curves] of Object.entries(RUNS)) {
     const metrics = curves.success.map((success, step): MetricsRecord => {
       const values = { success, reward: curves.reward[step]!, entropy: curves.entropy[step]! };
@@ -151,6 +223,11 @@ export type LoggedToken = Pick<TranscriptToken, "role" | "oldLogProb" | "wPolicy
  * - The role says `action` or `thought`, and lies: in this run the world's answers may be marked as actions. But
  *   beware: a token that the policy was sure of also has a log-probability of 0, and it is no surprise (at most 0.1
  *   nats) to the learner.
+ *
+ * @difficulty 2
+ * @hint A token is trained if `wPolicy` is there and not 0, also if it is negative.
+ * @hint An `action` with a log-probability of 0, or none, is either one that the policy was sure of, or a lie. What
+ * tells them apart?
  */
 export function exercise2(tokens: readonly LoggedToken[]): number[] {
   return tokens.flatMap(({ role }, t) => (role === "observation" ? [t] : []));

@@ -48,6 +48,18 @@ const BEFORE = -1;
 export const labelOf = ({ number }: Pick<Chapter, "number">): string =>
   number === BEFORE ? "Before 0" : String(number);
 
+/** Words of technical prose, and lines of code, that are read in a minute. */
+const [WORDS, LINES] = [150, 12];
+/** Minutes to read a chapter, in fives. */
+export function readingMinutes({ sections }: Pick<Chapter, "sections">): number {
+  const words = sections.reduce((sum, { prose }) => sum + prose.split(/\s+/).length, 0);
+  const lines = sections.reduce(
+    (sum, { code }) => sum + code.split("\n").filter((line) => line.trim() !== "").length,
+    0,
+  );
+  return 5 * Math.max(1, Math.round((words / WORDS + lines / LINES) / 5));
+}
+
 /** Error in the form of a chapter or an exercise file. The message begins with FILE:LINE. */
 export class FormError extends Error {
   override readonly name = "FormError";

@@ -4,7 +4,7 @@ import { type Change, changesOf, COLOUR } from "../../site/book/changes.ts";
 import { DATA_ID, type PageData } from "../../site/book/pageData.ts";
 import { FIGURES } from "../../site/book/figures/all.ts";
 import { svgText } from "../../site/book/svg.ts";
-import { type Chapter, labelOf, type Section } from "./chapter.ts";
+import { type Chapter, labelOf, readingMinutes, type Section } from "./chapter.ts";
 import type { Exercise } from "./exercises.ts";
 import { highlight } from "./highlight.ts";
 import { codeBox, escape, htmlPage, slug } from "./html.ts";
@@ -26,6 +26,9 @@ export interface ChapterParts {
   readonly previous: Neighbour | undefined;
   readonly next: Neighbour | undefined;
 }
+
+/** How hard an exercise is, by its `@difficulty`. */
+const DIFFICULTIES = ["A few minutes", "A quarter of an hour, with paper", "Half an hour or more"];
 
 export function chapterPage({ chapter, exercises, imported, data, links, previous, next }: ChapterParts): string {
   const { number, title, promise, path } = chapter;
@@ -58,11 +61,13 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
 <p class="promise"><strong>What you will understand:</strong> ${inline(promise, chapterLinks)}</p>
 <details class="contents"><summary>Sections</summary>
 <ol>${contents.map((heading) => `<li><a href="#${slug(heading)}">${escape(heading)}</a></li>`).join("")}</ol></details>
-<p class="muted">${sourceLink(path, links)} is this page as a program; each cell runs with those above it, here in your
-browser, and can be edited.<noscript> That needs JavaScript; everything else does not.</noscript></p>
+<p class="muted">About ${readingMinutes(chapter)} minutes to read, without the exercises. ${sourceLink(path, links)} is
+this page as a program; each cell runs with those above it, here in your browser, and can be
+edited.<noscript> That needs JavaScript; everything else does not.</noscript></p>
 </div>
 ${sections.join("\n")}
 ${tasks.join("\n")}
+${solutionsOf(exercises)}
 <nav class="turn" aria-label="Chapters">
 ${previous ? `<a rel="prev" href="${previous.address}">← ${escape(previous.title)}</a>` : "<span></span>"}
 <a href="index.html">All chapters</a>
@@ -142,7 +147,7 @@ function diffLines(before: string, after: string): string {
 }
 
 function exerciseRow(
-  { number, title, task, given, start, solution }: Exercise,
+  { number, title, task, difficulty, hints, given, start, solution }: Exercise,
   imported: readonly string[],
   links: Links,
 ): string {
@@ -152,16 +157,33 @@ ${types}
 ${editor(start, `Exercise ${number}`)}
 <div class="bar"></div>
 ${output("", "")}
-<details><summary>A solution</summary>${codeBox(highlight(solution, "ts"), "code")}</details>
+<p class="solution"><a href="#solution-${number}">A solution</a> stands at the end of the page.</p>
 </div>`;
   const heading = `Exercise ${number}: ${title}`;
   const names = imported.map((name) => `\`${name}\``).join(", ");
   const needsThem = imported.some((name) => new RegExp(`\\b${name}\\b`).test(solution));
   const scope = needsThem ? `\n\nThe file imports these names of the library, so you can use them: ${names}.` : "";
+  const hard = `<p class="muted">${DIFFICULTIES[difficulty - 1]}</p>`;
+  const asked = hints.map((hint, k) => {
+    const name = hints.length > 1 ? `Hint ${k + 1}` : "A hint";
+    return `<details class="hint"><summary>${name}</summary>${chapterText(hint, links)}</details>`;
+  });
   return `<section class="row" aria-labelledby="exercise-${number}">
-<div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${chapterText(task + scope, links)}</div>
+<div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${hard}
+${chapterText(task + scope, links)}${asked.join("\n")}</div>
 <div class="work">${work}</div>
 </section>`;
+}
+
+/** The solutions, closed, where nobody sees them by chance. */
+function solutionsOf(exercises: readonly Exercise[]): string {
+  const all = exercises.map(
+    ({ number, title, solution }) => `<details id="solution-${number}">
+<summary>A solution of exercise ${number}, ${escape(title)}</summary>
+${codeBox(highlight(solution, "ts"), "code")}</details>`,
+  );
+  return `<section class="row alone" aria-labelledby="solutions"><div class="prose"><h2 id="solutions">Solutions</h2>
+${all.join("\n")}</div></section>`;
 }
 
 function editor(code: string, label: string): string {

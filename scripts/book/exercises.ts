@@ -1,16 +1,21 @@
 /**
- * Exercises of a chapter (`learn/exercises/NN-name.ts`). For N = 1 and 2 the file exports `exerciseN`, which the
- * student edits and whose doc comment is the task, `checkN`, which throws if an answer is wrong, `solutionN`, and
- * `wrongN`, a list of answers that `checkN` must refuse.
+ * Exercises of a chapter (`learn/exercises/NN-name.ts`). For N = 1, 2 and perhaps 3 the file exports `exerciseN`, which
+ * the student edits and whose doc comment is the task, `checkN`, which throws if an answer is wrong, `solutionN`, and
+ * `wrongN`, a list of answers that `checkN` must refuse. At its end the comment has `@difficulty`, 1 to 3, and a
+ * `@hint` or two.
  */
 import { fail, FormError, uncommented } from "./chapter.ts";
 
 export interface Exercise {
-  readonly number: 1 | 2;
+  readonly number: number;
   /** The first line of the task. */
   readonly title: string;
   /** The rest of the task, Markdown. */
   readonly task: string;
+  /** From 1, a few minutes, to 3, an hour. */
+  readonly difficulty: number;
+  /** What a student may ask for, one after the other; Markdown. */
+  readonly hints: readonly string[];
   /** Exported types of the file that `start` names, with their comments: they describe what an answer gets. */
   readonly given: string;
   /** Code that the student edits: the declaration of `exerciseN` without its comment. */
@@ -29,35 +34,49 @@ interface Range {
   readonly to: number;
 }
 
-const NUMBERS = [1, 2] as const;
 const LONGEST_TITLE = 60;
 
 /** @throws FormError if an export or a task is missing */
 export function parseExercises(source: string, path: string): Exercise[] {
   const lines = source.split("\n");
-  return NUMBERS.map((number) => {
-    const text = (name: string): string => {
-      const { from, to } = declarationOf(lines, `${name}${number}`, path);
-      return lines.slice(from, to).join("\n");
-    };
-    const { from } = declarationOf(lines, `exercise${number}`, path);
-    const [title, ...task] = commentAbove(lines, from, path, `exercise${number}`);
-    if (task.join("").trim() === "")
-      fail(path, from + 1, `the comment above exercise${number} must be a title and a task`);
-    if (title!.length > LONGEST_TITLE)
-      fail(path, from + 1, `the comment above exercise${number} must begin with a line of its own, a short title`);
-    return {
-      number,
-      title: title!.replace(/^#+ /, ""),
-      task: task.join("\n").trimEnd().replace(/^\n+/, ""),
-      given: typesIn(lines, text("exercise")),
-      start: text("exercise"),
-      check: text("check"),
-      solution: text("solution"),
-      wrong: text("wrong"),
-      firstLine: from + 1,
-    };
-  });
+  const numbers = lines.flatMap((line) => /^export (?:async )?(?:function|const) exercise(\d)\b/.exec(line)?.[1] ?? []);
+  if (numbers.join() !== [1, 2, 3].slice(0, Math.max(2, numbers.length)).join())
+    fail(path, 1, `expected exercise1, exercise2 and perhaps exercise3, got ${numbers.join(", ") || "none"}`);
+  return numbers
+    .map((text) => Number(text))
+    .map((number) => {
+      const text = (name: string): string => {
+        const { from, to } = declarationOf(lines, `${name}${number}`, path);
+        return lines.slice(from, to).join("\n");
+      };
+      const { from } = declarationOf(lines, `exercise${number}`, path);
+      const [title, ...rest] = commentAbove(lines, from, path, `exercise${number}`);
+      const tagsFrom = rest.findIndex((line) => line.startsWith("@"));
+      const task = tagsFrom < 0 ? rest : rest.slice(0, tagsFrom);
+      const tags = (tagsFrom < 0 ? [] : rest.slice(tagsFrom)).join("\n").split(/^(?=@)/m);
+      const tagged = (name: string): string[] =>
+        tags.flatMap((tag) => (tag.startsWith(`@${name} `) ? [tag.slice(name.length + 2).trim()] : []));
+      const difficulty = Number(tagged("difficulty")[0]);
+      if (![1, 2, 3].includes(difficulty)) fail(path, from + 1, `exercise${number} needs "@difficulty", 1, 2 or 3`);
+      if (tagged("hint").length === 0) fail(path, from + 1, `exercise${number} needs a "@hint"`);
+      if (task.join("").trim() === "")
+        fail(path, from + 1, `the comment above exercise${number} must be a title and a task`);
+      if (title!.length > LONGEST_TITLE)
+        fail(path, from + 1, `the comment above exercise${number} must begin with a line of its own, a short title`);
+      return {
+        number,
+        title: title!.replace(/^#+ /, ""),
+        task: task.join("\n").trimEnd().replace(/^\n+/, ""),
+        difficulty,
+        hints: tagged("hint"),
+        given: typesIn(lines, text("exercise")),
+        start: text("exercise"),
+        check: text("check"),
+        solution: text("solution"),
+        wrong: text("wrong"),
+        firstLine: from + 1,
+      };
+    });
 }
 
 /**

@@ -149,7 +149,8 @@ class Reader {
     for (let sign = this.text[this.at]; sign === "_" || sign === "^"; sign = this.text[this.at]) {
       this.at++;
       const script = sign === "_" ? this.below() : this.above();
-      html = `<${isSum ? "munder" : sign === "_" ? "msub" : "msup"}>${html}${script}</${isSum ? "munder" : sign === "_" ? "msub" : "msup"}>`;
+      const tag = isSum ? "munder" : sign === "_" ? "msub" : "msup";
+      html = `<${tag}>${html}${script}</${tag}>`;
     }
     return isScripted ? item(html) : own;
   }

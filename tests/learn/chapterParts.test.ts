@@ -195,6 +195,11 @@ ${IMPORT} { expectClose } from "./expect.ts";
  * Twice
  *
  * Write a function that doubles.
+ *
+ * @difficulty 1
+ * @hint Add it to itself.
+ * @hint Or
+ * multiply.
  */
 export function exercise1(
   x: number,
@@ -217,7 +222,9 @@ export const wrong1 = [
 const SIZE = 3;
 
 /** Thrice
- * Another task. */
+ * Another task.
+ * @difficulty 3
+ * @hint One more. */
 export const exercise2 = (x: number): number => x;
 export const check2 = (answer: typeof exercise2): void =>
   expectClose(answer(2), SIZE * 2, "thrice");
@@ -231,7 +238,9 @@ describe("exercises", () => {
 
   it("are found with their tasks and declarations", () => {
     const [one, two] = parseExercises(EXERCISES, path);
-    expect(one).toMatchObject({ number: 1, title: "Twice", task: "Write a function that doubles.", firstLine: 9 });
+    expect(one).toMatchObject({ number: 1, title: "Twice", task: "Write a function that doubles.", firstLine: 14 });
+    expect(one).toMatchObject({ difficulty: 1, hints: ["Add it to itself.", "Or\nmultiply."] });
+    expect(two).toMatchObject({ difficulty: 3, hints: ["One more."] });
     expect(one!.start).toMatch(/^export function exercise1\(\n.*\n}$/s);
     expect(one!.wrong.split("\n")).toHaveLength(3);
     expect(two).toMatchObject({
@@ -251,14 +260,14 @@ describe("exercises", () => {
       .replace("/**\n * Twice", `${types}/**\n * Twice`)
       .replace(" * Write a function that doubles.", " *     2·x\n *\n * is wanted.");
     const [one, two] = parseExercises(text, path);
-    expect(one).toMatchObject({ task: "    2·x\n\nis wanted.", firstLine: 17 });
+    expect(one).toMatchObject({ task: "    2·x\n\nis wanted.", firstLine: 22 });
     expect(one!.given).toBe("/** One pair. */\ninterface Pair {\n  readonly a: number;\n}");
     expect(two!.given).toBe("");
   });
 
   it("judge an answer that takes the start's place", async () => {
     const [one, two] = parseExercises(EXERCISES, path);
-    const judged = (number: 1 | 2, answer: string): string =>
+    const judged = (number: number, answer: string): string =>
       `${withAnswer(EXERCISES, path, number, answer)}\ncheck${number}(exercise${number});\nconsole.log("accepted");\n`;
     for (const exercise of [one!, two!]) {
       const right = await run(judged(exercise.number, solutionAsAnswer(exercise)), path);
@@ -274,7 +283,11 @@ describe("exercises", () => {
     ["a declaration twice", "const SIZE = 3;", "export const wrong1 = 3;", /wrong1", got 2/],
     ["no comment above", "/**\n * Twice", "/**\n * Twice\n */\nconst a = 1;\n/*", /no doc comment/],
     ["a title that is a sentence", " * Twice", ` * Twice${" the same".repeat(9)}`, /a line of its own, a short title/],
-    ["a comment without a task", " * Another task. */", " */", /must be a title and a task/],
+    ["no difficulty", " * @difficulty 1\n", "", /exercise1 needs "@difficulty", 1, 2 or 3/],
+    ["a difficulty of 4", "@difficulty 3", "@difficulty 4", /exercise2 needs "@difficulty", 1, 2 or 3/],
+    ["no hint", " * @hint One more. */", " */", /exercise2 needs a "@hint"/],
+    ["one exercise", "const exercise2", "const other2", /expected exercise1, exercise2 and perhaps exercise3, got 1/],
+    ["a comment without a task", " * Another task.\n", "", /must be a title and a task/],
   ])("are refused with %s", (_, from, to, message) => {
     const text = EXERCISES.replace(from, to);
     expect(text).not.toBe(EXERCISES);

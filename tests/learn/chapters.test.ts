@@ -44,9 +44,12 @@ const JUDGE = `
     for (const answer of wrong) verdicts.wrong.push(await verdict(check, answer));
     return verdicts;
   };
-  const one = await judged(check1, exercise1, solution1, wrong1);
-  const two = await judged(check2, exercise2, solution2, wrong2);
-  console.log(JSON.stringify([one, two]));
+  const all = [
+    await judged(check1, exercise1, solution1, wrong1),
+    await judged(check2, exercise2, solution2, wrong2),
+  ];
+  if (typeof check3 === "function") all.push(await judged(check3, exercise3, solution3, wrong3));
+  console.log(JSON.stringify(all));
 }
 `;
 

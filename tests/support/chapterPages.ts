@@ -38,12 +38,12 @@ export async function expectBreaks(page: Page, timeout: number): Promise<void> {
 /** Each exercise refuses its start, says why, and accepts its solution. */
 export async function expectExercises(page: Page, timeout: number): Promise<void> {
   const exercises = await page.locator(".exercise").all();
-  expect(exercises).toHaveLength(2);
+  expect(exercises.length).toBeGreaterThanOrEqual(2);
   for (const [i, exercise] of exercises.entries()) {
     await press(exercise, "Check");
     expect(await ended(exercise, timeout)).toBe("Not yet.");
     expect((await exercise.locator(".problem").innerText()).length).toBeGreaterThan(15);
-    const solution = (await exercise.locator("details pre").textContent())!;
+    const solution = (await page.locator(`#solution-${i + 1} pre`).textContent())!;
     await replace(exercise, solution.replaceAll(`solution${i + 1}`, `exercise${i + 1}`));
     await press(exercise, "Check");
     expect(await ended(exercise, timeout)).toBe("Right: the check accepts it.");

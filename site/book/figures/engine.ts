@@ -179,8 +179,7 @@ function micro(printed: string): Svg | undefined {
 export const BEFORE: readonly Figure[] = [
   {
     section: "Backwards",
-    about:
-      "Each box is a value; on each way stands the slope of that step. Along a way the slopes multiply: 8 · 1 · −3 = −24.",
+    about: "On each way stands the slope of that step. Along a way the slopes are multiplied: 8 · 1 · −3 = −24.",
     draw: graph,
   },
 ];
