@@ -26,7 +26,7 @@
  * was found, else 0. Who guesses blindly finds it in 5 of 9 games; who listens, in 7 of 9; who listens and begins with
  * 2, always. `defineGame` makes a world of tasks, a state (the least and greatest number still possible), and players.
  */
-import { AdamW, aggregationWeights, byteTokenizer, centred, defineGame, device, forward, fuse } from "../index.ts";
+import { AdamW, aggregationWeights, byteTokenizer, centred, defineGame, device, forward, fuse, gae } from "../index.ts";
 import { grpo, initParams, modelConfig, mul, outputMatrix, parseCount, pickHidden, playScripted } from "../index.ts";
 import { policyMask, rloo, Rng, rollout, rowOf, scope, SPECIAL_TOKENS, stopGradient, sum, Template } from "../index.ts";
 import { type Tensor, tensor, tokenLogProbs, trainSft, type Trajectory, type TransformerParams } from "../index.ts";
@@ -186,6 +186,69 @@ for (const pass of [1, 2, 3, 4]) {
 }
 
 /**
+ * ## Not too far: KL, and its estimate from samples
+ *
+ * The clip keeps one step small. What keeps the agent near its warm start over many steps is a penalty β·KL(p ‖ q),
+ * where q is a frozen copy, the *reference*. It is the mean, over tokens drawn from p, of log p/q: how much less
+ * likely q finds what the agent does. Over a whole vocabulary it is a sum; of the one token that was drawn it is
+ * estimated. With d = log q − log p (Schulman 2020, "Approximating KL divergence"):
+ *
+ *     k1 = −d,   k2 = d²/2,   k3 = e^d − d − 1
+ *
+ * k1 is right on average, and often negative. k2 is never negative and wrong on average. k3 is both right on average
+ * (e^d has the mean Σ_x p q/p = 1) and never negative; GRPO takes it. That is about its *value*: the mean of the
+ * gradient of k3 is not that of the KL, but the mean of the gradient of k2 is (`rl/objective/kl.ts`, `k3+`). Below,
+ * for a policy that is near and one that is far, without drawing: the mean and the standard deviation of each over all
+ * tokens.
+ */
+const reference = [0.5, 0.3, 0.2];
+line("policy", "KL", "k1", "std", "k2", "std", "k3", "std");
+for (const [name, p] of Object.entries({ near: [0.45, 0.33, 0.22], far: [0.1, 0.2, 0.7] })) {
+  const d = p.map((own, i) => Math.log(reference[i]! / own));
+  const expected = (x: readonly number[]): number => x.reduce((total, v, i) => total + p[i]! * v, 0);
+  const both = (x: readonly number[]): [number, number] => {
+    const middle = expected(x);
+    return [middle, Math.sqrt(expected(x.map((v) => (v - middle) ** 2)))];
+  };
+  const estimates = [d.map((v) => -v), d.map((v) => (v * v) / 2), d.map((v) => Math.exp(v) - v - 1)];
+  line(name, ...[expected(d.map((v) => -v)), ...estimates.flatMap(both)].map((x) => x.toFixed(4)));
+}
+
+/**
+ * ## A critic instead of a group: GAE in ten lines
+ *
+ * A group needs several tries of the same task, and all tokens of a try get one number. PPO learns a *critic* instead:
+ * a second output of the model, V_t, the reward that it still expects before token t. Then a token can be judged by
+ * what it changed. With r_t, the reward that came after it, its *surprise* is
+ *
+ *     δ_t = r_t + V_(t+1) − V_t
+ *
+ * (V is 0 after the end). If V were exact, δ alone would be the advantage. As it is not, generalised advantage
+ * estimation (arXiv 1506.02438) adds the surprises that follow, each weighed by λ less: A_t = δ_t + λ A_(t+1). With λ
+ * = 0 all is believed of the critic, and its mistakes are a bias. With λ = 1 the sum is R − V_t: no bias, and all the
+ * noise of what came later. The default is 0.95. For the episode above and a critic that says 0.5 before the first
+ * guess, 0.9 once the world has answered:
+ */
+function gaeOf(rewards: readonly number[], V: readonly number[], lambda: number): number[] {
+  const A = rewards.map(() => 0);
+  for (let t = A.length - 1; t >= 0; t--) {
+    const surprise = rewards[t]! + (V[t + 1] ?? 0) - V[t]!;
+    A[t] = surprise + lambda * (A[t + 1] ?? 0);
+  }
+  return A;
+}
+const own = policyMask(shown).flatMap((isAgents, t) => (isAgents ? [t] : []));
+const rewards = own.map((_, k) => (k === own.length - 1 ? shown.reward : 0));
+const V = own.map((t) => (shown.stream.turns[t] === 0 ? 0.5 : 0.9));
+line("λ", ...own.map((t) => template.tokenizer.decode([ids[t]!])), "the library, its first and last");
+for (const lambda of [0, 0.95, 1]) {
+  const values = Float64Array.from(roles, (_, t) => V[own.indexOf(t)] ?? 0);
+  const { perToken } = gae({ lambda, whiten: false }).estimate([shown], { values: [values] });
+  const library = [own[0]!, own.at(-1)!].map((t) => perToken[0]![t]!.toFixed(3));
+  line(lambda, ...gaeOf(rewards, V, lambda).map((x) => x.toFixed(3)), library.join(" "));
+}
+
+/**
  * ## From the losses of tokens to one number
  *
  * GRPO's loss is the mean over an episode's tokens, then over episodes: a token of a long episode counts less, so
@@ -256,12 +319,14 @@ for (const name of ["none", "batch", "rloo", "grpo"]) {
  *
  * ## Simplifications so far
  *
- * - A tiny world; no penalty for leaving the warm start (GRPO has one, a KL divergence); one forward pass a batch.
+ * - A tiny world; its training has no KL penalty, no critic and no credit for single turns; one forward pass a batch.
  *
  * ## In the library
  *
  * `rl/train/step.ts` is a step, `rl/episode/stream.ts` has the mask, `rl/objective/grpo.ts` the advantages,
- * `rl/objective/clipped.ts` the loss of a token, `rl/objective/aggregation.ts` the weights.
+ * `methods/advantages/critic.ts` GAE, `rl/objective/clipped.ts` the loss of a token, `rl/objective/kl.ts` the KL,
+ * `rl/objective/aggregation.ts` the weights. On [a page of their own](page:exact.html) all of these estimators stand
+ * beside the exact gradient of a small problem.
  *
  * ## Exercises
  *

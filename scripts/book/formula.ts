@@ -156,6 +156,7 @@ class Reader {
   }
 
   private below(): string {
+    if (this.text[this.at] === "(") return this.group("(").inner!;
     const text = /^<?[\p{L}\p{N}]+/u.exec(this.rest)?.[0] ?? fail(`a formula lacks what stands below: ${this.text}`);
     this.at += text.length;
     if (text.length > 3) return `<mtext>${text}</mtext>`;

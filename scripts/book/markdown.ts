@@ -14,6 +14,8 @@ export interface Links {
   readonly ofName: (name: string) => string | undefined;
 }
 
+/** Link to another page of the site: `[the exact gradient](page:exact.html)`. */
+const PAGE = "page:";
 /** Link to the live page with the experiment of this title: `[Entropy collapse](preset:)`. */
 const PRESET = "preset:";
 
@@ -27,10 +29,12 @@ function presetAddress(title: string): string {
   return `../index.html${linkTo(preset).replace("./", "")}`;
 }
 
-/** A letter with what stands below it in a text: x_t, p_θ, x_<t. */
-const SUBSCRIPT = /(?<![\p{L}\p{N}_])((?:∂)?\p{L})_((?:&lt;)?[\p{L}\p{N}]{1,5})(?![\p{L}\p{N}_])/gu;
+/** A letter with what stands below it in a text: x_t, p_θ, x_<t, V_(t+1). */
+const SUBSCRIPT = /(?<![\p{L}\p{N}_])((?:∂)?\p{L})_(\([^()]{1,6}\)|(?:&lt;)?[\p{L}\p{N}]{1,5}(?![\p{L}\p{N}_]))/gu;
 /** A number or letter with a short exponent: e^1000, e^x. */
 const SUPERSCRIPT = /(?<![\p{L}\p{N}])(\p{L}|10)\^(\([^()]{1,12}\)|−?\p{N}+|\p{L}+)/gu;
+
+const bare = (text: string): string => text.replace(/^\(|\)$/g, "");
 
 /** The text of a chapter: Markdown in which an indented block is a formula. */
 export const chapterText = (text: string, links: Links): string => markdown(text, links, 3, true);
@@ -56,8 +60,8 @@ export function markdown(text: string, links: Links, top = 3, hasFormulas = fals
       const own = "escaped" in token && token.escaped ? token.text : escape(token.text);
       if (!hasFormulas) return own;
       return own
-        .replace(SUBSCRIPT, "$1<sub>$2</sub>")
-        .replace(SUPERSCRIPT, (_, base: string, power: string) => `${base}<sup>${power.replace(/^\(|\)$/g, "")}</sup>`);
+        .replace(SUBSCRIPT, (_, base: string, below: string) => `${base}<sub>${bare(below)}</sub>`)
+        .replace(SUPERSCRIPT, (_, base: string, power: string) => `${base}<sup>${bare(power)}</sup>`);
     },
     codespan({ text }) {
       const address = addressOf(text, links);
@@ -66,6 +70,8 @@ export function markdown(text: string, links: Links, top = 3, hasFormulas = fals
     },
     link({ href, tokens, text }) {
       if (href === PRESET) return `<a href="${escape(presetAddress(text))}">${this.parser.parseInline(tokens)}</a>`;
+      if (href.startsWith(PAGE))
+        return `<a href="../${escape(href.slice(PAGE.length))}">${this.parser.parseInline(tokens)}</a>`;
       const path = href.replace(/^(\.\.?\/)+/, "").replace(/#.*/, "");
       const address = /^[a-z]+:/.test(href) ? href : links.ofFile(path);
       const inner = this.parser.parseInline(tokens);

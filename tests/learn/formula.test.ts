@@ -49,6 +49,7 @@ describe("a formula", () => {
   it("has what stands below and above where it belongs", () => {
     expect(cell("x_t")).toBe("<msub><mi>x</mi><mi>t</mi></msub>");
     expect(cell("x_<t")).toBe("<msub><mi>x</mi><mrow><mo>&lt;</mo><mi>t</mi></mrow></msub>");
+    expect(cell("V_(t+1)")).toBe("<msub><mi>V</mi><mrow><mi>t</mi><mo>+</mo><mn>1</mn></mrow></msub>");
     expect(cell("π_start")).toBe("<msub><mi>π</mi><mtext>start</mtext></msub>");
     expect(cell("e^(a + 1)")).toBe("<msup><mi>e</mi><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow></msup>");
     expect(cell("Σ_x y")).toBe("<mrow><munder><mo>∑</mo><mi>x</mi></munder><mi>y</mi></mrow>");
@@ -94,5 +95,6 @@ it("letters of a text have their signs below and above; code and names stay", ()
   expect(chapterText("where x_<t and p_θ, not snake_case or `x_t`; 10^3", links)).toBe(
     "<p>where x<sub>&lt;t</sub> and p<sub>θ</sub>, not snake_case or <code>x_t</code>; 10<sup>3</sup></p>\n",
   );
+  expect(chapterText("V_(t+1) and f(x)_i", links)).toBe("<p>V<sub>t+1</sub> and f(x)_i</p>\n");
   expect(chapterText("a < b", links)).toBe("<p>a &lt; b</p>\n");
 });

@@ -73,6 +73,33 @@ function ratios(printed: string): Svg | undefined {
   );
 }
 
+/** What three estimators of the KL say on average, and how much they scatter, for the policy that is far. */
+function divergence(printed: string): Svg | undefined {
+  const [, found] = linesLike(printed, /^far((?: +-?[\d.]+){7})$/)[0] ?? [];
+  if (found === undefined) return undefined;
+  const [kl, ...rest] = numbersIn(found) as [number, ...number[]];
+  const rows = ["k1", "k2", "k3"].map((name, k) => ({ name, bars: rest.slice(2 * k, 2 * k + 2) }));
+  return lyingBars("The mean and the scatter of three estimators of the KL", Math.max(...rest), rows, [
+    `mean; the KL is ${Number(kl.toFixed(3))}`,
+    "standard deviation",
+  ]);
+}
+
+/** The advantages of an episode's tokens, for each λ. */
+function credit(printed: string): Svg | undefined {
+  const rows = linesLike(printed, /^(0|0?\.\d+|1)((?: +-?\d\.\d{3})+) +-?\d\.\d{3} -?\d\.\d{3}$/);
+  const tokens = linesLike(printed, /^λ +(.*?) +the library/)[0]?.[1]!.split(/ +/) ?? [];
+  const values = rows.map(([, , found]) => numbersIn(found!));
+  if (rows.length === 0 || values.some((own) => own.length !== tokens.length)) return undefined;
+  const ticks = ticksTo(Math.max(0.1, ...values.flat()));
+  return barChart(
+    "The advantage of each token of the agent, for each λ",
+    { label: "advantage A", from: 0, to: ticks.at(-1)!, ticks, show: (y) => String(Number(y.toFixed(2))) },
+    tokens.map((name, k) => ({ name: `“${name}”`, bars: values.map((own) => own[k]!) })),
+    rows.map(([, lambda]) => `λ = ${lambda!}`),
+  );
+}
+
 /** How hard a group pulls, by the number of its successes. */
 function pull(printed: string): Svg | undefined {
   const rows = linesLike(printed, /^(rloo|centred|grpo)((?: +-?[\d.]+){8})$/);
@@ -234,6 +261,18 @@ export const GRPO: readonly Figure[] = [
     about:
       "From the least to the greatest ratio of a pass, and the share of tokens that the clip stops. Green: its bounds.",
     draw: ratios,
+  },
+  {
+    section: "Not too far: KL, and its estimate from samples",
+    about:
+      "For a policy that is far from its reference. k2 is wrong on average, k1 scatters more than what it measures.",
+    draw: divergence,
+  },
+  {
+    section: "A critic instead of a group: GAE in ten lines",
+    about:
+      "The world's answer raised the critic's hope, so the first guess gets the credit; λ shares it among the tokens.",
+    draw: credit,
   },
   {
     section: "Training",
