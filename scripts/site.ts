@@ -1,6 +1,6 @@
 /**
- * `npm run site`: the live page, the page of the exact gradients, the book and the API reference in site/dist, as
- * static files that work offline and under any path. With --serve it also serves them.
+ * `npm run site`: the live page, the page of the exact gradients, the book, the API reference and the documents in
+ * site/dist, as static files that work offline and under any path. With --serve it also serves them.
  */
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { packageFolder } from "./packageFolder.ts";
 import { makePage, MOST_BEFORE_THE_FIRST_STEP, serveFolder } from "./sitePage.ts";
 import { warmStartFolder } from "./siteWarmStart.ts";
 
-const HELP = `worldgrad: the live page, the book, the API reference
+const HELP = `worldgrad: the live page, the book, the API reference, the docs
 
   npm run site -- [flags]
 
@@ -48,7 +48,7 @@ async function main(): Promise<number> {
   );
   const { chapters, total } = await makePages(target);
   for (const { page, bytes } of chapters) tell(`site/dist/book/${page}.html`, bytes, "before a cell runs");
-  tell("site/dist/book and api", total, "in all");
+  tell("site/dist/book, api and docs", total, "in all");
   if (!values["serve"]) return 0;
   const { server, address } = await serveFolder(target, port);
   console.log(`site: ${address}`);

@@ -43,7 +43,7 @@ export interface PageParts {
   /** Path from the page's folder to that of the site: "../" for a page in `book/`. */
   readonly up: string;
   /** Entry of the site's navigation to which the page belongs. */
-  readonly part: "book" | "api";
+  readonly part: "book" | "api" | "docs";
   /** Addresses from the page's folder. */
   readonly styles: readonly string[];
   readonly modules?: readonly string[];
@@ -76,6 +76,7 @@ ${modules.map((script) => `<script type="module" src="${script}"></script>`).joi
 <nav aria-label="Site">
 ${entry("book", "book/index.html", "Book")}
 ${entry("api", "api/index.html", "API reference")}
+${entry("docs", "docs/index.html", "Docs")}
 ${entry("run", "index.html", "Live run")}
 </nav>
 </header>

@@ -37,19 +37,33 @@ const SUPERSCRIPT = /(?<![\p{L}\p{N}])(\p{L}|10)\^(\([^()]{1,12}\)|−?\p{N}+|\p
 const bare = (text: string): string => text.replace(/^\(|\)$/g, "");
 
 /** The text of a chapter: Markdown in which an indented block is a formula. */
-export const chapterText = (text: string, links: Links): string => markdown(text, links, 3, true);
+export const chapterText = (text: string, links: Links): string => markdown(text, links, { hasFormulas: true });
 
-/**
- * @param top the level of `#`: 3 makes it <h3>, so that the headings of a text skip no level of its page
- * @param hasFormulas whether indented blocks are formulas, and letters may have signs below and above
- */
-export function markdown(text: string, links: Links, top = 3, hasFormulas = false): string {
+/** The name of a heading in a document, as GitHub makes it. */
+export const headingAnchor = (text: string): string =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+
+export interface MarkdownOptions {
+  /** The level of `#`: 3, the default, makes it <h3>, so that the headings of a text skip no level of its page. */
+  readonly top?: number;
+  /** Whether indented blocks are formulas, and letters may have signs below and above. */
+  readonly hasFormulas?: boolean;
+  /** Whether headings have names, to which links lead. */
+  readonly hasAnchors?: boolean;
+}
+
+export function markdown(text: string, links: Links, options: MarkdownOptions = {}): string {
+  const { top = 3, hasFormulas = false, hasAnchors = false } = options;
   const renderer: RendererObject = {
     // Prose names types such as List<number>, so a tag is text.
-    html: ({ text }) => escape(text),
-    heading({ depth, tokens }) {
+    html: ({ text }) => (/^<!--.*-->\s*$/s.test(text) ? "" : escape(text)),
+    heading({ depth, tokens, text }) {
       const level = Math.min(6, top + depth - 1);
-      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
+      const id = hasAnchors ? ` id="${escape(headingAnchor(text.replaceAll("`", "")))}"` : "";
+      return `<h${level}${id}>${this.parser.parseInline(tokens)}</h${level}>\n`;
     },
     code: ({ text, lang, codeBlockStyle }) =>
       hasFormulas && codeBlockStyle === "indented"
@@ -72,14 +86,23 @@ export function markdown(text: string, links: Links, top = 3, hasFormulas = fals
       if (href === PRESET) return `<a href="${escape(presetAddress(text))}">${this.parser.parseInline(tokens)}</a>`;
       if (href.startsWith(PAGE))
         return `<a href="../${escape(href.slice(PAGE.length))}">${this.parser.parseInline(tokens)}</a>`;
-      const path = href.replace(/^(\.\.?\/)+/, "").replace(/#.*/, "");
-      const address = /^[a-z]+:/.test(href) ? href : links.ofFile(path);
+      const [path, anchor] = href.replace(/^(\.\.?\/)+/, "").split("#") as [string, string?];
+      const file = path === "" ? "" : links.ofFile(path);
+      const within = file === undefined || anchor === undefined ? file : `${file}#${anchor}`;
+      const address = /^[a-z]+:/.test(href) ? href : within;
       const inner = this.parser.parseInline(tokens);
       return address === undefined ? inner : `<a href="${escape(address)}">${inner}</a>`;
     },
     table({ header, rows }) {
       const cells = (row: typeof header, tag: string): string =>
-        `<tr>${row.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("")}</tr>`;
+        `<tr>${row
+          .map(({ tokens, align }) => {
+            const right = align === "right" ? ' class="right"' : "";
+            // A header without words is none.
+            const own = tokens.length === 0 ? "td" : tag;
+            return `<${own}${right}>${this.parser.parseInline(tokens)}</${own}>`;
+          })
+          .join("")}</tr>`;
       const body = rows.map((row) => cells(row, "td")).join("");
       const table = `<table><thead>${cells(header, "th")}</thead><tbody>${body}</tbody></table>`;
       return `<div class="scroll" tabindex="0">${table}</div>\n`;

@@ -84,7 +84,7 @@ function entry({ name, kind, file, line, lastLine, declaration, doc }: Name, lin
   return `<article class="entry" aria-labelledby="${name}">
 <h3 id="${name}"><a href="#${name}">${name}</a> <small>${kind}</small></h3>
 ${codeBox(code, "code")}
-<div class="prose">${markdown(doc.text, links, 4)}</div>
+<div class="prose">${markdown(doc.text, links, { top: 4 })}</div>
 ${list === "" ? "" : `<dl>${list}</dl>`}
 ${examples.join("\n")}
 <p class="muted"><a href="${links.ofFile(file)}#L${line}">${file}, ${lines}</a></p>

@@ -1,5 +1,5 @@
-/** The book and the API reference in a real Chromium: cells, "Break it", exercises, search, and who can use them. */
-import { mkdtempSync, rmSync } from "node:fs";
+/** Book, API reference and documents in a real Chromium: cells, “Break it”, exercises, search, who can use them. */
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -267,8 +267,13 @@ describe("the reference", () => {
     await page.close();
   });
 
-  test("every link of it and of the book leads somewhere", { timeout: PATIENCE }, async () => {
-    const paths = ["api/index.html", "api/engine.html", "api/rl.html", `book/${CHAPTER}.html`, "book/index.html"];
+  test("every link of it, of the book and of the documents leads somewhere", { timeout: PATIENCE }, async () => {
+    const docs = readdirSync(join(folder, "docs")).filter((name) => name.endsWith(".html"));
+    expect(docs.length).toBeGreaterThan(25);
+    const paths = [
+      ...["api/index.html", "api/engine.html", "api/rl.html", `book/${CHAPTER}.html`, "book/index.html"],
+      ...docs.map((name) => `docs/${name}`),
+    ];
     const page = await browser.newPage();
     const broken: string[] = [];
     const seen = new Map<string, string>();
@@ -277,8 +282,8 @@ describe("the reference", () => {
       const links = await page.locator("a[href]").evaluateAll((all) => all.map((a) => (a as HTMLAnchorElement).href));
       for (const link of new Set(links)) {
         const [url, hash] = link.split("#") as [string, string?];
-        // The live page is made elsewhere.
-        if (!url.startsWith(address) || url.startsWith(`${address}index.html`)) continue;
+        // The live page and that of the exact gradients are made elsewhere.
+        if (!url.startsWith(address) || /^(index|exact)\.html/.test(url.slice(address.length))) continue;
         if (!seen.has(url)) seen.set(url, await (await fetch(url)).text());
         const text = seen.get(url)!;
         if (text === "not found\n" || (hash && !text.includes(`id="${decodeURIComponent(hash)}"`))) broken.push(link);
@@ -291,7 +296,10 @@ describe("the reference", () => {
 });
 
 // Two of the four looks: no style depends on width and colours at once, and axe takes seconds on a page of code.
-test.each([`book/${CHAPTER}.html`, "book/index.html", "api/index.html", "api/nn.html", "api/source/index.ts.html"])(
+test.each([
+  ...[`book/${CHAPTER}.html`, "book/index.html", "api/index.html", "api/nn.html", "api/source/index.ts.html"],
+  ...["docs/index.html", "docs/evidence.html"],
+])(
   "%s has nothing that axe finds, on a wide light and on a narrow dark screen",
   { timeout: PATIENCE },
   async (path) => {
