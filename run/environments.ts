@@ -92,8 +92,8 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     // (docs/command-line.md).
     arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
-  // With 900 steps of warm start the model has not learnt to copy names, and RL has nothing to select from. The settings
-  // were chosen on seeds 100 to 103: 67.5 → 85.6 % on average.
+  // With 900 steps of warm start the model has not learnt to copy names, and RL has nothing to select from. The
+  // settings were chosen on seeds 100 to 103: 67.5 → 85.6 % on average.
   shell: {
     tasks: { levels: [1, 2] },
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },

@@ -1,7 +1,8 @@
 /**
- * `host`: a real bash on a host that stays the same for a whole run. Its scripts fail because a file is missing, and
- * nothing but the error of a real program says which. An episode has one line and its end, so nothing can be looked up:
- * what predicting a real machine is worth is measured here (docs/evidence.md). The sandbox is that of `shell`.
+ * `host`: a real bash on a host that stays the same for a whole run. Its scripts fail because a file is missing, its
+ * programs because a variable is, and nothing but the error of `cat` or of bash says which. An episode has one line and
+ * its end, so nothing can be looked up: what predicting a real machine is worth is measured here (docs/evidence.md).
+ * The sandbox is that of `shell`.
  */
 import { defineGame, type FactWorld } from "../../environments/index.ts";
 import { headOf } from "../shell/index.ts";
@@ -14,7 +15,7 @@ export const host: FactWorld<HostOptions> = {
   ...defineGame(
     {
       name: "host",
-      description: "a real bash on a host that the agent does not know: which file a script lacks, its error tells",
+      description: "a real bash on a host that the agent does not know: what a script lacks, its error tells",
       source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
       families: FAMILIES,
       options: HOST,

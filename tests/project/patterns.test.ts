@@ -77,6 +77,7 @@ const OWN: Readonly<Record<string, string>> = {
   "connect/harbor/sandbox.ts": "paths of tasks",
   "connect/harbor/task.ts": "fields of a task",
   "connect/harbor/toml.ts": "fields of a task",
+  "connect/host/tasks.ts": "tasks",
   "connect/remote/sampler.ts": "the address that a person gives",
   "connect/sandbox/bubblewrap.ts": "arguments, and what bubblewrap says of itself",
   "papers/selfplay/rZero.ts": "programs of at most 20 letters, after they were read",
