@@ -81,7 +81,7 @@ function expectationLines(name: string, record: Transcript, style: Style, width:
     const isLast = turn + 1 === record.turns && came === "";
     if (isLast) continue;
     show("expected", expected, expected.trim() === came.trim() ? style.good : style.dim);
-    show("came", came, style.role.observation);
+    show("answered", came, style.role.observation);
   }
   return lines;
 }
