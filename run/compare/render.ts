@@ -7,7 +7,7 @@ import { embedJson, encodeReportData } from "../page/embedded.ts";
 import type { Preset } from "../preset.ts";
 import { type Lesson, SHARED } from "../page/lessons.ts";
 import type { Transcript } from "../records.ts";
-import { CURVES, escapeHtml, lessonsHtml, pageHtml, sectionHtml, tableHtml } from "../page/frame.ts";
+import { CURVES, escapeHtml, FACT_MAP, lessonsHtml, pageHtml, sectionHtml, tableHtml } from "../page/frame.ts";
 import type { Outcome } from "./outcome.ts";
 import { outcomeTables, verdictOf } from "./tables.ts";
 
@@ -44,11 +44,6 @@ function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
   return [SHARED, ...(isUnknown ? [unknown] : []), heldOut, expected, chance];
 }
 
-const FACTS = `<p class="muted">A square is a fact of this world that no task states. A stripe is an agent, and the
-fuller it is, the more probable the agent finds the right name where a command needs it. Each fact is asked in a way in
-which training never asks it. Files stand in their directories; a circle says who owns one.</p>
-<div id="facts"></div>`;
-
 /** The content of a page that compares agents. */
 export interface Compared {
   /** Its folder; the last part is its name. */
@@ -79,7 +74,7 @@ export function renderComparison(
       "What came out",
       `<p>${escapeHtml(verdictOf(outcome))}</p>\n${outcomeTables(outcome).map(tableHtml).join("\n")}`,
     ),
-    ...(outcome.warm.facts === undefined ? [] : [sectionHtml("known", "What each agent knows of its world", FACTS)]),
+    ...(outcome.warm.facts === undefined ? [] : [sectionHtml("known", "What each agent knows of its world", FACT_MAP)]),
     sectionHtml("curves", "Curves", CURVES),
     sectionHtml("ways", "The same task, each agent's way", `<div id="viewer"></div>`),
     sectionHtml("lessons", "How to read this page", lessonsHtml("What to know first", lessonsFor(warm.preset))),

@@ -136,6 +136,14 @@ export const CHARTS: readonly ChartInfo[] = [
       "is a coin flip per token, 0 is certainty.",
   },
   {
+    title: "Facts of the world known",
+    format: "count",
+    series: [{ name: "facts_known", label: "facts", heldOut: true }],
+    about:
+      "How many facts of its world the model knows: it finds the right name more probable than all others together, " +
+      "where a command needs it, in a question that training never asks.",
+  },
+  {
     title: "Return prediction",
     format: "number",
     series: [{ name: "return_prediction_loss", label: "c · mean of ½(v − R)²" }],

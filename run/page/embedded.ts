@@ -3,6 +3,7 @@
  * render.ts writes it and each page.ts reads it; this file has both directions of the format.
  */
 import { fail } from "../../engine/errors.ts";
+import type { Knower } from "./factMap.ts";
 import {
   decodeMetrics,
   encodeMetrics,
@@ -21,6 +22,7 @@ interface Embedded {
   readonly metrics: readonly string[];
   readonly texts: readonly string[];
   readonly transcripts: readonly SharedTranscript[];
+  readonly knowers?: readonly Knower[];
 }
 
 /**
@@ -29,6 +31,8 @@ interface Embedded {
 export interface ReportData {
   readonly metrics: readonly MetricsRecord[];
   readonly transcripts: readonly TranscriptHandle[];
+  /** What is known of the world, for the map of facts; empty if it has none that can be asked for. */
+  readonly knowers: readonly Knower[];
 }
 
 export interface TranscriptHandle extends Omit<Transcript, "tokens"> {
@@ -36,8 +40,12 @@ export interface TranscriptHandle extends Omit<Transcript, "tokens"> {
   open(): Transcript;
 }
 
-/** The report's data for its page. */
-export function encodeReportData(metrics: readonly MetricsRecord[], transcripts: readonly Transcript[]): string {
+/** The report's data for its page. @param knowers what is shown in the map of facts; none: there is no map */
+export function encodeReportData(
+  metrics: readonly MetricsRecord[],
+  transcripts: readonly Transcript[],
+  knowers: readonly Knower[] = [],
+): string {
   const indices = new Map<string, number>();
   const share = (text: string): number => {
     const known = indices.get(text) ?? indices.size;
@@ -48,7 +56,12 @@ export function encodeReportData(metrics: readonly MetricsRecord[], transcripts:
     const packed = packTranscript(transcript);
     return { ...packed, tokens: { ...packed.tokens, texts: packed.tokens.texts.map(share) } };
   });
-  const embedded: Embedded = { metrics: metrics.map(encodeMetrics), texts: [...indices.keys()], transcripts: shared };
+  const embedded: Embedded = {
+    metrics: metrics.map(encodeMetrics),
+    texts: [...indices.keys()],
+    transcripts: shared,
+    ...(knowers.length > 0 && { knowers }),
+  };
   return embedJson(embedded);
 }
 
@@ -63,9 +76,10 @@ export function embedJson(value: unknown): string {
 
 /** The inverse of `encodeReportData`. */
 export function decodeReportData(json: string): ReportData {
-  const { metrics, texts, transcripts } = JSON.parse(json) as Embedded;
+  const { metrics, texts, transcripts, knowers = [] } = JSON.parse(json) as Embedded;
   return {
     metrics: metrics.map(decodeMetrics),
+    knowers,
     transcripts: transcripts.map((shared): TranscriptHandle => {
       const { tokens, ...head } = shared;
       return {

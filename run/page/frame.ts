@@ -110,3 +110,9 @@ export function tableHtml({ title, head, rows, note }: Table): string {
 <tbody>${body.join("\n")}</tbody>
 </table></div>${note ? `<p class="muted">${escapeHtml(note)}</p>` : ""}`;
 }
+
+/** What stands above the map of facts (factMap.ts), and its place. */
+export const FACT_MAP = `<p class="muted">A square is a fact of this world that no task states. A stripe is an agent,
+and the fuller it is, the more probable the agent finds the right name where a command needs it. Each fact is asked in a
+way in which training never asks it. Files stand in their directories; a circle says who owns one.</p>
+<div id="facts"></div>`;

@@ -1,16 +1,22 @@
 /**
- * The script of report.html: reads the embedded data, draws the curves and the viewer of trajectories. It is bundled
- * into the page (run/page/assets.ts) and runs in the browser when loaded.
+ * The script of report.html: reads the embedded data, draws the map of facts, the curves and the viewer of
+ * trajectories. It is bundled into the page (run/page/assets.ts) and runs in the browser when loaded.
  */
 import { decodeReportData, type TranscriptHandle } from "../page/embedded.ts";
 import { formatNumber } from "../figures/format.ts";
 import { mountCharts } from "../page/charts.ts";
 import { choice, element, select, setOptions } from "../page/dom.ts";
+import { FactMap } from "../page/factMap.ts";
 import { TokenStrip, type ColourMode } from "../page/tokens.ts";
 
 const byId = (id: string): HTMLElement => document.getElementById(id) ?? document.body;
 
 const data = decodeReportData(byId("data").textContent ?? "");
+if (data.knowers.length > 0) {
+  const map = new FactMap();
+  map.show(data.knowers);
+  byId("facts").append(map.view);
+}
 mountCharts(byId("charts"), data.metrics);
 mountViewer(byId("viewer"), data.transcripts);
 

@@ -5,7 +5,8 @@
 import { comparisonTable, familyTable } from "../display/table.ts";
 import type { PageAssets } from "../page/assets.ts";
 import { encodeReportData } from "../page/embedded.ts";
-import { lessonsHtml, pageHtml, type PageParts, sectionHtml, tableHtml } from "../page/frame.ts";
+import type { Knower } from "../page/factMap.ts";
+import { FACT_MAP, lessonsHtml, pageHtml, type PageParts, sectionHtml, tableHtml } from "../page/frame.ts";
 import { LESSONS } from "../page/lessons.ts";
 import type { MetricsRecord, Summary, Transcript } from "../records.ts";
 
@@ -39,6 +40,9 @@ export function renderReport(input: ReportInput, assets: PageAssets): string {
       "What changed",
       summary ? summaryHtml(summary) : "<p>This run has not been evaluated at its end yet.</p>",
     ),
+    ...(summary?.after.facts === undefined
+      ? []
+      : [sectionHtml("known", "What the model knows of its world", FACT_MAP)]),
     sectionHtml("lessons", "How to read this page", lessonsHtml("Eight things to know first", LESSONS)),
     sectionHtml("curves", "Curves", `<div id="charts"></div>`),
     sectionHtml(
@@ -48,8 +52,14 @@ export function renderReport(input: ReportInput, assets: PageAssets): string {
     ),
     `<noscript><p>${NO_SCRIPT}</p></noscript>`,
   ].join("\n");
-  const data = encodeReportData(metrics, transcripts);
+  const data = encodeReportData(metrics, transcripts, knowersOf(summary));
   return pageHtml({ name, brand: "worldgrad run", facts: facts(input), config, main, data }, assets);
+}
+
+/** The model at the end and at the beginning of RL. */
+function knowersOf(summary: Summary | undefined): readonly Knower[] {
+  const columns = summary === undefined ? [] : [summary.after, summary.before];
+  return columns.flatMap(({ label, facts }) => (facts === undefined ? [] : [{ label, facts }]));
 }
 
 function facts({ metrics, transcripts, summary }: ReportInput): PageParts["facts"] {

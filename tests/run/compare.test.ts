@@ -223,12 +223,12 @@ describe("the terminal", () => {
     expect(lines.some((line) => line.includes("reward"))).toBe(false); // not what comparing is about
   });
 
-  test("each agent's way: typed, expected, came; what ended the episode is answered by nobody", () => {
+  test("each agent's way: typed, expected, answered; what ended the episode is answered by nobody", () => {
     const records = lanes.map(({ name }, i) => ({ name, record: transcript("What does a.txt say?", 10, i === 1) }));
     const text = sideBySideLines(records, style, 100).join("\n");
     expect(text).toContain("What does a.txt say?");
     expect(text.match(/expected +no such file/g)).toHaveLength(2);
-    expect(text.match(/came +no such file/g)).toHaveLength(2);
+    expect(text.match(/answered +no such file/g)).toHaveLength(2);
     expect(text.match(/\$ +done/g)).toHaveLength(2);
     expect(text).toContain("✘ grpo step 10");
     expect(text).toContain("✔ grpo+echo step 10");

@@ -8,7 +8,7 @@ import { bundlePage, withHashes } from "../../run/page/assets.ts";
 import { metricInfo } from "../../run/figures/catalogue.ts";
 import { chartData, chartsOf, isSparse, linesIn, smooth } from "../../run/page/curves.ts";
 import { decodeReportData, encodeReportData } from "../../run/page/embedded.ts";
-import type { MetricsRecord, Summary, Transcript } from "../../run/records.ts";
+import type { KnownFact, MetricsRecord, Summary, Transcript } from "../../run/records.ts";
 import { escapeHtml } from "../../run/page/frame.ts";
 import { renderReport } from "../../run/report/render.ts";
 import { writeReport } from "../../run/report/report.ts";
@@ -56,6 +56,9 @@ const input = {
   summary,
 };
 
+/** A fact of a world, with a name that a world of somebody else may have. */
+const fact = (p: number): KnownFact => ({ kind: "where", known: HOSTILE, right: "b", says: `${HOSTILE} is in b`, p });
+
 /** Contents of each element of a kind, found as a browser finds the end of raw text: by the first `</tag`. */
 const contents = (html: string, tag: string): string[] =>
   [...html.matchAll(new RegExp(`<${tag}[^>]*>([^]*?)</${tag}`, "g"))].map((m) => m[1] ?? "");
@@ -99,6 +102,23 @@ describe("the page", () => {
     expect(html).toContain("Why the policy loss is about 0 yet its gradient is not");
     const { summary: _, ...unfinished } = input;
     expect(renderReport(unfinished, ASSETS)).toContain("has not been evaluated at its end");
+  });
+
+  test("has a map of what the model knows and a curve of it, if the world has facts that can be asked for", () => {
+    expect(html).not.toContain('id="facts"');
+    expect(decodeReportData(contents(html, "script")[0]!).knowers).toEqual([]);
+    const { before, after } = summary;
+    const known = { before: { ...before, facts: [fact(0.1)] }, after: { ...after, facts: [fact(0.9)] } };
+    const lines: MetricsRecord[] = [...metrics, { step: 3, phase: "eval", facts_known: 1 }];
+    const page = renderReport({ ...input, metrics: lines, summary: { ...summary, ...known } }, ASSETS);
+    expect(page).toContain('<div id="facts"></div>');
+    expect(page.match(/<img/g)).toBeNull();
+    const [data] = contents(page, "script");
+    expect(decodeReportData(data!).knowers).toEqual([
+      { label: "after", facts: [fact(0.9)] },
+      { label: "warm <b>start</b>", facts: [fact(0.1)] },
+    ]);
+    expect(chartsOf(lines).map(({ title }) => title)).toContain("Facts of the world known");
   });
 
   test("embeds a bounded number of trajectories, the newest among them", () => {
