@@ -1,5 +1,31 @@
 /**
- * The end of chapter 0, for which the 200 lines of learn/00-micro.ts have no room, and its exercises.
+ * Parts of chapter 0 for which the 200 lines of learn/00-micro.ts have no room, and its exercises.
+ *
+ * ## An episode in full
+ *
+ * The first episode of seed 0, with random weights. The task is the safe `a`, whose code is `2 4`. Each row is a word,
+ * who wrote it, and the probability p that the model gave it; all 16 words begin near 1/16 = 0.063.
+ *
+ * ```text
+ * by      word   p      what the loss makes of it
+ * task    a             given, never trained
+ * agent   no     0.040  trained with A, the reward compared with the group's
+ * agent   b      0.041
+ * world   no     0.038  trained with λ: what the world answers is to be predicted
+ * world   a      0.046
+ * world   2      0.049  here stands what the agent should have written
+ * world   4      0.148
+ * agent   a      0.071  the second try; it is worth half
+ * agent   d      0.040
+ * world   no     0.025
+ * world   a      0.168
+ * world   2      0.037
+ * world   4      0.172
+ * reward  0
+ * ```
+ *
+ * Rewards alone teach nothing here: if all eight tries of the group end like this, A is 0. But `2 4` after `a` becomes
+ * likelier by being predicted, and the task is the same `a`.
  *
  * ## Break it
  *

@@ -1,9 +1,9 @@
 /**
  * learn/00-micro.ts as a chapter, the first of the book. Its prose is a comment at its head, and comments of the form
- * `// 1. Heading. Text` above its parts. Its 200 lines have no room for the last sections, which stand in the comment
- * at the head of its exercises.
+ * `// 1. Heading. Text` above its parts. Its 200 lines have no room for its other sections, which stand in the comment
+ * at the head of its exercises: the last ones, and those that come before the parts.
  */
-import { type Chapter, complete, fail, type Section, uncommented } from "./chapter.ts";
+import { type Chapter, complete, fail, LAST_HEADINGS, type Section, uncommented } from "./chapter.ts";
 
 /** Number and heading of a part, and the beginning of its text. */
 const PART = /^\/\/ (\d+)\. (.*?)\.(?: (.*))?$/;
@@ -24,6 +24,7 @@ export function parseMicro(source: string, path: string, exercises: string, endP
   const parts = partsOf(lines, head.length + 2);
   if (parts.length === 0) fail(path, head.length + 3, 'expected parts that begin with "// 1. Heading. Text"');
   const title = "All of it, small";
+  const further = sectionsIn(headOf(exercises.split("\n"), endPath));
   return complete({
     path,
     endPath,
@@ -35,8 +36,9 @@ export function parseMicro(source: string, path: string, exercises: string, endP
       "transformer, 5 how rewards teach, 6 the world model.",
     sections: [
       { heading: title, prose: head.join("\n").trim(), code: "", firstLine: 1, codeLine: 0 },
+      ...further.filter(({ heading }) => !LAST_HEADINGS.includes(heading)),
       ...parts,
-      ...endOf(headOf(exercises.split("\n"), endPath)),
+      ...further.filter(({ heading }) => LAST_HEADINGS.includes(heading)),
     ],
     source: program,
   });
@@ -69,7 +71,7 @@ function partsOf(lines: readonly string[], from: number): Section[] {
 }
 
 /** Sections below each `## Heading`. */
-function endOf(head: readonly string[]): Section[] {
+function sectionsIn(head: readonly string[]): Section[] {
   const starts = head.flatMap((line, i) => (line.startsWith("## ") ? [i] : []));
   return starts.map((start, k) => ({
     heading: head[start]!.slice(3),

@@ -258,6 +258,21 @@ describe("the world and the runs", () => {
     expect([...rewards].sort((a, b) => a - b)).toEqual([0, 0.5, 1]);
   });
 
+  it("is shown in the book by the first episode of seed 0, word by word", () => {
+    const rng = random(0);
+    const codes = Array.from({ length: 8 }, () => [0, 1].map(() => WORDS.indexOf("0") + Math.floor(6 * rng())));
+    const { words, reward } = play(initModel(rng), 0, codes[0]!, false, rng);
+    const text = readSource("learn/exercises/00-micro.ts");
+    const shown = [...text.matchAll(/^ \* (agent|world) +(\w+) +([\d.]+)/gm)].map(([, ...row]) => row.join(" "));
+    expect(shown).toEqual(
+      words.map(({ by, word, logProb }) => `${by} ${WORDS[word]!} ${Math.exp(logProb.data[0]!).toFixed(3)}`),
+    );
+    expect([text.match(/^ \* reward +(\d)$/m)![1], codes[0]!.map((word) => WORDS[word]).join(" ")]).toEqual([
+      String(reward),
+      text.match(/whose code is `(.*?)`/)![1],
+    ]);
+  });
+
   it("is the same run for the same seed, and each step's episodes are in its tenth", () => {
     const [one, same] = [1, 1].map((seed) => train(0.5, false, seed, 2));
     expect(same).toEqual(one);
