@@ -13,7 +13,10 @@
  *     L_env = mean over the episodes that got an answer of
  *             −(1 / |O|) Σ over the tokens t of its answers of log p(x_t | x_<t)
  *
- * where |O| is the number of the episode's answer tokens. That is plain cross-entropy: no ratio, no clip, no advantage.
+ * where |O| is the number of the episode's answer tokens. That is plain cross-entropy: no ratio, no clip, no
+ * advantage. The paper's λ is 0.01 to 0.05, for models of billions of weights that have much to lose; it reports a
+ * collapse at 0.2. Here λ is 0.5, as in chapter 0 and on the live page: a small model that begins with nothing, chosen
+ * on other seeds.
  *
  * ## A world whose facts must be learnt
  *
