@@ -14,9 +14,9 @@
  *             −(1 / |O|) Σ over the tokens t of its answers of log p(x_t | x_<t)
  *
  * where |O| is the number of the episode's answer tokens. That is plain cross-entropy: no ratio, no clip, no
- * advantage. The paper's λ is 0.01 to 0.05, for models of billions of weights that have much to lose; it reports a
- * collapse at 0.2. Here λ is 0.5, as in chapter 0 and on the live page: a small model that begins with nothing, chosen
- * on other seeds.
+ * advantage. The paper's λ is 0.01 to 0.05, for pretrained models, which have much to lose; it reports a collapse at
+ * 0.2. Here λ is 0.5, as in chapter 0 and on the live page (where it was chosen on other seeds): the model is small
+ * and begins with nothing.
  *
  * ## A world whose facts must be learnt
  *
