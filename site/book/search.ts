@@ -3,6 +3,8 @@
 const input = document.querySelector<HTMLInputElement>("#search")!;
 const count = document.querySelector<HTMLElement>("#found")!;
 const items = [...document.querySelectorAll<HTMLElement>("[data-name]")];
+/** What is for who does not search. */
+const begin = document.querySelector<HTMLElement>("#begin")!;
 const groups = [...document.querySelectorAll<HTMLElement>("[data-group]")];
 
 /** Rank of a match, 5 to 1: the name, the name in another case, its beginning, a part of it, the text; 0: no match. */
@@ -26,6 +28,7 @@ function search(): void {
     if (own > 0) found++;
   }
   for (const group of groups) group.hidden = group.querySelector("[data-name]:not([hidden])") === null;
+  begin.hidden = wanted !== "";
   count.textContent = wanted === "" ? "" : `${found} of ${items.length} names`;
 }
 

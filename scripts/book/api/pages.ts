@@ -1,4 +1,5 @@
 /** Pages of the reference: an index of all names with a search, and a page for each entry point. */
+import { check } from "../../../engine/errors.ts";
 import { highlight, linkNames } from "../highlight.ts";
 import { codeBox, escape, htmlPage, slug } from "../html.ts";
 import { type Links, markdown } from "../markdown.ts";
@@ -6,11 +7,41 @@ import type { EntryPoint, Name } from "./reference.ts";
 
 const STYLES = ["../book/book.css"];
 
+/** Names to begin with, in the order in which a program meets them. */
+const START: readonly { readonly about: string; readonly names: readonly string[] }[] = [
+  { about: "Compute and derive", names: ["device", "tensor", "grad", "valueAndGrad", "scope", "fuse", "AdamW"] },
+  { about: "A transformer", names: ["modelConfig", "initParams", "forward", "generate", "trainSft"] },
+  { about: "A world", names: ["defineGame", "ENVIRONMENTS", "Environment"] },
+  { about: "An agent that learns in it", names: ["Template", "rollout", "grpo", "echo", "trainRl", "evaluate"] },
+];
+
+/** A few names for who is new, and what each part is for. */
+function startHere(entries: readonly EntryPoint[], links: Links): string {
+  const rows = START.map(({ about, names }) => {
+    const all = names.map((name) => {
+      const address = links.ofName(name);
+      check(address !== undefined, () => `the reference begins with ${name}, which nothing exports`);
+      return `<a href="${address}"><code>${name}</code></a>`;
+    });
+    return `<li>${about}: ${all.join(" ")}</li>`;
+  });
+  const parts = entries.map(({ specifier, page, names, text }) => {
+    const about = firstSentence(text.replace(/^`[^`]*`: /, ""));
+    return `<tr><th scope="row"><a href="${page}.html"><code>${specifier}</code></a></th>
+<td>${escape(about)}</td><td class="right">${names.length}</td></tr>`;
+  });
+  return `<div id="begin"><h2 id="start">Start here</h2>
+<ul>${rows.join("\n")}</ul>
+<h2 id="parts">The parts</h2>
+<div class="scroll" tabindex="0"><table><thead><tr><th>Import</th><th>For</th><th class="right">Names</th></tr></thead>
+<tbody>${parts.join("\n")}</tbody></table></div></div>`;
+}
+
 export function referenceIndex(entries: readonly EntryPoint[], links: Links): string {
   const sections = entries.map(({ specifier, page, names, text }) => {
     const items = names.toSorted((a, b) => (a.name.toLowerCase() < b.name.toLowerCase() ? -1 : 1));
     return `<section data-group aria-labelledby="${page}">
-<h2 id="${page}"><a href="${page}.html">${specifier}</a></h2>
+<h3 id="${page}"><a href="${page}.html">${specifier}</a></h3>
 ${markdown(firstParagraph(text), links)}
 <ul class="names">${items.map((name) => nameItem(name, page)).join("")}</ul>
 </section>`;
@@ -22,7 +53,9 @@ ${markdown(firstParagraph(text), links)}
 <div class="search"><label for="search">Search names and texts</label>
 <input id="search" type="search" autocomplete="off" spellcheck="false">
 <span id="found" class="muted" role="status"></span></div>
+${startHere(entries, links)}
 </div>
+<h2 id="names">All names</h2>
 ${sections.join("\n")}`;
   return htmlPage({
     title: "API reference · worldgrad",

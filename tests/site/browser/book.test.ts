@@ -253,7 +253,9 @@ test("a page scrolls smoothly, unless its reader wants no motion", async () => {
 describe("the reference", () => {
   test("finds names, and has signature, text, and the source's lines", async () => {
     const page = await open("api/index.html");
+    expect(await page.locator("#begin").innerText()).toMatch(/Start here[^]*trainRl[^]*worldgrad\/engine/);
     await page.getByLabel("Search names and texts").fill("valueAndGrad");
+    expect(await page.locator("#begin").isHidden()).toBe(true);
     await expect.poll(() => page.locator("[data-name]:not([hidden])").count()).toBeLessThan(12);
     await page.keyboard.press("Enter");
     await page.waitForURL(/engine\.html#valueAndGrad$/);
