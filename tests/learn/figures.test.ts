@@ -74,8 +74,8 @@ describe("what is drawn", () => {
 
   it("of the chain rule is each value, its slope, and the slope of each step", () => {
     const words = wordsIn(drawn("00-before", "Backwards"));
-    expect(words).toEqual(expect.arrayContaining(["a = 2", "b = -3", "L = 16", "slope of L: -24", "slope of L: 16"]));
-    expect(words.filter((word) => word.startsWith("·")).toSorted()).toEqual(["·-3", "·1", "·1", "·2", "·8"]);
+    expect(words).toEqual(expect.arrayContaining(["a = 2", "b = −3", "L = 16", "slope of L: −24", "slope of L: 16"]));
+    expect(words.filter((word) => word.startsWith("·")).toSorted()).toEqual(["·1", "·1", "·2", "·8", "·−3"]);
   });
 
   it("of attention is each share that is not 0, none for the future", () => {

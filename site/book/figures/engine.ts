@@ -26,6 +26,8 @@ function graphIn(printed: string): Drawn | undefined {
   return open[0];
 }
 
+const signed = (text: string): string => text.replace("-", "−");
+
 /** Values in boxes, from left to right as they are computed; on each way the slope of that one step. */
 function graph(printed: string): Svg | undefined {
   const root = graphIn(printed);
@@ -49,13 +51,19 @@ function graph(printed: string): Svg | undefined {
           ],
           "line s7",
         ),
-        text((px + width + x) / 2, (py + y + height) / 2 - 5, `·${part.slope / one.slope}`, "small strong", "middle"),
+        text(
+          (px + width + x) / 2,
+          (py + y + height) / 2 - 5,
+          signed(`·${part.slope / one.slope}`),
+          "small strong",
+          "middle",
+        ),
       );
     }
     boxes.push(
       svg("rect", { x, y, width, height, rx: 6, class: "box" }),
-      text(x + width / 2, y + 20, `${one.name} = ${one.data}`, "", "middle"),
-      text(x + width / 2, y + 39, `slope of L: ${one.slope}`, "small f0", "middle"),
+      text(x + width / 2, y + 20, signed(`${one.name} = ${one.data}`), "", "middle"),
+      text(x + width / 2, y + 39, signed(`slope of L: ${one.slope}`), "small f0", "middle"),
     );
     return { x, y };
   };
@@ -108,7 +116,7 @@ function clippedLoss(printed: string): Svg | undefined {
       from: Math.min(-1.5, ...losses),
       to: Math.max(1.5, ...losses),
       ticks: [-1, 0, 1],
-      show: (y) => String(y).replace("-", "−"),
+      show: (y) => signed(String(y)),
     },
     [
       { name: "A = 1: made likelier", points: of(1), hasMarks: true },
