@@ -49,8 +49,8 @@ const L = square("L", sum);
  * that. So ∂L/∂a = 8 · 1 · (−3) = −24: **along a way the slopes are multiplied.** That is the chain rule.
  *
  * Start at the end, where ∂L/∂L = 1, and hand each part its share: the slope of L by the whole, times the slope of the
- * whole by the part. Every value has its slope when all that was made of it has handed on. A value that was used twice
- * gets two shares, and they are added: **where ways meet, slopes are added.** Hence the `+=`.
+ * whole by the part. A slope is complete once everything computed from the value has passed its share back. A value
+ * that was used twice gets two shares, and they are added: **where ways meet, slopes are added.** Hence the `+=`.
  */
 
 /** All values behind this one, each before what was made of it. */
@@ -78,7 +78,8 @@ draw(L);
 /**
  * ## Is it true?
  *
- * Move each number by a thousandth and look what L does. The slope is that change, per unit.
+ * Move each number by a thousandth and look what L does. The slope is that change, per unit, for a move that is
+ * infinitely small; a thousandth is nearly that.
  */
 
 const formula = (a: number, b: number, c: number): number => (a * b + c) ** 2;

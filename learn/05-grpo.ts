@@ -109,7 +109,7 @@ for (const [t, isAgents] of policyMask(shown).entries()) {
  *
  * Below is A of a success and of a failure if 2 of 8 succeed, by hand and by the library; then Σ|A|, by which a group
  * pulls, if k of 8 succeed. If all do, no try was better: A = 0, nothing is learnt. Division by std makes a group pull
- * 2.8 times as hard with k = 1, 1.9 times with k = 4: more weight on the hardest and the easiest tasks.
+ * 2.8 times as hard as `centred` with k = 1, 1.9 times with k = 4: more weight on the hardest and the easiest tasks.
  */
 const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
 const squares = (x: readonly number[]): number => x.reduce((a, b) => a + b * b, 0);
@@ -224,9 +224,9 @@ for (const [name, p] of Object.entries({ near: [0.45, 0.33, 0.22], far: [0.1, 0.
  *     δ_t = r_t + V_(t+1) − V_t
  *
  * (V is 0 after the end). If V were exact, δ alone would be the advantage. As it is not, generalised advantage
- * estimation (arXiv 1506.02438) adds the surprises that follow, each weighed by λ less: A_t = δ_t + λ A_(t+1). With λ
- * = 0 all is believed of the critic, and its mistakes are a bias. With λ = 1 the sum is R − V_t: no bias, and all the
- * noise of what came later. The default is 0.95. For the episode above and a critic that says 0.5 before the first
+ * estimation (arXiv 1506.02438) adds the surprises that follow, each by one more factor λ: A_t = δ_t + λ A_(t+1). With
+ * λ = 0 all is believed of the critic, and its mistakes are a bias. With λ = 1 the sum is R − V_t: no bias, and all
+ * the noise of what came later. The default is 0.95. For the episode above and a critic that says 0.5 before the first
  * guess, 0.9 once the world has answered:
  */
 function gaeOf(rewards: readonly number[], V: readonly number[], lambda: number): number[] {

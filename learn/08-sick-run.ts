@@ -214,7 +214,7 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
  *
  * - Success may tell late, or nothing: run 1 ends as well as the healthy one, and run 2 looks like slow learning until
  *   step 23, although 26 of its 32 updates were skipped (one flat group makes the whole gradient NaN).
- * - A reward that rises (4) means nothing without success beside it. In run 5 log π − log μ tells 11 steps before it.
+ * - A reward that rises (4) means nothing without success beside it. In run 5 log π − log μ tells 11 steps earlier.
  * - A learner can leave its episodes in two ways. In run 5 ("has left its sampler") they are old from the start; in
  *   run 8 ("off-policy drift") they are fresh: sampler and learner agree before the first pass, and in the last they
  *   are far apart (`ppo_kl/last`, logged, too). With PPO's clip run 8 ends at 82 % success instead of 39 %.

@@ -75,7 +75,7 @@ import { expectClose } from "./expect.ts";
  * make a `Value` with `value(data, parents, push)`. Two things to think of: e^1000 is too large for a number, and
  * `push` adds to `x.grad`, because x may have other readers. (The functions of the chapter's program can be used.)
  *
- * @difficulty 3
+ * @difficulty 2
  * @hint log Σ_j e^x_j is m + log Σ_j e^(x_j − m) for any m; which m keeps every e^(…) at most 1?
  * @hint ∂y/∂x_k is [k = i] − p_k, where [k = i] is 1 if k is i and 0 if not.
  */
@@ -97,6 +97,11 @@ export function check1(answer: typeof exercise1): void {
       backward(mix(value([3, 2]), [y, linear([value(scores.map((_, k) => Number(k === 0)))], x)]));
       const slope = e.map((v, k) => 3 * (Number(k === i) - v / total) + (k === 0 ? 2 : 0));
       expectClose(x.grad, slope, `the gradient of 3·log p of word ${i} + 2·x_0 by x, ${what}`, 1e-9);
+      // x may be computed from something, to which the gradient goes on.
+      const from = value(scores);
+      backward(answer(mix(value([1]), [from]), i));
+      const handedOn = e.map((v, k) => Number(k === i) - v / total);
+      expectClose(from.grad, handedOn, `the gradient of log p of word ${i} by what x was computed from, ${what}`, 1e-9);
     }
   }
 }
@@ -154,9 +159,9 @@ export const wrong1: (typeof exercise1)[] = [
  * # An estimate that is right on average
  *
  * GRPO's A is divided by the group's standard deviation, and the mean that is subtracted holds the try's own reward.
- * The second only makes the gradient of E[reward] shorter. The first also turns it, as each group has a divisor of its
- * own: for the agent below and groups of two the cosine between them is 0.974. Given the rewards of a group of two or
- * more tries, return a weight w_i for each such that the gradient of Σ_i w_i · log p(try i) is, on average over all
+ * To subtract it only makes the gradient of E[reward] shorter. To divide also turns it, as each group has a divisor of
+ * its own: for the agent below and groups of two the cosine between them is 0.974. Given the rewards of a group of two
+ * or more tries, return a weight w_i for each such that the gradient of Σ_i w_i · log p(try i) is, on average over all
  * groups that may be drawn, exactly that of E[reward]. The weights must not change if all rewards grow by the same
  * number. So a baseline is needed; but one that depends on the try itself changes the average. (The check lists all
  * groups of two and of three tries of an agent with three words, and weighs each by its probability.)

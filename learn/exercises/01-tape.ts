@@ -64,8 +64,8 @@ export const wrong1: (typeof exercise1)[] = [
  *
  * Return f′(x) with an error of at most 2e-12 · max(1, |f′(x)|), from at most 8 evaluations of f. The central
  * difference C(h) is wrong by a·h² + b·h⁴ + …, and C(2h) by 4·a·h² + 16·b·h⁴ + …, with the same a and b: find the
- * combination from which a is gone. Then the best step is no longer 1e-5. Which one is it? (The functions in the check
- * change by about as much as x does.)
+ * combination from which a is gone. Then the best step is no longer 1e-5. Which one is it? (The functions in the
+ * check have derivatives of about 1.)
  *
  * @difficulty 2
  * @hint 4·C(h) − C(2h) has no a left. What is it, when f′ is what you want?

@@ -13,10 +13,11 @@ async function tabulate(formula: (x: Expr) => Expr, at: readonly number[], on: D
 /**
  * A square root with a floor
  *
- * Return √x where x > 0, and 0 elsewhere. The start does, and yet its derivative is NaN for x ≤ 0: `select` gives the
- * side that is not taken the gradient 0, and √x then multiplies that 0 by its own derivative, 0.5 / √x, which is NaN or
- * infinite there. Both sides are always computed. So the side that is not taken must be harmless, too: choose what goes
- * *into* the root, and choose again after it.
+ * Return √x where x > 0, and 0 elsewhere. The start does, and yet its derivative is NaN for x ≤ 0: `select(condition,
+ * a, b)` is a where the condition holds, and b elsewhere; it gives the side that is not taken the gradient 0, and √x
+ * then multiplies that 0 by its own derivative, 0.5 / √x, which is NaN or infinite there. Both sides are always
+ * computed. So the side that is not taken must be harmless, too: choose what goes *into* the root, and choose again
+ * after it.
  *
  * @difficulty 2
  * @hint `select(isPositive, x, 1)` is a number that has a harmless root whatever x is.
@@ -26,10 +27,10 @@ export function exercise1(x: Expr): Expr {
 }
 
 export async function check1(answer: typeof exercise1): Promise<void> {
-  const [values, slopes] = await tabulate(answer, [-4, -1, 0, 0.25, 9], await device("reference"));
+  const [values, slopes] = await tabulate(answer, [-4, -1, 0, 1e-6, 0.25, 9], await device("reference"));
   expectEqual(values.slice(0, 3), [0, 0, 0], "values at −4, −1 and 0, exactly");
-  expectClose(values, [0, 0, 0, 0.5, 3], "values at −4, −1, 0, ¼ and 9");
-  expectClose(slopes, [0, 0, 0, 1, 1 / 6], "slopes at −4, −1, 0, ¼ and 9");
+  expectClose(values, [0, 0, 0, 1e-3, 0.5, 3], "values at −4, −1, 0, 1e-6, ¼ and 9");
+  expectClose(slopes, [0, 0, 0, 500, 1, 1 / 6], "slopes at −4, −1, 0, 1e-6, ¼ and 9");
 }
 
 export function solution1(x: Expr): Expr {
@@ -42,6 +43,7 @@ export const wrong1: (typeof exercise1)[] = [
   (x) => x.mul(x.gt(0)).sqrt(), // the same
   (x) => x.abs().sqrt(), // not 0 below 0
   (x) => x.max(1e-30).sqrt(), // 1e-15 instead of 0
+  (x) => select(x.gt(0), x.max(1e-3).sqrt(), 0), // wrong between 0 and 0.001
   (x) => select(x.gt(0), x.add(1e-3).sqrt(), 0), // another value, and NaN all the same at −4
 ];
 
@@ -62,7 +64,7 @@ export function exercise2(x: Expr): Expr {
 }
 
 export async function check2(answer: typeof exercise2): Promise<void> {
-  const at = [-80, -20, -1, 0, 1, 20, 100];
+  const at = [-80, -20, -1, 0, 1, 9, 10, 10.5, 20, 100];
   const on = await device("wasm");
   try {
     const [values, slopes] = await tabulate(answer, at, on);
@@ -84,6 +86,7 @@ export function solution2(x: Expr): Expr {
 export const wrong2: (typeof exercise2)[] = [
   (x) => x.exp().log1p(), // right at −20, infinite at 100
   (x) => select(x.gt(20), x, x.exp().log1p()), // the value is right; the slope at 100 is 0 · ∞
+  (x) => select(x.gt(10), x, x.min(10).exp().log1p()), // no longer exact above 10, and half the slope there
   (x) => x.max(0), // right only far from 0
   (x) => x.max(0).add(x.abs().neg().exp().add(1).log()), // 0 at −20
   (x) => x.add(x.neg().exp().log1p()), // infinite at −80 and, in f32, cancels at −20

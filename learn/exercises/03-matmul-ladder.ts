@@ -3,7 +3,8 @@ import { F32x4, type FunctionBuilder, i32s, kernelModule, load, type ParamVars }
 import { expectEqual } from "./expect.ts";
 
 const PARAMS = i32s("x", "y", "to", "n");
-type Params = ParamVars<typeof PARAMS>;
+/** Variables: the addresses of x, of y and of the result, and the number of floats. */
+export type Params = ParamVars<typeof PARAMS>;
 
 /**
  * An inner product with SIMD
@@ -29,6 +30,8 @@ export function check1(answer: typeof exercise1): void {
   const memory = new WebAssembly.Memory({ initial: 1, maximum: 65536 });
   const floats = new Float32Array(memory.buffer);
   const bytes = kernelModule(PARAMS, (f, p) => answer(f, p));
+  const isVector = bytes.some((byte, i) => byte === 0xfd && bytes[i + 1] === 0xe6 && bytes[i + 2] === 0x01);
+  if (!isVector) throw new Error("expected code that multiplies four floats at a time (f32x4.mul), got none");
   if (!WebAssembly.validate(bytes)) throw new Error("the code that was emitted is no valid WebAssembly");
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } });
   const run = exports["run"] as (...args: number[]) => void;
@@ -38,7 +41,7 @@ export function check1(answer: typeof exercise1): void {
     for (let i = 0; i < n; i++) [floats[i], floats[64 + i]] = [1 + i, 2 - (i % 3)];
     run(0, 4 * 64, 4 * 200, n);
     const wanted = Array.from({ length: n }, (_, i) => product(i)).reduce((a, b) => a + b, 0);
-    expectEqual(floats[200], wanted, `the inner product of ${n} floats`);
+    expectEqual(floats[200], wanted, `the inner product of ${n} floats, behind which stand numbers of 1000`);
     expectEqual(floats[201], 1000, `the float behind the result, for n = ${n}`);
   }
 }
@@ -69,6 +72,12 @@ export const wrong1: readonly (typeof exercise1)[] = [
         .add(sum.lane(1))
         .add(sum.lane(2).add(sum.lane(3))),
     );
+  },
+  /** One float at a time. */
+  (f, { x, y, to, n }) => {
+    const total = f.let(F32x4.of(0).lane(0));
+    f.for(0, n, 1, (i) => f.set(total, total.add(load.f32(x.at(i)).mul(load.f32(y.at(i))))));
+    f.store(to, total);
   },
   /** Leaves the rest out. */
   (f, { x, y, to, n }) => {
@@ -113,7 +122,7 @@ export const wrong1: readonly (typeof exercise1)[] = [
  *
  * To transpose an n × n matrix, y_ji = x_ij, is to call `move(i, j)` once for each pair of i and j from 0 to n − 1, in
  * any order. Row after row of x, the writes go down columns of y: a new cache line each time. The check has a cache of
- * 64 lines of 16 floats (of those not used for longest, one makes room) and counts how often a line has to be fetched.
+ * 64 lines of 16 floats (the line unused for longest makes room) and counts how often a line has to be fetched.
  * Find an order with at most n²/4 fetches for n from 64 to 100 (n²/8 is the least: 16 floats per line, two matrices).
  *
  * @difficulty 2

@@ -89,7 +89,7 @@ export interface Sums {
  * m the largest score *so far*. Given the sums before a key, return those with it: when m grows, multiply what you have
  * by e^(old m − new m). The result is `out` / `total` after the last key.
  *
- * @difficulty 2
+ * @difficulty 1
  * @hint Both sums shrink by the same factor, and the new key's weight is e^(score − new m).
  * @hint e^−∞ is 0, so the first key needs no case of its own.
  */

@@ -101,10 +101,10 @@ export const wrong1 = [
  *
  *     −min(ρ A, clip(ρ, 1 − low, 1 + high) A)
  *
- * with respect to log p, where log p is that of now and old stays. Think of the four cases: A above or below 0, ρ
- * above or below its bounds. In two of them the clip does nothing.
+ * with respect to log p, where log p is that of now and old stays. Think of the cases: A above or below 0; ρ below its
+ * bounds, within them or above them. In two of the six the slope is 0.
  *
- * @difficulty 2
+ * @difficulty 1
  * @hint Where the clip is active its side of the minimum is constant: slope 0.
  * @hint Elsewhere the loss is −ρ A, and ∂ρ/∂log p is ρ.
  */
@@ -165,8 +165,8 @@ export interface Game {
  * The chapter's world with a policy that is a table: in the state `?` it makes its first guess, and in `1>`, `2<` and
  * so on its second, after what the world answered. `play(scores, secret)` plays a game, with 1, 2 or 3 to be found.
  * Train: play groups, change the scores after each, and return them. You have 6,000 games. The check computes how
- * often your policy finds the number, without drawing: at least 93 of 100 games. Listening alone finds 78 of 100; the
- * rest is to begin with the right guess.
+ * often your policy finds the number if it draws from its scores: at least 93 of 100 games. Listening alone finds 78
+ * of 100; the rest is to begin with the right guess.
  *
  * @difficulty 3
  * @hint One step: a secret, a group of 8 games with it, A = reward − mean of the group. Then every move of a game
@@ -206,6 +206,7 @@ export function check3(answer: typeof exercise3): void {
       }
     };
     const scores = answer(play);
+    if (games < 100) throw new Error(`expected a policy that was trained by playing, got one after ${games} games`);
     const found = mean([1, 2, 3].map((secret) => chance(scores, secret)));
     const shown = `${(100 * found).toFixed(0)} of 100`;
     if (!(found >= 0.93))
@@ -273,7 +274,8 @@ const trainedWith =
   };
 
 export const wrong3: readonly (typeof exercise3)[] = [
-  () => ({}), // guesses blindly
+  () => ({ "?": [0, 50, 0], "2<": [50, 0, 0], "2>": [0, 0, 50] }), // made by hand
+  trainedWith(0, () => 0), // guesses blindly
   trainedWith(0.3, (reward, baseline) => baseline - reward), // the other sign
   trainedWith(0.3, (reward, baseline) => reward - baseline, 1), // learns to listen only
   trainedWith(0.005, (reward, baseline) => reward - baseline), // too small a rate

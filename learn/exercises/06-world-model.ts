@@ -10,7 +10,7 @@ import { expectClose } from "./expect.ts";
  * `observation` tokens after the first `action` token: what stands before it answers nothing. The mean is over an
  * episode's own answer tokens, then over the episodes that have any: an episode without an answer does not count.
  *
- * @difficulty 2
+ * @difficulty 1
  * @hint Two denominators: the answer tokens of the episode, and the episodes that have any.
  * @hint A prompt may hold an observation: look for the first `action` of each episode.
  */
@@ -20,7 +20,14 @@ export function exercise1(episodes: readonly (readonly Role[])[], lambda: number
 
 export function check1(answer: typeof exercise1): void {
   const of = (roles: string): Role[] => Array.from(roles, (letter) => ROLE_OF[letter]!);
-  for (const batch of [["psaasoos"], ["psasooosaso", "psaso"], ["psaso", "psa"], ["posasoos", "psaso", "psaa"]]) {
+  for (const batch of [
+    ["psaasoos"],
+    ["psasooosaso", "psaso"],
+    ["psaso", "psa"],
+    ["posasoos", "psaso", "psaa"],
+    ["po", "psaso"],
+    ["ptasoso", "po"],
+  ]) {
     const roles = batch.map(of);
     const wanted = echo({ lambda: 0.3 }).weights(roles.map(episodeOf), 0);
     const got = answer(roles, 0.3);
@@ -33,7 +40,13 @@ export function check1(answer: typeof exercise1): void {
   }
 }
 
-const ROLE_OF: Readonly<Record<string, Role>> = { p: "prompt", a: "action", o: "observation", s: "scaffold" };
+const ROLE_OF: Readonly<Record<string, Role>> = {
+  p: "prompt",
+  t: "thought",
+  a: "action",
+  o: "observation",
+  s: "scaffold",
+};
 
 /** An episode with these roles; all else is empty. */
 function episodeOf(roles: Role[]): Trajectory {
@@ -77,6 +90,15 @@ export const wrong1 = [
       return roles.map((role) => (role === "observation" ? lambda / (answered * count) : 0));
     });
   },
+  function withoutAnyAction(episodes: readonly (readonly Role[])[], lambda: number): number[][] {
+    const answers = episodes.map((roles) =>
+      roles.map((role, t) => role === "observation" && t > roles.indexOf("action")),
+    );
+    const answered = answers.filter((own) => own.includes(true)).length;
+    return answers.map((own) =>
+      own.map((isAnswer) => (isAnswer ? lambda / (answered * own.filter(Boolean).length) : 0)),
+    );
+  },
   function tagsToo(episodes: readonly (readonly Role[])[], lambda: number): number[][] {
     return episodes.map((roles) => {
       const own = roles.map((role, t) => role !== "action" && t > roles.indexOf("action"));
@@ -109,6 +131,7 @@ export function check2(answer: typeof exercise2): void {
     [[0.05, 0.19, 0.21, 0.9], 0.2],
     [[0.5, 0.01, 0.7], 0.6],
     [[0.3], 0.2],
+    [[0.2, 0.4], 0.2],
   ] as const) {
     const wanted = p.map((x) => (x <= rho ? (moved(x, -h) - moved(x, h)) / (2 * h * p.length) : 0));
     expectClose(answer(p, rho), wanted, `the slopes where p is ${p.join(", ")} and ρ is ${rho}`, 1e-6);

@@ -35,6 +35,8 @@ const product = (x: readonly number[]): number => x.reduce((a, b) => a * b, 1);
 export const wrong1: readonly Answer1[] = [
   // upside down
   (learner, sampler, level, max) => solution1(sampler, learner, level, max),
+  // no cap for a whole episode
+  (learner, sampler, level, max) => solution1(learner, sampler, level, level === "token" ? max : Infinity),
   // overflows in the middle of a long episode
   (learner, sampler, level, max) =>
     ratio(learner, sampler).map((r, _, all) => Math.min(level === "token" ? r : product(all), max)),
@@ -72,6 +74,8 @@ export function check1(answer: Answer1): void {
   const cases: readonly (readonly [what: string, learner: readonly number[], sampler: readonly number[]])[] = [
     ["log π −1, −0.5, −2 and log μ −1.2, −1.5, −1.1", [-1, -0.5, -2], [-1.2, -1.5, -1.1]],
     ["log π −0.1, −3 and log μ −1.5, −2: ρ is below max, a ratio above it", [-0.1, -3], [-1.5, -2]],
+    ["log π −0.5, −0.5 and log μ −1.5, −0.6: ρ is above max", [-0.5, -0.5], [-1.5, -0.6]],
+    ["log π −0.5, −0.5 and log μ −1, −1: ρ is above max, no ratio is", [-0.5, -0.5], [-1, -1]],
     [
       "5000 tokens, whose log π − log μ is 1 in the first half and −1 in the second",
       long((t) => (t < 2500 ? -0.5 : -1.5)),

@@ -23,8 +23,9 @@ export type Fault = "nonFinite" | "logProbMismatch" | "rewardHacking" | "entropy
  * 2. `logProbMismatch`: on some step sampler and learner differ by more than 0.001 nats.
  * 3. `rewardHacking`: from the first quarter of the steps to the last the mean reward rises by more than 0.1, and the
  *    mean success does not rise by more than 0.05.
- * 4. `entropyBlowUp`: the mean entropy of some four steps in a row is at least twice that of the first step, and 0.5
- *    nats or more above it, and the mean success does not rise by more than 0.05, from quarter to quarter as in 3.
+ * 4. `entropyBlowUp`: the mean entropy of any four steps in a row is at least twice that of the first step, and
+ *    0.5 nats or more above it, and the mean success does not rise by more than 0.05 (from the first quarter to
+ *    the last, as in 3).
  * 5. `entropyCollapse`: in the last quarter the mean entropy is at most 0.02, and the mean success is below 0.9. (An
  *    agent that has solved its task need not try anything else.)
  *
@@ -163,6 +164,19 @@ const EDGES: readonly (readonly [name: string, fault: Fault, changed: Partial<Cu
   ],
   ["entropy 0.021 at the end, success 0.89", "none", { entropy: leap(0.3, 0.021), success: leap(0.5, 0.89) }],
   ["entropy 0.019 at the end, success 0.91", "none", { entropy: leap(0.3, 0.019), success: leap(0.5, 0.91) }],
+  ["rewards that scatter at both ends", "none", { ...FLAT, reward: leap(0.5, 0.5).with(0, 0.2).with(31, 0.9) }],
+  ["a reward that rises in the last four steps", "none", { ...FLAT, reward: leap(0.5, 0.5).fill(0.65, 28) }],
+  ["entropy near 0 on the last step alone", "none", { ...FLAT, entropy: leap(0.3, 0.3).with(31, 0.001) }],
+  [
+    "low entropy, and success on the last step alone",
+    "entropyCollapse",
+    { reward: leap(0.5, 0.5), success: leap(0.5, 0.5).with(31, 0.95), entropy: leap(0.3, 0.01) },
+  ],
+  ["a peak of entropy from step 10 to 13", "entropyBlowUp", { ...FLAT, entropy: leap(0.6, 0.6).fill(1.4, 10, 14) }],
+  ["a peak of entropy in the last four steps", "entropyBlowUp", { ...FLAT, entropy: leap(0.6, 0.6).fill(1.4, 28) }],
+  ["three steps of high entropy", "entropyBlowUp", { ...FLAT, entropy: leap(0.6, 0.6).fill(2, 10, 13) }],
+  ["entropy that is low on the first step alone", "entropyBlowUp", { ...FLAT, entropy: leap(1, 1).with(0, 0.3) }],
+  ["entropy that rises to exactly twice, by 0.5", "entropyBlowUp", { ...FLAT, entropy: leap(0.5, 1) }],
   ["an infinite gradient norm", "nonFinite", { gradNorm: HEALTHY.gradNorm.with(0, Infinity) }],
   [
     "a NaN beside sampler and learner that differ",
@@ -215,7 +229,7 @@ export type LoggedToken = Pick<TranscriptToken, "role" | "oldLogProb" | "wPolicy
  * You get the tokens of an episode as a run has logged them. `wPolicy` is a token's weight in the policy loss (none, or
  * 0: masked), `oldLogProb` the log-probability that the sampler recorded; tokens that nobody sampled have 0 there, or
  * none. `surprise` is −log p of the token under the learner. `role` is one of `prompt`, `scaffold`, `thought`, `action`
- * and `observation`; all other columns may be missing.
+ * and `observation`. A column that is missing counts as 0.
  *
  * Return the positions of tokens that are trained although nobody sampled them. Of two kinds:
  *
@@ -286,6 +300,16 @@ const EPISODES: readonly { readonly tokens: readonly LoggedToken[]; readonly uns
       written("scaffold", 0, 0.1),
       sampled(1),
     ],
+    unsampled: [2, 3],
+  },
+  // a thought is the agent's, and a token of the world is not, whatever was recorded
+  {
+    tokens: [{ ...sampled(0.3), role: "thought" }, { ...sampled(0.3), role: "observation" }, sampled(0.4)],
+    unsampled: [1],
+  },
+  // the roles lie: surprises on both sides of the bound
+  {
+    tokens: [sampled(0.4), written("action", 0.05, 0.1), written("action", 0.5, 0.1), written("thought", 0.5, 0.1)],
     unsampled: [2, 3],
   },
   // the roles lie
