@@ -1,22 +1,22 @@
 /** First page of the book: what each chapter teaches, in the order of reading. */
-import { check } from "../../engine/errors.ts";
 import { type Chapter, labelOf, readingMinutes } from "./chapter.ts";
 import { escape, htmlPage } from "./html.ts";
 import { chapterText, type Links } from "./markdown.ts";
 
 /** Two ways through the book, by the numbers of chapters; −1 is "Before 0". */
-const TRACKS: readonly { readonly name: string; readonly about: string; readonly numbers: readonly number[] }[] = [
-  {
-    name: "Agents",
-    about: "how rewards and answers teach. Chapters 1 to 4 can wait: what they build is used, not explained anew.",
-    numbers: [-1, 0, 5, 6, 8, 7],
-  },
-  {
-    name: "The machine",
-    about: "how derivatives, kernels and a transformer are made.",
-    numbers: [-1, 1, 2, 3, 4],
-  },
-];
+export const TRACKS: readonly { readonly name: string; readonly about: string; readonly numbers: readonly number[] }[] =
+  [
+    {
+      name: "Agents",
+      about: "how rewards and answers teach. Chapters 1 to 4 can wait: what they build is used, not explained anew.",
+      numbers: [-1, 0, 5, 6, 8, 7],
+    },
+    {
+      name: "The machine",
+      about: "how derivatives, kernels and a transformer are made.",
+      numbers: [-1, 1, 2, 3, 4],
+    },
+  ];
 
 /** @param chapters in order, each with the address of its page */
 export function indexPage(
@@ -31,17 +31,12 @@ export function indexPage(
 <p class="muted">About ${readingMinutes(chapter)} minutes.</p></li>`;
   });
   const tracks = TRACKS.map(({ name, about, numbers }) => {
-    const steps = numbers.map((number) => {
+    const steps = numbers.flatMap((number) => {
       const found = chapters.find(({ chapter }) => chapter.number === number);
-      check(
-        found !== undefined || chapters.length < 3,
-        () => `the track ${name} names chapter ${number}: there is none`,
-      );
-      return found === undefined
-        ? ""
-        : `<a href="${found.address}" title="${escape(found.chapter.title)}">${labelOf(found.chapter)}</a>`;
+      if (found === undefined) return []; // some tests make a few chapters only
+      return [`<a href="${found.address}" title="${escape(found.chapter.title)}">${labelOf(found.chapter)}</a>`];
     });
-    return `<li><strong>${name}</strong>: ${about}<br>${steps.filter((step) => step !== "").join(" → ")}</li>`;
+    return `<li><strong>${name}</strong>: ${about}<br>${steps.join(" → ")}</li>`;
   });
   const main = `<div class="head">
 <h1>Language agents, from the chain rule up</h1>

@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { chapterNames, exercisesOf, programOf, readChapter } from "../../scripts/book/chapters.ts";
 import { parseExercises, solutionAsAnswer, withAnswer } from "../../scripts/book/exercises.ts";
+import { TRACKS } from "../../scripts/book/indexPage.ts";
 import { run } from "../../scripts/book/program.ts";
 import { importsOf, readSource } from "../project/sources.ts";
 
@@ -70,6 +71,12 @@ function expectSentence(verdict: Verdict, what: string): void {
 it("has a chapter before 0, and chapters 0 to 8 or more, numbered without a gap", () => {
   expect(CHAPTERS.length).toBeGreaterThanOrEqual(9);
   expect(CHAPTERS.map((name) => readChapter(name).number)).toEqual(CHAPTERS.map((_, i) => i - 1));
+});
+
+it("has two ways through it, which begin alike and together lead to every chapter", () => {
+  const numbers = CHAPTERS.map((name) => readChapter(name).number);
+  expect([...new Set(TRACKS.flatMap((track) => track.numbers))].toSorted((a, b) => a - b)).toEqual(numbers);
+  expect(new Set(TRACKS.map((track) => track.numbers[0]))).toEqual(new Set([-1]));
 });
 
 it("has exercises and outputs of its chapters and no others", () => {
