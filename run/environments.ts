@@ -119,13 +119,11 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     maxPositions: 4096,
     rl: { steps: 20, groups: 4 },
   },
-  // Imitation alone reaches 90 % here; the warm start is short, so that RL has something left to teach.
   gridworld: {
     tasks: { levels: [1, 2] },
     limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
     maxPositions: 512,
     thoughts: THOUGHTS,
-    sft: { steps: 350 },
   },
   // The demonstrations err in three moves of ten, and have moves to spare. The tasks have none, so a wrong move is the
   // last. Answers say where box and goal are: with boards of 34 tokens RL stayed where the warm start was.
