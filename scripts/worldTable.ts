@@ -1,8 +1,10 @@
 /**
- * `npx tsx scripts/worldTable.ts runs/worlds/results.json`: writes the worlds of a comparison into the table of
- * docs/worlds.md; rows of other worlds stay. The comparison is the one that the page names. Minutes are those of
- * `npm start -- --env WORLD --name minutes-WORLD`, if there is such a run.
+ * `npx tsx scripts/worldTable.ts [runs/NAME/results.json ...]`: takes the cells of these comparisons into
+ * bench/worlds.jsonl, a line each, and writes the worlds of that file into the table of docs/worlds.md; rows of other
+ * worlds stay. The comparisons are those that the page names. The minutes of `npm start -- --env WORLD --name
+ * minutes-WORLD` are taken too, if there is such a run. A line of settings that the world no longer has is dropped.
  */
+import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -11,17 +13,20 @@ import { format } from "prettier";
 import { openRun } from "../run/node/runFolder.ts";
 import { addOwnWorlds, OWN_WORLDS } from "../run/node/ownWorlds.ts";
 import { type Interval, mean, meanOver } from "../run/figures/statistics.ts";
+import { environmentSettings } from "../run/environments.ts";
 import { presetFor } from "../run/presets.ts";
 import { HELD_OUT_SEEDS } from "../run/scriptedPlayers.ts";
 import { startOptions } from "../run/startOptions.ts";
 import { taskOptions, WORLDS } from "../run/worlds.ts";
-import type { CellResult, Results } from "../studies/ablate/results.ts";
+import type { Results } from "../studies/ablate/results.ts";
 import { packageFolder } from "./packageFolder.ts";
 
 const [BEGIN, END] = ["<!-- table: scripts/worldTable.ts -->", "<!-- /table -->"];
+const LINES = join(packageFolder, "bench/worlds.jsonl");
 const HEAD =
   "| World | Seeds | Random play | Warm start | GRPO | GRPO + ECHO | Demonstrations further | Expert | " +
-  "Rise with ECHO | Minutes |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+  "Rise with GRPO | Rise with ECHO | Minutes |\n" +
+  `| --- | --- |${" ---: |".repeat(9)}`;
 /** Held-out tasks that the expert plays. */
 const TASKS = 300;
 
@@ -49,31 +54,88 @@ async function expertIn(world: string): Promise<number> {
   return solved / TASKS;
 }
 
-/** The minutes of a whole run; a dash if there is none. */
-function minutesIn(world: string): string {
+/** The minutes of a whole run, if there is one. */
+function minutesOf(world: string): number | undefined {
   const path = join("runs", `minutes-${world}`);
-  if (!existsSync(path)) return "–";
+  if (!existsSync(path)) return undefined;
   const { files } = openRun(path).loadLatestCheckpoint()!;
   const { seconds } = JSON.parse(new TextDecoder().decode(files["state.json"])) as { readonly seconds: number };
-  return (seconds / 60).toFixed(1);
+  return Number((seconds / 60).toFixed(1));
 }
 
-async function rowOf(world: string, cells: readonly CellResult[]): Promise<string> {
-  const own = (arm: string): readonly CellResult[] => cells.filter((cell) => cell.arm === arm);
-  const end = (cell: CellResult): number => cell.points.at(-1)!.success;
-  const at = (arm: string): string => (own(arm).length === 0 ? "–" : percent(mean(own(arm).map(end))));
+/** What one agent reached, or how long `npm start` took: a line of bench/worlds.jsonl. */
+export type Line = {
+  readonly world: string;
+  /** The first digits of a hash of the world's settings in run/environments.ts. */
+  readonly settings: string;
+} & (
+  | {
+      readonly arm: string;
+      readonly seed: number;
+      /** Held-out tasks of an evaluation. */
+      readonly tasks: number;
+      /** Success after the warm start (a random player has none: its own), and at the end. */
+      readonly warm: number;
+      readonly end: number;
+    }
+  | { readonly minutes: number }
+);
+
+/** A text that changes if the settings of a world change. */
+export const settingsKey = (world: string): string =>
+  createHash("sha256")
+    .update(JSON.stringify(environmentSettings(world)))
+    .digest("hex")
+    .slice(0, 8);
+
+/** What a line is about: a later one of the same replaces it. */
+const subject = (line: Line): string => ("arm" in line ? `${line.world} ${line.arm} ${line.seed}` : line.world);
+
+export const readLines = (): Line[] =>
+  existsSync(LINES)
+    ? readFileSync(LINES, "utf8")
+        .split("\n")
+        .filter(Boolean)
+        .map((text) => JSON.parse(text) as Line)
+    : [];
+
+function linesOf({ cells, heldOutEpisodes }: Results): Line[] {
+  return cells.map(({ env, arm, seed, warm, points }) => ({
+    world: env,
+    settings: settingsKey(env),
+    arm,
+    seed,
+    tasks: heldOutEpisodes,
+    warm: warm.success,
+    end: points.at(-1)!.success,
+  }));
+}
+
+/** "0–4" or "0, 2". */
+function seedsOf(seeds: readonly number[]): string {
+  const [first, last] = [seeds[0]!, seeds.at(-1)!];
+  return seeds.length > 2 && last - first === seeds.length - 1 ? `${first}–${last}` : seeds.join(", ");
+}
+
+async function rowOf(world: string, lines: readonly Line[]): Promise<string> {
+  const own = (arm: string) =>
+    lines.flatMap((line) => ("arm" in line && line.arm === arm ? [line] : [])).sort((a, b) => a.seed - b.seed);
+  const at = (arm: string): string => (own(arm).length === 0 ? "–" : percent(mean(own(arm).map(({ end }) => end))));
+  const rises = (arm: string): string => points(meanOver(own(arm).map(({ warm, end }) => end - warm)));
   const echo = own("grpo+echo");
+  const minutes = lines.flatMap((line) => ("minutes" in line ? [line.minutes.toFixed(1)] : []));
   const entries = [
     `[${world}](${world === "shell" ? "shell.md" : `#${world}`})`,
-    [...new Set(echo.map(({ seed }) => seed))].join(", "),
+    seedsOf(echo.map(({ seed }) => seed)),
     at("random"),
-    percent(mean(echo.map(({ warm }) => warm.success))),
+    percent(mean(echo.map(({ warm }) => warm))),
     at("grpo"),
     at("grpo+echo"),
     at("demonstrations"),
     percent(await expertIn(world)),
-    points(meanOver(echo.map((cell) => end(cell) - cell.warm.success))),
-    minutesIn(world),
+    rises("grpo"),
+    rises("grpo+echo"),
+    minutes[0] ?? "–",
   ];
   return `| ${entries.join(" | ")} |`;
 }
@@ -94,18 +156,26 @@ async function withRows(page: string, rows: ReadonlyMap<string, string>): Promis
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   addOwnWorlds();
-  const file = join(packageFolder, "docs/worlds.md");
+  const found = process.argv.slice(2).flatMap((path) => linesOf(JSON.parse(readFileSync(path, "utf8")) as Results));
+  const timed = OWN_WORLDS.flatMap((world): Line[] => {
+    const minutes = minutesOf(world);
+    return minutes === undefined ? [] : [{ world, settings: settingsKey(world), minutes }];
+  });
+  const known = new Map([...readLines(), ...found, ...timed].map((line) => [subject(line), line]));
+  const lines = [...known.values()]
+    .filter(({ world, settings }) => settings === settingsKey(world))
+    .sort((a, b) => OWN_WORLDS.indexOf(a.world) - OWN_WORLDS.indexOf(b.world));
+  writeFileSync(LINES, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+
   const rows = new Map<string, string>();
-  for (const path of process.argv.slice(2)) {
-    const { cells } = JSON.parse(readFileSync(path, "utf8")) as Results;
-    for (const world of new Set(cells.map(({ env }) => env)))
-      rows.set(
+  for (const world of new Set(lines.map((line) => line.world)))
+    rows.set(
+      world,
+      await rowOf(
         world,
-        await rowOf(
-          world,
-          cells.filter((cell) => cell.env === world),
-        ),
-      );
-  }
-  writeFileSync(file, await withRows(readFileSync(file, "utf8"), rows));
+        lines.filter((line) => line.world === world),
+      ),
+    );
+  const page = join(packageFolder, "docs/worlds.md");
+  writeFileSync(page, await withRows(readFileSync(page, "utf8"), rows));
 }
