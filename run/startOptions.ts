@@ -82,6 +82,10 @@ export interface StartOptions extends SettingFlags {
   readonly quick: boolean;
 }
 
+/** What `--quick` says of settings for which no warm start lies here. */
+export const TEACHES_NOTHING =
+  "--quick with these settings goes through every part and teaches nothing; alone it begins with a trained warm start";
+
 type FlagType = { readonly type: "string" | "boolean"; readonly multiple?: true };
 const TEXT = { type: "string" } as const;
 

@@ -4,11 +4,13 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { device } from "../engine/index.ts";
 import { MOMENTS } from "../run/modelFiles.ts";
+import type { Observer } from "../run/observer.ts";
 import type { Preset } from "../run/preset.ts";
 import { encodeMetrics, packTranscript } from "../run/records.ts";
 import { experimentOf } from "../site/experiment.ts";
+import { shippedWarmStart } from "../run/node/shippedWarmStart.ts";
+import type { WarmStartList } from "../run/warmStart.ts";
 import { warmUp } from "../site/session.ts";
-import type { WarmStartList } from "../site/warmStart.ts";
 import { packageFolder } from "./packageFolder.ts";
 
 /** Makes the warm start of the experiment of the page, once for each state of its settings. @returns its folder */
@@ -17,7 +19,6 @@ export async function warmStartFolder(): Promise<string> {
   const hash = createHash("sha256").update(JSON.stringify(preset)).digest("hex").slice(0, 12);
   const folder = join(packageFolder, ".cache", `site-warm-start-${hash}`);
   if (existsSync(folder)) return folder;
-  console.log("site: the warm start is made once, which takes a minute");
   const draft = `${folder}.tmp`;
   rmSync(draft, { recursive: true, force: true });
   await makeWarmStart(preset, draft);
@@ -25,11 +26,13 @@ export async function warmStartFolder(): Promise<string> {
   return folder;
 }
 
-/** Makes the warm start of these settings and writes it into a new folder. */
+/** An observer that hears nothing. */
+export const QUIET: Observer = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
+
+/** Makes the warm start of these settings and writes it into a new folder; the page's own only has to be evaluated. */
 export async function makeWarmStart(preset: Preset, folder: string): Promise<void> {
   const on = await device("wasm");
-  const quiet = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
-  const warm = (await warmUp(preset, on, quiet, new AbortController().signal))!;
+  const warm = (await warmUp(preset, on, QUIET, new AbortController().signal, shippedWarmStart(preset)))!;
   on.dispose();
   mkdirSync(folder, { recursive: true });
   // RL begins with a new optimiser, whose moments are a megabyte of zeros that a page makes itself.

@@ -3,7 +3,7 @@ import type { Evaluation, KnownFact, MetricsRecord, Transcript } from "../run/re
 import type { PageAgent } from "./experiment.ts";
 import type { AgentLog, FromAgent, ToAgent } from "./messages.ts";
 import { Questions } from "./asking.ts";
-import type { WarmStart } from "./session.ts";
+import type { WarmStart } from "../run/warmStart.ts";
 
 /** What an agent knew after so many RL steps. */
 export interface KnownAfter {

@@ -2,7 +2,7 @@
 import type { Preset } from "../run/preset.ts";
 import type { Evaluation, KnownFact, MetricsRecord, Score, Summary, Transcript } from "../run/records.ts";
 import type { Answer, Question } from "./questions.ts";
-import type { WarmStart } from "./session.ts";
+import type { WarmStart } from "../run/warmStart.ts";
 
 /** Number of agents that a page trains side by side, each in a worker of its own. */
 export const AGENTS = 2;

@@ -11,29 +11,28 @@ import type { Preset } from "../run/preset.ts";
 import { knowledgeInRun } from "../run/knowledge.ts";
 import type { KnownFact, MetricsRecord, Summary, Transcript } from "../run/records.ts";
 import { Run } from "../run/run.ts";
+import { putWarmStart, type WarmStart } from "../run/warmStart.ts";
 import type { StepWitness } from "../run/runParts.ts";
 import { phaseOf } from "../run/baselines.ts";
 import { type LastStep, StepKeeper } from "./lastStep.ts";
 
-/** The end of a warm start, from which several agents may begin: the same weights, bit for bit. */
-export interface WarmStart {
-  readonly step: number;
-  readonly files: Readonly<Record<string, Uint8Array>>;
-  readonly metrics: readonly MetricsRecord[];
-  readonly transcripts: readonly Transcript[];
-}
-
-/** Plays the warm start of these settings to its end. @returns null if it was stopped */
+/**
+ * Plays the warm start of these settings to its end, which is its evaluation.
+ * @param begun where it stands already; by default at its beginning
+ * @returns null if it was stopped
+ */
 export async function warmUp(
   preset: Preset,
   device: Device,
   observer: Observer,
   signal: AbortSignal,
+  begun?: WarmStart,
 ): Promise<WarmStart | null> {
   const store = new MemoryStore("the warm start", { preset });
+  if (begun) putWarmStart(store, begun);
   const run = new Run(store, preset, device, observer, signal);
   try {
-    if ((await run.warmUp(false)) === null) return null;
+    if ((await run.warmUp(begun !== undefined)) === null) return null;
   } finally {
     run.dispose();
   }
@@ -68,9 +67,7 @@ export class Session {
     // Going back plays the steps since the last kept checkpoint again.
     const isKept = (step: number): boolean => (step - warm.step) % preset.checkpointEvery === 0;
     this.#store = new MemoryStore("this agent", { preset }, isKept);
-    for (const record of warm.metrics) this.#store.appendMetrics(record);
-    for (const transcript of warm.transcripts) this.#store.appendTranscript(transcript);
-    this.#store.saveCheckpoint(warm.step, warm.files);
+    putWarmStart(this.#store, warm);
   }
 
   /** RL steps done. */

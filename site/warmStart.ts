@@ -3,20 +3,8 @@
  * It belongs to one experiment; for any other an agent makes its own, which takes a minute.
  */
 import type { Preset } from "../run/preset.ts";
-import { decodeMetrics, type PackedTranscript, unpackTranscript } from "../run/records.ts";
-import type { WarmStart } from "./session.ts";
-
-/** The contents of `warm/warm.json`. */
-export interface WarmStartList {
-  /** The settings that it was made with. */
-  readonly preset: Preset;
-  readonly step: number;
-  /** The names of the checkpoint's files, which lie in `warm/`. */
-  readonly files: readonly string[];
-  /** Lines of the logs, as in the folder of a run. */
-  readonly metrics: readonly string[];
-  readonly transcripts: readonly PackedTranscript[];
-}
+import { decodeMetrics, unpackTranscript } from "../run/records.ts";
+import { haveSameWarmStart, type WarmStart, type WarmStartList } from "../run/warmStart.ts";
 
 /** @returns undefined if there is none for these settings */
 export async function loadWarmStart(preset: Preset): Promise<WarmStart | undefined> {
@@ -36,9 +24,6 @@ export async function loadWarmStart(preset: Preset): Promise<WarmStart | undefin
   };
 }
 
-/** Whether two runs have the same warm start: only settings of RL and of checkpoints may differ. */
-function isSameWarmStart(a: Preset, b: Preset): boolean {
-  const of = ({ rl: _rl, data: _data, trainTasks: _train, checkpointEvery: _every, ...rest }: Preset): string =>
-    JSON.stringify(rest);
-  return of(a) === of(b);
-}
+/** It has been evaluated, so the evaluations have to be the same, too. */
+const isSameWarmStart = (a: Preset, b: Preset): boolean =>
+  haveSameWarmStart(a, b) && JSON.stringify(a.evaluation) === JSON.stringify(b.evaluation);

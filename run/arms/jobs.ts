@@ -29,6 +29,8 @@ export interface Job {
   /** The run whose warm start it begins with; undefined for a warm start itself. */
   readonly from?: string;
   readonly device: StartOptions["device"];
+  /** Whether it begins with the warm start that lies beside the source (node/shippedWarmStart.ts). */
+  readonly shipped?: boolean;
 }
 
 /** The job of a warm start. It has no method: its folder names plain GRPO, whatever the arms are. */

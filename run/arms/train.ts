@@ -11,9 +11,11 @@ import { flushFolder } from "../node/disk.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { createRun, openRun } from "../node/runFolder.ts";
 import { sealed } from "../node/sealed.ts";
+import { shippedWarmStart } from "../node/shippedWarmStart.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { trainRlAsync } from "../../distribute/async/train.ts";
 import type { RolloutWorkers } from "../../distribute/async/workers.ts";
+import { putWarmStart } from "../warmStart.ts";
 import { writeReport } from "../report/report.ts";
 import { isFinished, type Job, SUMMARY } from "./jobs.ts";
 
@@ -47,7 +49,7 @@ export async function trainJob(job: Job, device: Device, observer: Observer, sig
 }
 
 /** Makes the folder, completely or not at all. An arm gets the lines and the checkpoint of its warm start. */
-function begin({ path, preset, from }: Job): void {
+function begin({ path, preset, from, shipped = false }: Job): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
   const folder = createRun(unfinished, { preset });
@@ -58,6 +60,7 @@ function begin({ path, preset, from }: Job): void {
     for (const line of source.readMetrics()) folder.appendMetrics(line);
     folder.saveCheckpoint(checkpoint.step, checkpoint.files);
   }
+  if (shipped) putWarmStart(folder, shippedWarmStart(preset)!);
   renameSync(unfinished, path);
   flushFolder(dirname(path)); // or the arm begins again when the power has gone
 }

@@ -17,7 +17,7 @@ import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
 import { freeFolder, openGiven, report } from "../node/flags.ts";
 import { HELP, parseStart } from "../node/commandLine.ts";
-import type { StartOptions } from "../startOptions.ts";
+import { type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
 import type { Preset } from "../preset.ts";
 import { presetFor, presetOf } from "../presets.ts";
 import type { ModelConfig } from "../../nn/index.ts";
@@ -94,6 +94,7 @@ async function main(): Promise<number> {
   if (needs !== undefined) display.note(needs);
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
+  if (options.quick) display.note(TEACHES_NOTHING);
   const run = new Run(folder, preset, executor, display, signal, { playAhead, source });
   try {
     const summary = await run.run(options.resume !== undefined || options.from !== undefined);

@@ -14,7 +14,7 @@ import { openRun } from "../node/runFolder.ts";
 import type { Observer } from "../observer.ts";
 import { bundlePage } from "../page/assets.ts";
 import type { Evaluation, Transcript } from "../records.ts";
-import type { StartOptions } from "../startOptions.ts";
+import { type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
 import { type Outcome, outcomeOf } from "./outcome.ts";
 import { renderComparison } from "./render.ts";
 import { type Comparison, comparisonOf, createComparison, openComparison } from "./settings.ts";
@@ -31,6 +31,7 @@ export async function compare(options: StartOptions, display: Display, signal: A
   await lockFolder(path);
   const name = relative(".", path);
   display.note(`folder: ${name}`);
+  if (comparison.options.quick && !comparison.warm.shipped) display.note(TEACHES_NOTHING);
   if (!(await train(comparison, display, signal))) {
     display.note(`stopped; continue with: npm start -- --resume ${name}`);
     return 130;

@@ -16,6 +16,7 @@ import { environmentSettings } from "../environments.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { COMPARISON } from "../node/comparison.ts";
 import { sealed, unsealed } from "../node/sealed.ts";
+import { shippedWarmStart } from "../node/shippedWarmStart.ts";
 import { UsageError } from "../usage.ts";
 import type { StartOptions } from "../startOptions.ts";
 import { camel } from "../plugins.ts";
@@ -30,14 +31,37 @@ export interface Comparison {
 
 /** @throws UsageError in one line if a name is unknown or the settings of an agent do not fit together */
 export function comparisonOf(path: string, options: StartOptions): Comparison {
+  const quick = quickOf(options);
   const { env = "home", arms = environmentSettings(env).arms! } = options;
-  const chosen = parseArms(arms);
+  const all = parseArms(arms);
+  const chosen = quick && options.arms === undefined ? all.slice(0, 2) : all;
   if (chosen.length < 2)
     throw new UsageError(`--arms: expected two agents or more, got "${arms}"; for one alone use --method`);
-  const base = { ...options, env, arms: undefined };
-  const warm = warmJob(join(path, "warm"), base);
+  const base = { ...(quick ?? options), env, arms: undefined };
+  const warm = { ...warmJob(join(path, "warm"), base), shipped: quick !== undefined };
   const jobs = chosen.map((arm) => ({ arm, ...armJob(join(path, arm.slug), arm, base, warm.path) }));
   return { path, options, warm, arms: jobs };
+}
+
+/** With `--quick`: RL that takes a minute and shows what two agents learn. */
+const QUICK = { steps: 60, set: ["evaluation.every=10", "evaluation.episodes=60", "evaluation.finalEpisodes=100"] };
+
+/**
+ * The settings that `--quick` stands for if a warm start of them lies beside the source; undefined if it stands for
+ * settings that learn nothing.
+ */
+function quickOf(options: StartOptions): StartOptions | undefined {
+  if (!options.quick) return undefined;
+  const { set = [] } = options;
+  const own = QUICK.set.filter((text) => !set.some((other) => other.startsWith(text.split("=")[0]!)));
+  const long = {
+    ...options,
+    quick: false,
+    arms: undefined,
+    steps: options.steps ?? QUICK.steps,
+    set: [...own, ...set],
+  };
+  return shippedWarmStart(warmJob("", long).preset) && long;
 }
 
 /** Whether this command line is about several agents; it is about one if it names a method. @throws UsageError */

@@ -73,7 +73,8 @@ ${PLUGIN_FLAGS}
   --checkpoint NAME   with --from: newest | best (on held-out tasks) | a step
                                                             (default newest)
   --resume PATH       continue the run in this folder from its last checkpoint
-  --quick             a short run that goes through every part
+  --quick             alone: two agents learn from a warm start that lies here already, in a minute; with settings that
+                      need another one: every part in a few seconds, and nothing is learnt
   --help              this text
 `;
 

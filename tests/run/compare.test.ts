@@ -21,6 +21,7 @@ import { UsageError } from "../../run/usage.ts";
 import { parseStart } from "../../run/node/commandLine.ts";
 import type { StartOptions } from "../../run/startOptions.ts";
 import type { Evaluation, Transcript } from "../../run/records.ts";
+import { shippedWarmStart } from "../../run/node/shippedWarmStart.ts";
 import { createRun } from "../../run/node/runFolder.ts";
 import { sealed } from "../../run/node/sealed.ts";
 
@@ -28,6 +29,48 @@ const folder = mkdtempSync(join(tmpdir(), "worldgrad-compare-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const options = (...args: string[]): StartOptions => parseStart(args) as StartOptions;
+
+describe("--quick", () => {
+  const quick = (...args: string[]) => comparisonOf("runs/x", options("--quick", ...args));
+
+  test("begins with the warm start that lies here; scripts/shipWarmStart.ts makes it anew", () => {
+    const { warm, arms } = quick();
+    expect(warm.shipped).toBe(true);
+    expect(warm.preset.sft).toEqual(comparisonOf("runs/x", options()).warm.preset.sft);
+    expect(arms.map(({ arm, preset: { rl } }) => [arm.label, rl.steps, rl.lr])).toEqual([
+      ["grpo", 60, 5e-4],
+      ["grpo+echo", 60, 1e-3],
+    ]);
+  });
+
+  test("other agents, steps, evaluations and rates go with it", () => {
+    const { warm, arms } = quick("--arms", "ppo,rft,random", "--steps", "7", "--set", "evaluation.episodes=9");
+    expect(warm.shipped).toBe(true);
+    expect(warm.preset.evaluation).toEqual({ every: 10, episodes: 9, finalEpisodes: 100 });
+    expect(arms.map(({ preset: { rl } }) => rl.steps)).toEqual([7, 7, 7]);
+  });
+
+  test.each([
+    ["--seed", "1"],
+    ["--set", "sft.steps=700", "--set", "sft.lr=1e-3"],
+    ["--set", "env.size=1"],
+    ["--set", "tokenizer.vocabSize=300"],
+    ["--model", "tiny"],
+    ["--env", "terminal"],
+  ])("%s %s needs another warm start, so every part is short", (...args) => {
+    const { warm, arms } = quick(...args);
+    expect(warm.shipped).toBe(false);
+    expect(arms[0]!.preset.rl.steps).toBe(4);
+  });
+
+  test("a warm start that it begins with has weights, no moments, and no evaluation", () => {
+    const { step, files, metrics } = shippedWarmStart(quick().warm.preset)!;
+    expect(step).toBe(700);
+    expect(Object.keys(files).sort()).toEqual(["config.json", "model.safetensors", "state.json", "tokenizer.json"]);
+    expect(JSON.parse(new TextDecoder().decode(files["state.json"]))).toMatchObject({ phase: "sft", before: null });
+    expect(metrics.map((line) => line.phase)).toEqual(Array<string>(700).fill("sft"));
+  });
+});
 
 describe("a command line", () => {
   test.each([

@@ -7,7 +7,8 @@ import { presetFor } from "../../run/presets.ts";
 import { startOptions } from "../../run/startOptions.ts";
 import { answer } from "../../site/answers.ts";
 import type { Answers } from "../../site/questions.ts";
-import { Session, warmUp, type WarmStart } from "../../site/session.ts";
+import type { WarmStart } from "../../run/warmStart.ts";
+import { Session, warmUp } from "../../site/session.ts";
 
 // Too early to be right, but completions of different length are rewarded differently, so that advantages are not 0.
 const set = ["reward.overlong=1", "sft.steps=40", "rl.groups=2", "rl.groupSize=8"];

@@ -10,7 +10,8 @@ import { presetFor } from "../../run/presets.ts";
 import { Run } from "../../run/run.ts";
 import { startOptions } from "../../run/startOptions.ts";
 import { createRun, type RunFolder } from "../../run/node/runFolder.ts";
-import { Session, warmUp, type WarmStart } from "../../site/session.ts";
+import type { WarmStart } from "../../run/warmStart.ts";
+import { Session, warmUp } from "../../site/session.ts";
 
 const STEPS = 6;
 const preset = presetFor(startOptions({ quick: true, steps: String(STEPS), method: "grpo_token+echo" }));
