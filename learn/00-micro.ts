@@ -13,8 +13,8 @@
  * The first is nearly REINFORCE: ∇E[reward] = E[reward · ∇ log p(the agent's words)], as ∇p = p · ∇ log p. A try above
  * the group's mean becomes likelier, one below it less likely; if all eight earn the same, A is 0. The second teaches
  * then, too: a model that predicts the code after a safe's name can also write it there. Is it the loss that helps, or
- * what it is told? Two controls are told random codes. Opened at first try at the end, seeds 0 to 9: λ = 0 57 %,
- * λ = 0.5 97 %; told lies 45, 36 %. Left out: PPO's clip (each episode is used once), a warm start, scales in norms.
+ * what it is told? In two controls the world tells random codes. Opened at the first try at the end, seeds 0 to 9:
+ * λ = 0 57 %, λ = 0.5 97 %; told random codes 45 and 36 %. Left out: PPO's clip (episodes are used once), a warm start.
  */
 // 1. Derivatives. A Value is a vector that knows the Values it was computed from, its parents. Its `grad` becomes
 // ∂L/∂this for the loss L. By the chain rule, `push(grad)` adds grad · ∂this/∂parent to each parent's grad.

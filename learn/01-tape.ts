@@ -143,7 +143,7 @@ console.log(`∂ end / ∂ start = ${gradients(money).get(start)!.data[0]!.toFix
  *     (f(x + h) − f(x − h)) / 2h    = f′(x) + h²·f‴(x)/6 + …       central difference: f″ cancels
  *
  * So the smaller h, the better? No: f is rounded, by up to u·|f| with u = 2⁻⁵³, and this error is divided by h. The sum
- * h²·|f‴|/6 + u·|f|/h is smallest at h = (3·u·|f/f‴|)^⅓, near 1e-5. Both errors, for √x at 2:
+ * h²·|f‴|/6 + u·|f|/h is smallest at h = (3·u·|f/f‴|)^⅓, near 1e-5. Both errors, for √x at 2, where f‴/6 = 1/(64·√2):
  */
 
 console.log("\nh        forward   central h²·|f‴|/6   u·|f|/h");
@@ -205,8 +205,9 @@ check("L with the vjp g·(1 − y) for tanh", (w) => lossOf(w, wrongTanh));
  * ## The same with the library
  *
  * `checkGradient` asks this of any function of tensors. It combines the differences for h and 2h so that h²·f‴ cancels
- * (Richardson), and computes from the values that it saw what rounding may explain. `order: 2` adds the gradient of the
- * gradient: to 6 derivatives 6 by w and 1 by the g that goes in. Last, a copy of `tanh` gets the wrong vjp.
+ * (Richardson), and computes from the values that it saw what rounding may explain. `order: 2` also takes the gradient
+ * for a function of its own: of the 6 weights, and of the one g that the sweep begins with. Last, a copy of `tanh` gets
+ * the wrong vjp.
  */
 
 await device("reference"); // plain loops in f64

@@ -64,8 +64,8 @@ const names = list([loss]);
  * ## Its derivative, of the same symbols
  *
  * `differentiate` walks the graph from the end, as `gradients` did in chapter 1, but what it multiplies and adds are
- * symbols again. g stands for ∂L/∂(loss), so the result is the vjp by ρ. The derivative of min(a, b) by a is 1 where a
- * < b, 0 where a > b, and a half where they are equal: inside the clip they are, and the two halves add up to 1 (v20).
+ * symbols again. g stands for ∂L/∂(loss), so the result is the vjp by ρ. The derivative of min(a, b) by a is 1 if
+ * a < b, 0 if a > b, and a half if they are equal: inside the clip they are, and the two halves add up to 1 (v20).
  * That of `where` goes to the side that is taken; the other gets 0.
  *
  * It needs ρ·A, clip(ρ)·A and the comparisons, which the loss has computed: only the lines below are new. The last line

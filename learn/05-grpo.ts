@@ -197,8 +197,9 @@ for (const pass of [1, 2, 3, 4]) {
  *
  * k1 is right on average, and often negative. k2 is never negative and wrong on average. k3 is both right on average
  * (e^d has the mean Σ_x p q/p = 1) and never negative; GRPO takes it. That is about its *value*: the mean of the
- * gradient of k3 is not that of the KL, but the mean of the gradient of k2 is (`rl/objective/kl.ts`, `k3+`). Below,
- * for a policy that is near and one that is far, without drawing: the mean and the standard deviation of each over all
+ * gradient of k3 is not that of the KL, but the mean of the gradient of k2 is: E[∇k2] = E[d·∇d] = E[log(p/q)·∇log p],
+ * and ∇KL = Σ ∇p·log(p/q) + Σ p·∇log p, whose second sum is ∇ Σ p = 0 (`rl/objective/kl.ts`, `k3+`). Below, for a
+ * policy that is near and one that is far, without drawing: the mean and the standard deviation of each over all
  * tokens.
  */
 const reference = [0.5, 0.3, 0.2];

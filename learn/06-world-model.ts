@@ -128,11 +128,11 @@ await train("colour", 0.5);
  * The first two agents play the same world: the second reads in its failures what the first has to find by luck. The
  * third, the **control**, has the same extra loss without the information, and falls behind: what helped was not the
  * loss as such. The fourth is ruined. What follows a box in its world is a colour, and the same weights that write a
- * code after a task learn to write colours there. Such an action does not end, so nothing is answered or paid any more
- * (the run has a cosine for its first step only), and with A = 0 nothing leads back. So an answer must state what a
- * later action needs, and the **same words** must lead to both: here each stands behind the name of its box. The
- * cosines go up and down around 0 (their means are 0.00 and 0.11 in the second and third run): they do not tell the
- * agent that gains from the one that loses. All this is one seed.
+ * code after a task learn to write colours there, and the sign that ends an action no longer comes: nothing is answered
+ * or paid any more (the run has a cosine for its first step only), and with A = 0 nothing leads back. So an answer must
+ * state what a later action needs, and the **same words** must lead to both: here each stands behind the name of its
+ * box. The cosines go up and down around 0 (their means are 0.00 and 0.11 in the second and third run): they do not
+ * tell the agent that gains from the one that loses. All this is one seed.
  *
  * ## What a token weighs
  *
@@ -200,7 +200,7 @@ console.log(
  * | -------------------------------------------------------- | ---: | ---------: | ----: |
  * | ECHO in `home`                                           | 17.7 |       54.7 |    10 |
  * | its control, answers with random facts                   | 17.7 |       11.0 |    10 |
- * | ECHO where answers do not state the fact (`tried`)       | 15.8 |        2.1 |     2 |
+ * | ECHO where answers do not state the fact (`hints=tried`) | 15.8 |        2.1 |     2 |
  * | ECHO after a warm start that never read answers          | 17.5 |        5.8 |     2 |
  * | ECHO in `castle`, another world, where guessing pays     | 35.3 |       38.3 |    10 |
  * | 60 % of answers end in noise: ECHO                       | 15.4 |       38.3 |     2 |

@@ -120,7 +120,7 @@ for (const k of [0, 2, 8]) {
  * At staleness 0 all rows are the same: a fault in a correction cannot show there. At staleness 8:
  *
  * - **nothing** is off by 0.62 however many episodes come: words that π has given up are pushed down as hard as ever.
- * - **ρ** has no bias and, with 64 episodes, the largest error: few weigh up to 28, two thirds of them less than ½.
+ * - **ρ** has no bias and, with 64 episodes, the largest error: a few of them, which weigh up to 28, decide.
  * - **min(ρ, 2)** is truncated importance sampling (Ionides 2008; for language models TIS, Yao et al. 2025). It cuts
  *   most of this gradient, because episodes with large ρ are the good ones, which π has learnt to write.
  * - **r** corrects the choice of a word, and not how often the words around it are now written: biased, and the least
