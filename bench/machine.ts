@@ -39,7 +39,7 @@ export function commit(): string {
 }
 
 export interface Adapter {
-  /** Name of the adapter as in DEVELOPERS.md, or "none". */
+  /** Name of the adapter as in CONTRIBUTING.md, or "none". */
   readonly choice: string;
   readonly description: string;
   readonly software: boolean;

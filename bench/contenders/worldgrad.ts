@@ -27,7 +27,7 @@ import { ladder } from "./ladder.ts";
 import { finished, prepared } from "./worldgradPrepared.ts";
 import { prepareModelTask } from "./worldgradModel.ts";
 
-/** Options of the adapter. Mesa's OpenGL is another backend of Dawn; `DEVELOPERS.md` lists the adapters. */
+/** Options of the adapter. Mesa's OpenGL is another backend of Dawn; `CONTRIBUTING.md` lists the adapters. */
 export const WEBGPU: WebgpuOptions =
   process.env["WORLDGRAD_ADAPTER"] === "opengl"
     ? { dawnFlags: ["backend=opengl"], featureLevel: "compatibility" }

@@ -15,7 +15,7 @@ import { applied, blocksOf, hunksOf } from "./diffs.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const PAGES = projectFiles().filter((path) => /^((README|DEVELOPERS|docs\/[\w-]+)\.md|llms\.txt)$/.test(path));
+const PAGES = projectFiles().filter((path) => /^((README|CONTRIBUTING|SECURITY|CHANGELOG|docs\/[\w-]+)\.md|llms\.txt)$/.test(path));
 /** Made by commands that the pages tell of; not in the repository. */
 const MADE = /^(runs|dist|site\/dist|\.cache|node_modules)(\/|$)/;
 
