@@ -1,7 +1,7 @@
 /**
  * The map of what agents know: a square for each fact of their world, with a stripe for each agent, which is the fuller
- * the more probable the agent finds the fact. Squares stand where the facts say: files in their directory, beside the
- * owner of it. Runs in the browser.
+ * the more probable the agent finds the fact. Squares stand under the name that is right: files in their directory,
+ * whose owner is a round mark beside its name. Runs in the browser.
  */
 import type { WorldFact } from "../../environments/index.ts";
 import { formatPercent } from "../figures/format.ts";
