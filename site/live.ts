@@ -11,9 +11,10 @@ import type { Diagnoses } from "./diagnosis.ts";
 import type { FactMap } from "../run/page/factMap.ts";
 import { milestones, standing } from "./milestones.ts";
 import type { PageExperiment } from "./experiment.ts";
-import type { AgentLog, FromAgent } from "./messages.ts";
+import type { FromAgent } from "./messages.ts";
 import { missingFor, threadsInWords } from "./machine.ts";
 import { Playback, type Player } from "./playback.ts";
+import type { LoggedAgent } from "./saveReport.ts";
 import { TokenSection } from "./tokenSection.ts";
 import { loadWarmStart } from "./warmStart.ts";
 
@@ -351,9 +352,9 @@ export class LiveRun implements Player {
     }
   }
 
-  /** The agents' logs so far, for reports. */
-  async logs(): Promise<readonly AgentLog[]> {
-    return Promise.all(this.#agents.map((agent) => agent.log()));
+  /** The agents' logs so far, and what they knew, for reports. */
+  async logs(): Promise<readonly LoggedAgent[]> {
+    return Promise.all(this.#agents.map(async (agent) => ({ ...(await agent.log()), knowledge: agent.knowledge })));
   }
 
   #showMachine(): void {

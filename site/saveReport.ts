@@ -7,6 +7,7 @@ import type { Evaluation, MetricsRecord } from "../run/records.ts";
 import { outcomeOf } from "../run/compare/outcome.ts";
 import { renderComparison } from "../run/compare/render.ts";
 import type { PageAssets } from "../run/page/assets.ts";
+import type { KnownAfter } from "./agentProxy.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog } from "./messages.ts";
 import { addressOf } from "./words.ts";
@@ -14,8 +15,13 @@ import { addressOf } from "./words.ts";
 /** The files of a report, which lie beside the page. The third has the hashes of the first two. */
 export const REPORT_FILES = { script: "drawing.js", style: "frame.css", hashes: "report.json" } as const;
 
+/** The log of an agent, and what it knew after some steps; in worlds without facts it knew nothing. */
+export interface LoggedAgent extends AgentLog {
+  readonly knowledge: readonly KnownAfter[];
+}
+
 /** @throws if the files of the page are not all there */
-export async function reportOf(experiment: PageExperiment, logs: readonly AgentLog[]): Promise<string> {
+export async function reportOf(experiment: PageExperiment, logs: readonly LoggedAgent[]): Promise<string> {
   const { script, style, hashes } = REPORT_FILES;
   const texts = await Promise.all([script, style, hashes].map(textBeside));
   const names = JSON.parse(texts[2]!) as Pick<PageAssets, "scriptHash" | "styleHash">;
@@ -29,14 +35,16 @@ async function textBeside(name: string): Promise<string> {
 }
 
 /** The report as HTML. @param logs of the agents, in their order; each has at least the warm start's evaluation */
-export function renderReport(experiment: PageExperiment, logs: readonly AgentLog[], assets: PageAssets): string {
+export function renderReport(experiment: PageExperiment, logs: readonly LoggedAgent[], assets: PageAssets): string {
   const { warm, agents, words } = experiment;
-  const first = newestIn(logs[0]!.metrics.slice(0, 1 + firstEvaluation(logs[0]!.metrics)), "warm start");
+  const { metrics, knowledge } = logs[0]!;
+  const first = newestIn(metrics.slice(0, 1 + firstEvaluation(metrics)), "warm start", knowledge[0]);
   const outcome = outcomeOf(
     { preset: warm, evaluation: logs[0]!.summary?.before ?? first },
     agents.map(({ arm, preset }, i) => {
-      const { step, metrics, summary } = logs[i]!;
-      return { arm, preset, after: summary?.after ?? newestIn(metrics, "until now"), metrics, steps: step };
+      const { step, metrics, knowledge, summary } = logs[i]!;
+      const after = summary?.after ?? newestIn(metrics, "until now", knowledge.at(-1));
+      return { arm, preset, after, metrics, steps: step };
     }),
   );
   const ways = agents.map(({ arm }, i) => ({
@@ -51,8 +59,8 @@ export function renderReport(experiment: PageExperiment, logs: readonly AgentLog
 const firstEvaluation = (metrics: readonly MetricsRecord[]): number =>
   metrics.findIndex(({ phase }) => phase === "eval");
 
-/** The newest evaluation of these lines. */
-function newestIn(metrics: readonly MetricsRecord[], label: string): Evaluation {
+/** The newest evaluation of these lines. @param known is measured more often than an agent is evaluated */
+function newestIn(metrics: readonly MetricsRecord[], label: string, known: KnownAfter | undefined): Evaluation {
   const line = metrics.findLast(({ phase }) => phase === "eval");
   if (line === undefined) throw new Error("expected the warm start's evaluation in the log, got none");
   const number = (name: string): number => Number(line[name]);
@@ -69,5 +77,6 @@ function newestIn(metrics: readonly MetricsRecord[], label: string): Evaluation 
     worldLossRandom: number("world_loss/random"),
     worldLossOnPolicy: number("world_loss/on_policy"),
     ...excess,
+    ...(known ? { facts: known.facts } : {}),
   };
 }
