@@ -8,6 +8,7 @@ import { type MinifyOptions, type OutputChunk, rolldown } from "rolldown";
 import { minifySync } from "rolldown/utils";
 import { check } from "../engine/errors.ts";
 import { experimentOf } from "../site/experiment.ts";
+import { leadHtml } from "../site/lead.ts";
 import { BROKEN, listHtml, type PagePreset, WORKING } from "../site/presets.ts";
 import { REPORT_FILES } from "../site/saveReport.ts";
 import { bundleScript, withHashes } from "../run/page/assets.ts";
@@ -154,7 +155,7 @@ function shortened(script: string): string {
   return code;
 }
 
-/** Text of the live page with its lists of experiments and its default settings. */
+/** Text of the live page with its lists of experiments, and what it says of its own one, with the settings. */
 function withData(): string {
   const lists: readonly (readonly [id: string, presets: readonly PagePreset[]])[] = [
     ["working", WORKING],
@@ -170,9 +171,11 @@ function withData(): string {
     sourceOf("index.html"),
   );
   // Settings are numbers and names of this project, without a "<" that could end the element.
-  const settings = JSON.stringify(experimentOf(new URLSearchParams()));
+  const own = experimentOf(new URLSearchParams());
+  const settings = JSON.stringify(own);
   check(!settings.includes("<"), () => `site: expected settings without "<", got ${settings}`);
-  return filled(listed, 'script type="application/json"', "experiment", settings);
+  const withLead = filled(listed, "p", "lead", leadHtml(own));
+  return filled(withLead, 'script type="application/json"', "experiment", settings);
 }
 
 /** Names of the files that these modules, given by path, import statically. */

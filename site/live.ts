@@ -1,5 +1,4 @@
 /** One experiment on the page: agents in workers of their own, their curves, and their episodes of the same task. */
-import { isBaseline } from "../run/baselines.ts";
 import type { MetricsRecord, Transcript } from "../run/records.ts";
 import { formatAs } from "../run/figures/format.ts";
 import { element } from "../run/page/dom.ts";
@@ -9,6 +8,7 @@ import { AgentProxy } from "./agentProxy.ts";
 import type { Curves } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
 import type { FactMap } from "../run/page/factMap.ts";
+import { teachersOf } from "./lead.ts";
 import { milestones, standing } from "./milestones.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { FromAgent } from "./messages.ts";
@@ -261,7 +261,7 @@ export class LiveRun implements Player {
     if (this.#agents.every(({ knowledge }) => knowledge.length === 0)) return;
     const { map } = await this.#draw();
     if (this.#isOff) return;
-    const about = this.experiment.agents.map(({ preset }) => teachersOf(preset.rl.method));
+    const about = this.experiment.agents.map(({ preset }) => teachersOf(preset.rl.method)[0]);
     map.show(
       this.#agents.map(({ label, knowledge }, i) => ({
         label,
@@ -303,11 +303,11 @@ export class LiveRun implements Player {
     if (met === undefined || met === this.#shown) return;
     this.#shown = met;
     const after = met.step - this.#agents[0]!.warmSteps;
-    const when = element("span", { class: "muted" }, after === 0 ? " before any reward" : ` after ${after} steps`);
+    const when = element("span", { class: "muted" }, after === 0 ? ", before any reward" : `, after ${after} steps`);
     shown.replaceChildren(element("strong", {}, visible(met.task)), when);
     this.#agents.forEach(({ label, ways }, i) => {
       const way = ways.findLast(({ task, step }) => task === met.task && step === met.step)!;
-      columns[i]!.show(label, way, ` ${teachersOf(this.experiment.agents[i]!.preset.rl.method)}`);
+      columns[i]!.show(label, way, ` ${teachersOf(this.experiment.agents[i]!.preset.rl.method)[0]}`);
     });
   }
 
@@ -382,13 +382,6 @@ export class LiveRun implements Player {
     const own = this.#agents.map(({ label, step, metrics }) => `${label}: step ${step}, ${successIn(metrics)}`);
     this.#say([...own, ...(this.#lost === "" ? [] : [this.#lost])].join(" · "));
   }
-}
-
-/** What an agent learns from, in a few words. */
-function teachersOf(method: string): string {
-  if (isBaseline(method)) return "(imitates)";
-  const addOns = method.split("+").slice(1);
-  return addOns.some((name) => name === "echo" || name === "paw") ? "(rewards and answers)" : "(rewards alone)";
 }
 
 /** The newest held-out success in words. */

@@ -93,9 +93,9 @@ export function standing(agents: readonly Followed[], every: number, steps: numb
     all.map(({ label, success }) => `${label} ${percent(success)}`).join(", ");
   const said = isAhead
     ? `${best!.label} is ahead: it solves ${percent(best!.success)} of new tasks, ${shares(rest)}`
-    : `No clear lead: of new tasks ${shares(order)}`;
-  const next = step >= steps ? "" : `, next after ${Math.min(steps, step + every)}`;
-  return `${said} (tested after ${step} of ${steps} steps${next})`;
+    : `No clear lead${step >= steps ? "" : " yet"}: on new tasks ${shares(order)}`;
+  const next = step >= steps ? "" : `; next test after ${Math.min(steps, step + every)}`;
+  return `${said} (after ${step} of ${steps} steps${next})`;
 }
 
 /** The first time that one agent solves clearly more than each other. */

@@ -8,6 +8,7 @@ import { UsageError } from "../run/usage.ts";
 import { element } from "../run/page/dom.ts";
 import type { Controls } from "./controls.ts";
 import type { PageExperiment } from "./experiment.ts";
+import { hasFacts, leadHtml } from "./lead.ts";
 import { LiveRun } from "./live.ts";
 import { AGENTS } from "./messages.ts";
 import type { ExperimentWords } from "./words.ts";
@@ -74,8 +75,7 @@ async function invite({ experiment }: LiveRun): Promise<void> {
     const { addressOf } = await import("./words.ts");
     visit(addressOf(words).toString());
   };
-  const hasFacts = experiment.warm.env === "home" || experiment.warm.env === "castle";
-  const controls = quickControls(experiment.words, hasFacts, (words) => void change(words));
+  const controls = quickControls(experiment.words, hasFacts(experiment.warm), (words) => void change(words));
   byId("quick").replaceChildren(...controls);
   byId("yours").replaceChildren(new Yours(experiment.warm).view);
 }
@@ -120,6 +120,8 @@ async function start(): Promise<void> {
   if (experiment === null || location.search !== search || run) return;
   form?.show(experiment);
   markCurrent();
+  byId("lead").innerHTML = leadHtml(experiment);
+  byId("facts").hidden = !hasFacts(experiment.warm);
   run = new LiveRun(experiment, places, (own) => void invite(own).catch((error: unknown) => say(textOf(error))));
   await run.begin();
 }

@@ -40,7 +40,7 @@ export class Playback {
 
   constructor(player: Player) {
     const speed = select("speed", SPEEDS, (value) => player.pauseBetweenSteps(Number(value)));
-    const name = element("span", {}, "RL step ", this.#shown);
+    const name = element("span", {}, "RL step ", this.#shown, " (rewind)");
     const place = element("label", { class: "field" }, name, this.#place);
     this.views = [this.#play, this.#one, this.#reset, speed.field, place];
     onPress(this.#play, () => player.toggle());

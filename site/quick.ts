@@ -75,7 +75,7 @@ export function quickControls(
       element(
         "p",
         { class: "muted" },
-        "0: not at all. ECHO's paper has 0.05, for large models; 0.5 was tuned for this one.",
+        "0: not at all. ECHO's paper has 0.05, for large models; 0.5 was tuned for the main job.",
       ),
     );
   }

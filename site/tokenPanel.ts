@@ -44,7 +44,7 @@ export function sentencesAbout({ tokens, terms }: EpisodeView, at: number): read
     const hoped = expected === undefined ? "" : ` It expected “${quoted(expected)}”.`;
     const isLearnt = own.some((name) => name === "world" || name === "paw");
     return [
-      `The computer wrote “${quoted(text)}”${chance}.${hoped}`,
+      `The world wrote “${quoted(text)}”${chance}.${hoped}`,
       isLearnt
         ? "The agent learns to expect it, whatever the try was paid."
         : "This agent learns nothing from answers: it has only read it.",

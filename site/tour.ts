@@ -16,16 +16,16 @@ const STOPS: readonly Stop[] = [
     title: "Two agents, one task",
     text:
       "Each agent is a transformer of 0.2 million weights. It gets a task, types a command token by token, and is " +
-      "answered. “Expected” is what it thought would come; “answered” is what the computer said. Only a solved task " +
+      "answered. “Expected” is what it thought would come; “answered” is what the world said. Only a solved task " +
       "pays.",
     more: ["book/00-micro.html", "An episode in full"],
   },
   {
     at: "knowledge",
-    title: "A computer that nobody described",
+    title: "A world that nobody described",
     text:
-      "No task says where a file is, and no example that the agents have imitated comes from this computer. Only its " +
-      "error messages tell. A square is full when an agent believes the fact it stands for.",
+      "No task states these facts, and no example that the agents have imitated comes from this world. Only its " +
+      "answers tell. A square is full when an agent believes the fact that it stands for.",
     more: ["book/06-world-model.html", "Why answers teach"],
   },
   {

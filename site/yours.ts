@@ -10,6 +10,7 @@ import type { Trajectory } from "../rl/episode/stream.ts";
 import { visible } from "../run/visible.ts";
 import { environmentOf, taskOptions } from "../run/worlds.ts";
 import type { Environment } from "../environments/index.ts";
+import { hasFacts } from "./lead.ts";
 
 /** The seed of the visitor's first task. */
 const FIRST_SEED = 7_000_000;
@@ -35,11 +36,7 @@ export class Yours {
     spellcheck: "false",
     "aria-label": "your command",
   });
-  readonly #score = element(
-    "p",
-    { class: "muted" },
-    "You know as little as they did: nobody can guess the made-up names. The line below is one guess of many.",
-  );
+  readonly #score = element("p", { class: "muted" }, "The line below is one guess of many.");
   #env: Environment | undefined;
   #seed = FIRST_SEED;
   #paid = 0;
@@ -48,6 +45,7 @@ export class Yours {
 
   constructor(preset: Preset) {
     this.#preset = preset;
+    if (hasFacts(preset)) this.#score.prepend("You know as little as they did: nobody can guess the made-up names. ");
     const form = element(
       "form",
       { class: "controls" },

@@ -16,12 +16,12 @@ const about = (one: EpisodeToken, terms: readonly EpisodeTerm[]): string =>
 it("an answer is learnt by an agent that predicts, and only read by one that does not", () => {
   const answer = token("observation", { surprise: Math.LN2, expected: "tan" });
   expect(about(answer, [term("world")])).toBe(
-    "The computer wrote “red”, which it had given 50.0 %. It expected “tan”. " +
+    "The world wrote “red”, which it had given 50.0 %. It expected “tan”. " +
       "The agent learns to expect it, whatever the try was paid.",
   );
   expect(about(answer, [term("world", 0)])).toContain("learns nothing from answers");
   expect(about(token("observation"), [])).toBe(
-    "The computer wrote “red”. This agent learns nothing from answers: it has only read it.",
+    "The world wrote “red”. This agent learns nothing from answers: it has only read it.",
   );
 });
 
