@@ -22,7 +22,7 @@ declare module "vitest" {
 }
 
 /** Not the root, because the site works under any path. */
-const SOMEWHERE = "some/where/";
+export const SOMEWHERE = "some/where/";
 
 /** Makes the pages. @returns what removes them again */
 export async function setup(project: TestProject): Promise<() => void> {
