@@ -72,11 +72,7 @@ export function quickControls(
     slider.addEventListener("change", () => change(withLambda(words, values[Number(slider.value)]!)));
     parts.push(
       element("label", { class: "field" }, element("span", {}, "How much it predicts: λ = ", shown), slider),
-      element(
-        "p",
-        { class: "muted" },
-        "0: not at all. ECHO's paper has 0.05, for large models; 0.5 was tuned for the main job.",
-      ),
+      element("p", { class: "muted" }, "0: not at all. 0.05 in ECHO's paper, 0.5 in the main job."),
     );
   }
   if (hasFacts && !isSaidByAgent(words)) {
