@@ -40,6 +40,7 @@ export function wordsOf(address: URLSearchParams): ExperimentWords {
     shared[key] = value;
   };
   for (const [flag, value] of address) {
+    if (flag.includes(".")) throw new UsageError(`${flag}: an option is written as set=${flag}=${value}`);
     checkShared(flag);
     if (flag === "set") {
       const [, key, text] = /^([\w+-]+\.\w+)=(.*)$/.exec(value) ?? [];

@@ -58,6 +58,7 @@ describe("an address", () => {
     ["seed=1&seed=2", "seed is there twice in the address"],
     ["lambda=0.1", "lambda sets one agent: write it with the agent, as in arms=grpo,grpo+echo[lambda=0.1]"],
     ["name=x", 'unknown setting "name" in the address'],
+    ["env.size=3", "env.size: an option is written as set=env.size=3"],
     ["set=groups", 'set: expected PART.OPTION=VALUE, as in paw.alpha=0.5, got "groups"'],
     ["arms=grpo", 'arms: expected 2 agents, got "grpo"'],
     ["arms=grpo,rft,dapo", 'arms: expected 2 agents, got "grpo,rft,dapo"'],
