@@ -37,6 +37,10 @@ export interface MetricsRecord {
   readonly [metric: string]: number | string | null | undefined;
 }
 
+/** The programs, or kinds of file, that metrics are also written for (run/node/reporters.ts). */
+export const REPORTERS = ["tensorboard", "csv"] as const;
+export type ReporterName = (typeof REPORTERS)[number];
+
 /** The roles of tokens, in the order of the letters in `ROLE_LETTERS`. */
 export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
 export type Role = (typeof ROLES)[number];

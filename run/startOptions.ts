@@ -5,6 +5,7 @@ import type { Value, Values } from "./layout.ts";
 import type { ValueAt } from "./parts.ts";
 import { type Camel, camel, type PluginFlags, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
 import type { EnvironmentFile } from "./preset.ts";
+import { REPORTERS, type ReporterName } from "./records.ts";
 import { optionAt, readValue } from "./settings.ts";
 import { folderName, oneOf, UsageError, wholeNumber } from "./usage.ts";
 
@@ -79,6 +80,8 @@ export interface StartOptions extends SettingFlags {
   readonly checkpoint?: string | undefined;
   readonly resume: string | undefined;
   readonly name: string | undefined;
+  /** Further files of metrics; undefined: none, and in a run that goes on those that it has. */
+  readonly reportTo?: readonly ReporterName[] | undefined;
   readonly quick: boolean;
 }
 
@@ -105,6 +108,7 @@ export const START_FLAGS = {
   set: { type: "string", multiple: true },
   "grpo-config": TEXT,
   name: TEXT,
+  "report-to": TEXT,
   from: TEXT,
   checkpoint: TEXT,
   resume: TEXT,
@@ -143,12 +147,17 @@ export function startOptions(values: Said): StartOptions {
     storage: text("storage") === undefined ? undefined : oneOf("storage", text("storage")!, WEIGHT_STORAGES),
     system: text("system"),
     name: text("name") === undefined ? undefined : folderName(text("name")!),
+    reportTo: text("report-to") === undefined ? undefined : reportersIn(text("report-to")!),
     from: text("from"),
     checkpoint: text("checkpoint"),
     resume: text("resume"),
     quick: values["quick"] === true,
   };
 }
+
+/** The value of `--report-to`: names with commas between them. */
+export const reportersIn = (text: string): ReporterName[] =>
+  text.split(",").map((name) => oneOf("report-to", name.trim(), REPORTERS));
 
 /** Flags that take other words and numbers than their options. */
 const READ: Readonly<Record<string, (text: string) => Value>> = {

@@ -31,16 +31,18 @@ export interface Job {
   readonly device: StartOptions["device"];
   /** Whether it begins with the warm start that lies beside the source (node/shippedWarmStart.ts). */
   readonly shipped?: boolean;
+  readonly reportTo?: StartOptions["reportTo"];
 }
 
 /** The job of a warm start. It has no method: its folder names plain GRPO, whatever the arms are. */
 export function warmJob(path: string, base: StartOptions): Job {
-  return { path, preset: presetFor({ ...base, method: "grpo_token" }), device: base.device };
+  return { path, preset: presetFor({ ...base, method: "grpo_token" }), device: base.device, reportTo: base.reportTo };
 }
 
 /** @throws UsageError in one line that names the arm */
 export function armJob(path: string, arm: Arm, base: StartOptions, from: string): Job {
-  return { path, preset: presetOfArm(arm, base, withFiles), from, device: base.device };
+  const { device, reportTo } = base;
+  return { path, preset: presetOfArm(arm, base, withFiles), from, device, reportTo };
 }
 
 /** The number of steps of a job. */

@@ -28,6 +28,7 @@ export async function trainJob(job: Job, device: Device, observer: Observer, sig
   if (isFinished(job)) return true;
   if (!existsSync(job.path)) begin(job);
   const folder = openRun(job.path);
+  if (job.reportTo) folder.reportTo(job.reportTo);
   const preset = presetOf(folder);
   await loadEnvironmentOf(preset);
   const { environmentFile } = preset;

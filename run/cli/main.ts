@@ -88,6 +88,7 @@ async function main(): Promise<number> {
   if (chosen.settings.env === "openenv") await giveWebSocket();
   const playAhead = await playAheadFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open(executor);
+  if (options.reportTo) folder.reportTo(options.reportTo);
   if (chosen.warning !== undefined) display.note(chosen.warning);
   const { pretrained } = preset;
   const needs = chosen.config && pretrained && (await runMemory(chosen.config, preset, executor));

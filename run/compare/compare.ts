@@ -25,8 +25,7 @@ const SHOWN = 2;
 
 /** @returns the exit code */
 export async function compare(options: StartOptions, display: Display, signal: AbortSignal): Promise<number> {
-  const comparison =
-    options.resume === undefined ? begin(options) : await openComparison(options.resume, options.device);
+  const comparison = options.resume === undefined ? begin(options) : await openComparison(options.resume, options);
   const { path, arms } = comparison;
   await lockFolder(path);
   const name = relative(".", path);

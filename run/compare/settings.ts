@@ -92,14 +92,17 @@ export function createComparison({ path, options, arms }: Comparison): void {
 export const isComparison = (path: string): boolean => existsSync(join(path, COMPARISON));
 
 /** Reads the comparison in this folder, to continue it. @throws UsageError if its settings cannot be read */
-export async function openComparison(path: string, device: StartOptions["device"]): Promise<Comparison> {
+export async function openComparison(
+  path: string,
+  { device, reportTo }: Pick<StartOptions, "device" | "reportTo">,
+): Promise<Comparison> {
   const file = join(path, COMPARISON);
   const { agents: _, ...options } = unsealed(file, (problem) => {
     throw new UsageError(`--resume: ${file}: ${problem}`);
   }) as unknown as StartOptions & { readonly agents: unknown };
   const { env = "home", environmentFile } = options;
   if (environmentFile) await loadEnvironmentOf({ env, environmentFile });
-  const comparison = comparisonOf(path, { ...options, device });
+  const comparison = comparisonOf(path, { ...options, device, reportTo: reportTo ?? options.reportTo });
   checkFinished([comparison.warm, ...comparison.arms]);
   return comparison;
 }

@@ -68,6 +68,7 @@ ${PLUGIN_FLAGS}
   --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
   --list              a line for every method, loss, advantage and environment, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)
+  --report-to LIST    tensorboard, csv: also writes the metrics for these, into the run folder
   --from PATH         begin a new run with the weights, and otherwise the settings, of the run in this folder: more
                       steps, other rates, another method or world; --steps 0 evaluates it
   --checkpoint NAME   with --from: newest | best (on held-out tasks) | a step
@@ -90,7 +91,7 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
   if (values["help"]) return "help";
   if (values["list"]) return "list";
   if (values["resume"] !== undefined) {
-    const others = Object.keys(values).filter((name) => name !== "resume" && name !== "device");
+    const others = Object.keys(values).filter((name) => !["resume", "device", "report-to"].includes(name));
     if (others.length > 0)
       throw new UsageError(
         `--resume continues a run with its own settings; remove --${others[0]}, or begin another run with its ` +

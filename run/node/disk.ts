@@ -1,5 +1,5 @@
 /** File system calls whose errors name the file, and whose effects survive a loss of power. */
-import { closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
 
@@ -31,6 +31,18 @@ export function flushed<T>(path: string, flags: string, act: (file: number) => T
       closeSync(file);
     }
   });
+}
+
+/** Writes a file, and flushes it to the disk. */
+export const writeFlushed = (path: string, data: Uint8Array | string): void =>
+  flushed(path, "w", (file) => writeFileSync(file, data));
+
+/** Writes a file under a temporary name (`FILE.PID.tmp`) first: readers see the old file or the new one. */
+export function writeAtomically(path: string, data: Uint8Array | string): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  writeFlushed(temporary, data);
+  renameSync(temporary, path);
+  flushFolder(dirname(path));
 }
 
 /**

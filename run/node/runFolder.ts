@@ -6,6 +6,7 @@
  *                 transcripts.jsonl         one trajectory a line (run/records.ts)
  *                 checkpoints/step-000123/  the caller's files and checkpoint.json, which lists them
  *                 report.html               at the end
+ *                 metrics.csv, events.out.tfevents.…   the metrics for other programs, if they were asked for
  *
  * Two rules make a kill at any moment harmless. Files and checkpoints are written under a temporary name, flushed to
  * the disk and renamed, so that everything under a final name is complete. And a checkpoint records the lengths of the
@@ -33,22 +34,24 @@ import {
   rmSync,
   statSync,
   truncateSync,
-  writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { check, fail } from "../../engine/errors.ts";
 import type { Checkpoint, RunConfig, RunStore } from "../runStore.ts";
-import { flushed, flushFolder, has, makeFolder, named } from "./disk.ts";
+import { flushed, flushFolder, has, makeFolder, named, writeAtomically, writeFlushed } from "./disk.ts";
 import { addOwnWorlds } from "./ownWorlds.ts";
+import { type Reporter, REPORTER_FILES } from "./reporters.ts";
 import { sealed, sha256, unsealed } from "./sealed.ts";
 import {
   decodeMetrics,
   encodeMetrics,
   isRecord,
   packTranscript,
+  REPORTERS,
   unpackTranscript,
   type MetricsRecord,
   type PackedTranscript,
+  type ReporterName,
   type Transcript,
 } from "../records.ts";
 
@@ -129,6 +132,7 @@ export class RunFolder implements RunStore {
   private readonly checkpointsPath: string;
   /** The hashes of the logs so far, for logs whose last line is known to be complete. */
   private readonly logHashes = new Map<string, Hash>();
+  private reporters: readonly Reporter[] | undefined;
 
   /** Not for callers: see `createRun` and `openRun`. */
   constructor(path: string, config: RunConfig) {
@@ -143,6 +147,18 @@ export class RunFolder implements RunStore {
   /** Appends one line. NaN and infinities are written as the strings "NaN", "Infinity", "-Infinity". */
   appendMetrics(record: MetricsRecord): void {
     this.append(this.metricsPath, encodeMetrics(record));
+    for (const reporter of (this.reporters ??= this.reportersWith([])))
+      reporter.append(record, () => this.readMetrics());
+  }
+
+  /**
+   * Writes the metrics for other programs, too: so far, and from now on, also when the run is opened again. Files that
+   * are there already stay up to date without being named.
+   */
+  reportTo(names: readonly ReporterName[]): void {
+    this.reporters = this.reportersWith(names);
+    const lines = this.readMetrics();
+    for (const reporter of this.reporters) reporter.rewrite(lines);
   }
 
   /** Appends one trajectory as one line; numbers of tokens are rounded to 6 significant digits. */
@@ -273,6 +289,7 @@ export class RunFolder implements RunStore {
     cutBack(this.transcriptsPath, checkpoint?.transcriptsEnd ?? 0);
     this.logHashes.clear();
     removeTemporary(this.path);
+    this.reportTo([]);
     mkdirSync(this.checkpointsPath, { recursive: true });
     for (const name of readdirSync(this.checkpointsPath)) {
       const step = CHECKPOINT_NAME.exec(name)?.[1];
@@ -302,6 +319,14 @@ export class RunFolder implements RunStore {
     renameSync(path, doomed);
     flushFolder(this.checkpointsPath); // else a loss of power could bring the old name back without all of its files
     rmSync(doomed, { recursive: true, force: true });
+  }
+
+  /** Those with these names, and those whose files are there. */
+  private reportersWith(names: readonly ReporterName[]): readonly Reporter[] {
+    return REPORTERS.flatMap((name) => {
+      const reporter = REPORTER_FILES[name](this.path);
+      return names.includes(name) || reporter.isThere() ? [reporter] : [];
+    });
   }
 
   private append(path: string, line: string): void {
@@ -376,16 +401,6 @@ function removeTemporary(path: string): void {
   if (!has(path)) return;
   for (const name of readdirSync(path))
     if (TEMPORARY.test(name)) rmSync(join(path, name), { recursive: true, force: true });
-}
-
-const writeFlushed = (path: string, data: Uint8Array | string): void =>
-  flushed(path, "w", (file) => writeFileSync(file, data));
-
-function writeAtomically(path: string, data: Uint8Array | string): void {
-  const temporary = `${path}.${process.pid}.tmp`;
-  writeFlushed(temporary, data);
-  renameSync(temporary, path);
-  flushFolder(dirname(path));
 }
 
 /** Flushes a log to the disk and returns its size in bytes. */

@@ -40,6 +40,7 @@ test.each([
   [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
   [["--steps", "many"], '--steps must be an integer ≥ 0, got "many"'],
   [["--device", "tpu"], '--device: expected auto, wasm, webgpu, reference, got "tpu"'],
+  [["--report-to", "csv,wandb"], '--report-to: expected tensorboard, csv, got "wandb"'],
   [["--lambda"], "worldgrad: Option '--lambda <value>' argument missing"],
   [["--lambda", "-1"], '--lambda: expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE, got "-1"'],
   [["--lambda=-.5"], '--lambda: expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE, got "-.5"'],
