@@ -42,7 +42,7 @@ import type { StepReport } from "../rl/train/report.ts";
 import type { dataFor } from "./dataOptions.ts";
 import type { Memory } from "../distribute/worker/index.ts";
 import { checkMeasured } from "./failures.ts";
-import { type EvaluateOptions, type HeldOutScore, passAtPowers } from "./heldOut.ts";
+import { type EvaluateOptions, type HeldOutScore, passAtPowers, type PlayOptions } from "./heldOut.ts";
 import type { PlayAhead } from "./runParts.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
 import { objectiveMemories } from "./savedState.ts";
@@ -314,12 +314,9 @@ export class Experiment {
     episodes: number,
     { signal, tries = 1, player = "model", reader }: EvaluateOptions = {},
   ): Promise<HeldOutScore | null> {
-    const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
-    const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
-    if (signal?.aborted) return null;
-    checkMeasured(played.trajectories);
-    // All numbers but pass@k come from the first try, as if there were no others.
-    const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
+    const played = await this.play(model, template, episodes, { signal, tries, player });
+    if (played === null) return null;
+    const { first, all } = played;
     let fixed = this.#fixed.get(template);
     if (fixed === undefined) this.#fixed.set(template, (fixed = this.#players.fixedEpisodes(template, signal)));
     const judged = (await fixed).slice(0, episodes);
@@ -340,7 +337,7 @@ export class Experiment {
     const { reward } = this.preset.rl;
     const chosen =
       tries > 1 && reader && isTrained(reward?.name)
-        ? await (await import("./verification.ts")).verify(reward.name, reader, template, played.trajectories, episodes)
+        ? await (await import("./verification.ts")).verify(reward.name, reader, template, all, episodes)
         : undefined;
     const general = this.#players.heldOutGeneral(template);
     const generalLoss = general && (await answerLoss(model, template, general, this.#scoring()));
@@ -351,7 +348,7 @@ export class Experiment {
       worldLossOnPolicy: meanWorldLoss(onPolicy),
       ...(excess === undefined ? {} : { worldLossExcess: excess }),
       ...(generalLoss === undefined ? {} : { generalLoss }),
-      ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
+      ...(tries === 1 ? {} : { passAt: passAtPowers(all, episodes, tries) }),
       ...(chosen === undefined ? {} : { chosen }),
       ...(facts === undefined ? {} : { facts }),
     };
@@ -400,21 +397,38 @@ export class Experiment {
     return completeSteps(model, template, episodes, { ...how, ...task });
   }
 
-  async #play(
+  /**
+   * Plays the first `episodes` of a fixed list of tasks, sampled as in training.
+   * @returns the evaluation of the first try of each, and the episodes of all tries, task after task in each; null if
+   *   the signal was aborted meanwhile, unless it rejects with the signal's reason
+   * @throws WorldgradError if fewer than half of them could be played
+   */
+  async play(
     model: Model,
     template: Template,
-    seeds: readonly number[],
-    player: "model" | "random",
-    signal?: AbortSignal,
-  ): Promise<Evaluation> {
+    episodes: number,
+    { signal, tries = 1, player = "model", split = "heldout", temperature }: PlayOptions = {},
+  ): Promise<{ readonly first: Evaluation; readonly all: readonly Trajectory[] } | null> {
+    const tasks = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
+    const seeds = repeated(tasks, tries);
+    const options = split === "train" ? this.#train : this.#heldOut;
     const rng = this.#rng.split("evaluation");
-    if (player === "model") {
-      const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
-      return evaluate(model, template, this.env, this.#heldOut, seeds, rng, options);
-    }
+    const ofModel = (): Promise<Evaluation> =>
+      evaluate(model, template, this.env, options, seeds, rng, {
+        ...this.rolloutOptions(),
+        ...(temperature === undefined ? {} : { temperature }),
+        ...(signal ? { signal } : {}),
+      });
     const play = (i: number): Promise<Trajectory> =>
-      this.#players.randomEpisode(template, seeds[i]!, rng.split(i), signal);
-    return evaluationOf(await playAll(this.env, this.#heldOut, seeds.length, play, signal));
+      this.#players.randomEpisode(template, options, seeds[i]!, rng.split(i), signal);
+    const atRandom = async (): Promise<Evaluation> =>
+      evaluationOf(await playAll(this.env, options, seeds.length, play, signal));
+    const played = await (player === "model" ? ofModel() : atRandom());
+    if (signal?.aborted) return null;
+    checkMeasured(played.trajectories);
+    // All numbers but pass@k come from the first try, as if there were no others.
+    const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
+    return { first, all: played.trajectories };
   }
 }
 

@@ -63,12 +63,10 @@ export function overlapNote(heldOut: readonly Trajectory[], trained: ReadonlySet
         'not know split: "heldout", they are no new tasks';
 }
 
-/** The part of an evaluation that a summary keeps; its families in the order of their names. */
-export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
-  const { episodes, notPlayed, unscored, successes, meanReward, rewardStd, meanTurns, passAt } = score;
-  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, facts } = score;
+/** What was played, as a summary keeps it; its families in the order of their names. */
+export function playedRecord(score: Evaluation): Omit<Recorded, "label"> {
+  const { episodes, notPlayed, unscored, successes, meanReward, rewardStd, meanTurns } = score;
   const names = Object.keys(score.families).toSorted();
-  const families = Object.fromEntries(names.map((name) => [name, score.families[name]!]));
   return {
     episodes,
     ...(notPlayed === 0 ? {} : { notPlayed }),
@@ -76,13 +74,21 @@ export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
     successes,
     ...(Number.isNaN(meanReward) ? {} : { meanReward, rewardStd }),
     meanTurns,
+    families: Object.fromEntries(names.map((name) => [name, score.families[name]!])),
+  };
+}
+
+/** The part of an evaluation that a summary keeps. */
+export function recordOf(score: HeldOutScore): Omit<Recorded, "label"> {
+  const { worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, passAt, facts } = score;
+  return {
+    ...playedRecord(score),
     worldLoss,
     worldLossRandom,
     worldLossOnPolicy,
     ...(worldLossExcess === undefined ? {} : { worldLossExcess }),
     ...(passAt ? { passAt } : {}),
     ...(facts ? { facts } : {}),
-    families,
   };
 }
 
@@ -113,16 +119,28 @@ export function passAtPowers(
   );
 }
 
-/** Options of an evaluation on held-out tasks. */
-export interface EvaluateOptions {
-  readonly signal?: AbortSignal;
+/** How tasks are played to measure an agent. */
+export interface PlayOptions {
+  readonly signal?: AbortSignal | undefined;
   /**
    * Episodes per task; default 1. With more, pass@k is estimated from all of them, and everything else is measured on
    * the first.
    */
   readonly tries?: number;
-  /** A model that scores tries of a task: with more than one, it chooses among them. */
-  readonly reader?: Reader | undefined;
   /** The model that plays. Default: the run's. */
   readonly player?: "model" | "random";
+  /** Held-out tasks, which is the default, or such as training has. */
+  readonly split?: Split;
+  /** Default: the rollout's. 0 is greedy. */
+  readonly temperature?: number | undefined;
+}
+
+/** Tasks that training never asks, or such as it has. */
+export const SPLITS = ["heldout", "train"] as const;
+export type Split = (typeof SPLITS)[number];
+
+/** Options of an evaluation on held-out tasks. */
+export interface EvaluateOptions extends Pick<PlayOptions, "signal" | "tries" | "player"> {
+  /** A model that scores tries of a task: with more than one, it chooses among them. */
+  readonly reader?: Reader | undefined;
 }

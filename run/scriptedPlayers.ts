@@ -195,11 +195,16 @@ export class ScriptedPlayers {
     return mixed.flat().filter(({ episode }) => this.#readable([episode]).length > 0);
   }
 
-  /** An episode of the random player on a held-out task. */
-  randomEpisode(template: Template, seed: number, rng: Rng, signal?: AbortSignal): Promise<Trajectory> {
-    const random = (_env: Environment, _turn: number, task: string): string =>
-      this.#env.random(rng, task, this.#heldOut);
-    return this.#scripted(template, this.#heldOut, seed, random, this.#preset.rollout.maxTurns, signal);
+  /** An episode of the random player on the task of a seed. */
+  randomEpisode(
+    template: Template,
+    options: EnvironmentOptions,
+    seed: number,
+    rng: Rng,
+    signal?: AbortSignal,
+  ): Promise<Trajectory> {
+    const random = (_env: Environment, _turn: number, task: string): string => this.#env.random(rng, task, options);
+    return this.#scripted(template, options, seed, random, this.#preset.rollout.maxTurns, signal);
   }
 
   /** The expert's episode of the training task of a seed. */

@@ -32,12 +32,19 @@ export function withWorldOf(values: Said): Said {
 }
 
 /** Reads the run that the flags name; undefined if they name none. @throws UsageError in one line */
-export async function fromRun({ from, checkpoint: name }: StartOptions): Promise<FromRun | undefined> {
-  if (from === undefined) return undefined;
-  const folder = openGiven("from", from);
+export async function fromRun({ from, checkpoint }: StartOptions): Promise<FromRun | undefined> {
+  return from === undefined ? undefined : earlierRun("from", openGiven("from", from), checkpoint);
+}
+
+/**
+ * Reads a run and its checkpoint of this name.
+ * @param flag that named the run
+ * @throws UsageError in one line
+ */
+export async function earlierRun(flag: string, folder: RunFolder, name: string | undefined): Promise<FromRun> {
   const preset = presetOf(folder);
   await checkSource(preset);
-  const checkpoint = checkpointNamed("from", folder, name);
+  const checkpoint = checkpointNamed(flag, folder, name);
   const { format, ends }: Partial<FromSettings> = preset.pretrained ?? preset.from ?? {};
   const weights = ["model.safetensors", ADAPTER_FILES.weights].flatMap((file) => checkpoint.files[file] ?? []);
   const hash = [preset.pretrained?.sha256 ?? "", ...weights.map((file) => sha256(file))].join(" ");

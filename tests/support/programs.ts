@@ -19,6 +19,7 @@ declare module "vitest" {
 const PROGRAMS = [
   "run/cli/main.ts",
   "run/cli/generate.ts",
+  "run/cli/evaluate.ts",
   "run/cli/metrics.ts",
   "run/cli/worker.ts",
   "studies/ablate/main.ts",
