@@ -26,7 +26,16 @@ export interface ExperimentWords {
 }
 
 /** Flags that are about files, threads and terminals, which a page does not have. */
-const NOT_HERE: readonly string[] = ["grpo-config", "name", "from", "checkpoint", "resume", "workers", "max-staleness"];
+const NOT_HERE: readonly string[] = [
+  "grpo-config",
+  "name",
+  "report-to",
+  "from",
+  "checkpoint",
+  "resume",
+  "workers",
+  "max-staleness",
+];
 /** Flags about one agent, which stand in its brackets. The number of steps may also be shared. */
 const OF_ONE: readonly string[] = ["method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
 /** The flags that all agents share, `set` and `arms` included. */

@@ -16,8 +16,9 @@ import { checkEnvironment, checkFingerprint, fingerprintOf } from "../worlds.ts"
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
 import { freeFolder, openGiven, report } from "../node/flags.ts";
-import { HELP, parseStart } from "../node/commandLine.ts";
-import { type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
+import { HELP, parseStart, saidIn } from "../node/commandLine.ts";
+import { FLAGS_FILE, flagsText } from "../node/flagsFile.ts";
+import { type Said, type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
 import type { Preset } from "../preset.ts";
 import { presetFor, presetOf } from "../presets.ts";
 import type { ModelConfig } from "../../nn/index.ts";
@@ -51,7 +52,8 @@ In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference), and 
 
 async function main(): Promise<number> {
   outliveOutput();
-  const started = parseStart(process.argv.slice(2));
+  const args = process.argv.slice(2);
+  const started = parseStart(args);
   if (started === "help") {
     process.stdout.write(HELP);
     return 0;
@@ -75,12 +77,12 @@ async function main(): Promise<number> {
   const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
   if (isSeveral) {
     try {
-      return await compare(options, display, signal);
+      return await compare(options, display, signal, saidIn(args));
     } finally {
       display.close();
     }
   }
-  const chosen = await checkFolder(options);
+  const chosen = await checkFolder(options, saidIn(args));
   const { open, source } = chosen;
   // Environment, device and server come first: a run that lacks one leaves no folder behind.
   await checkEnvironment(chosen.settings);
@@ -153,7 +155,7 @@ interface Chosen {
 }
 
 /** Checks the folder and the settings of the run. */
-async function checkFolder(options: StartOptions): Promise<Chosen> {
+async function checkFolder(options: StartOptions, said: Said): Promise<Chosen> {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
     const preset = presetOf(folder);
@@ -184,6 +186,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     makeFolder("runs");
     await lockFolder(free);
     const folder = createRun(free, { preset });
+    folder.writeFile(FLAGS_FILE, flagsText({ ...said, workers: stored.workers }));
     if (earlier) await saveWeightsOf(earlier, folder, executor);
     return { folder, preset };
   };

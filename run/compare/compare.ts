@@ -14,7 +14,7 @@ import { openRun } from "../node/runFolder.ts";
 import type { Observer } from "../observer.ts";
 import { bundlePage } from "../page/assets.ts";
 import type { Evaluation, Transcript } from "../records.ts";
-import { type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
+import { type Said, type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
 import { type Outcome, outcomeOf } from "./outcome.ts";
 import { renderComparison } from "./render.ts";
 import { type Comparison, comparisonOf, createComparison, openComparison } from "./settings.ts";
@@ -23,9 +23,15 @@ import { outcomeTables, verdictOf } from "./tables.ts";
 /** The agents that the comparison is about: their ways through a task are shown side by side. */
 const SHOWN = 2;
 
-/** @returns the exit code */
-export async function compare(options: StartOptions, display: Display, signal: AbortSignal): Promise<number> {
-  const comparison = options.resume === undefined ? begin(options) : await openComparison(options.resume, options);
+/** @param said the flags as they were given @returns the exit code */
+export async function compare(
+  options: StartOptions,
+  display: Display,
+  signal: AbortSignal,
+  said: Said,
+): Promise<number> {
+  const comparison =
+    options.resume === undefined ? begin(options, said) : await openComparison(options.resume, options);
   const { path, arms } = comparison;
   await lockFolder(path);
   const name = relative(".", path);
@@ -46,12 +52,12 @@ export async function compare(options: StartOptions, display: Display, signal: A
   return 0;
 }
 
-function begin(options: StartOptions): Comparison {
+function begin(options: StartOptions, said: Said): Comparison {
   const { env = "home", seed, model, quick } = options;
   const name = [quick ? "quick" : model, env, `seed${seed}`].join("-");
   const path = freeFolder(options.name, name, (taken) => !existsSync(taken));
   const comparison = comparisonOf(path, { ...options, name: undefined });
-  createComparison(comparison);
+  createComparison(comparison, said);
   return comparison;
 }
 

@@ -3,6 +3,7 @@
  * same unknown world and differ in the tokens that they learn from. In `runs/<name>/`:
  *
  *     comparison.json     the settings, from which it can be continued
+ *     flags.json          the flags that it was begun with
  *     warm/               a run folder that stops where RL begins
  *     <arm>/              a whole run folder for each agent, with its own report
  *     results.json        the results
@@ -15,10 +16,11 @@ import { armJob, checkFinished, type Job, warmJob } from "../arms/jobs.ts";
 import { environmentSettings } from "../environments.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { COMPARISON } from "../node/comparison.ts";
+import { FLAGS_FILE, flagsText } from "../node/flagsFile.ts";
 import { sealed, unsealed } from "../node/sealed.ts";
 import { shippedWarmStart } from "../node/shippedWarmStart.ts";
 import { UsageError } from "../usage.ts";
-import type { StartOptions } from "../startOptions.ts";
+import type { Said, StartOptions } from "../startOptions.ts";
 import { camel } from "../plugins.ts";
 
 export interface Comparison {
@@ -81,11 +83,12 @@ export function isAboutSeveral(options: StartOptions): boolean {
 const OF_ONE = ["model-path", "from", "method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
 
 /** Makes the folder with its settings, or not at all. */
-export function createComparison({ path, options, arms }: Comparison): void {
+export function createComparison({ path, options, arms }: Comparison, said: Said): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
   writeFileSync(join(unfinished, COMPARISON), sealed({ ...options, agents: arms.map(({ arm }) => arm.slug) }));
+  writeFileSync(join(unfinished, FLAGS_FILE), flagsText(said));
   renameSync(unfinished, path);
 }
 

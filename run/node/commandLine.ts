@@ -6,6 +6,7 @@ import { isRecord } from "../records.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "../startOptions.ts";
 import { usage, UsageError } from "../usage.ts";
 import { parse } from "./flags.ts";
+import { withConfig } from "./flagsFile.ts";
 import { withWorldOf } from "./fromRun.ts";
 
 /** The flags of plug-ins, in the form of the text below. */
@@ -66,6 +67,7 @@ ${PLUGIN_FLAGS}
                       env.levels=1-2 for the environment, train.… for training only, demo.… for demonstrations only;
                       sft.thoughts=true: agents that think before they act (gridworld, sokoban)
   --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
+  --config FILE       flags in JSON, as each run writes them into its flags.json; flags beside it win
   --list              a line for every method, loss, advantage and environment, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)
   --report-to LIST    tensorboard, csv: also writes the metrics for these, into the run folder
@@ -79,7 +81,15 @@ ${PLUGIN_FLAGS}
   --help              this text
 `;
 
-const FLAGS = { ...START_FLAGS, list: { type: "boolean" }, help: { type: "boolean" } } as const;
+const FLAGS = {
+  ...START_FLAGS,
+  config: { type: "string" },
+  list: { type: "boolean" },
+  help: { type: "boolean" },
+} as const;
+
+/** What a command line says, with the flags of a file that it names. @throws UsageError with one line */
+export const saidIn = (args: readonly string[]): Said => withConfig(parse(args, FLAGS));
 
 /**
  * Reads the command line.
@@ -87,7 +97,7 @@ const FLAGS = { ...START_FLAGS, list: { type: "boolean" }, help: { type: "boolea
  * @throws UsageError with one line that names what was expected
  */
 export function parseStart(args: readonly string[]): StartOptions | "help" | "list" {
-  const values = parse(args, FLAGS);
+  const values = saidIn(args);
   if (values["help"]) return "help";
   if (values["list"]) return "list";
   if (values["resume"] !== undefined) {
@@ -95,7 +105,7 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
     if (others.length > 0)
       throw new UsageError(
         `--resume continues a run with its own settings; remove --${others[0]}, or begin another run with its ` +
-          `weights: --from ${String(values["resume"])} --${others[0]} …`,
+          `weights: --from ${values["resume"] as string} --${others[0]} …`,
       );
   }
   return startOptions(withFiles(withWorldOf(values)));

@@ -2,6 +2,7 @@
  * A run on disk, which can be watched, killed, resumed and read later:
  *
  *     runs/<name>/config.json               the settings
+ *                 flags.json                the flags that it was begun with (flagsFile.ts)
  *                 metrics.jsonl             one object a line: { step, phase, …metrics under TRL's names }
  *                 transcripts.jsonl         one trajectory a line (run/records.ts)
  *                 checkpoints/step-000123/  the caller's files and checkpoint.json, which lists them

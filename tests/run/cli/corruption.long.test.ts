@@ -23,7 +23,7 @@ const WHOLE = join(base, "whole");
 beforeAll(async () => {
   const options = parseStart(["--quick", "--env", "gridworld", "--arms", "grpo,grpo+echo"]) as StartOptions;
   const comparison = comparisonOf(WHOLE, options);
-  createComparison(comparison);
+  createComparison(comparison, {});
   const device = await makeDevice("wasm");
   const [job, preset] = [{ device: "wasm" } as const, tinyPreset("--steps", "2")];
   const [first] = comparison.arms;
