@@ -4,6 +4,7 @@
  */
 import { type Line, LineChart, type LineChartInfo, type LineView } from "../run/page/lineChart.ts";
 import type { MetricsRecord } from "../run/records.ts";
+import type { Recorded } from "./recorded.ts";
 
 /** The data of an agent's curves. */
 export interface Measured {
@@ -106,12 +107,17 @@ export class Curves {
   /** One for each of `FIRST` and `FURTHER`, and one for each agent. */
   readonly #charts: readonly LineChart[];
   readonly #shares: readonly LineChart[];
+  readonly #recorded: readonly Line[];
 
-  /** @param agents in the order of their colours; their metrics may change */
-  constructor(agents: readonly Measured[]) {
+  /**
+   * @param agents in the order of their colours; their metrics may change
+   * @param recorded what a run before showed of the success, and in words
+   */
+  constructor(agents: readonly Measured[], recorded: Recorded | undefined) {
     const names = agents.map(({ label }) => label);
     this.#agents = agents;
-    this.#success = new LineChart({ ...SUCCESS, height: HEIGHT_OF_SUCCESS }, names);
+    this.#recorded = recorded?.success ?? [];
+    this.#success = new LineChart({ ...SUCCESS, about: recorded?.about ?? "", height: HEIGHT_OF_SUCCESS }, names);
     this.#charts = [...FIRST, ...FURTHER].map((chart) => new LineChart({ ...chart, height: HEIGHT }, names));
     const shares = { about: ABOUT_SHARES, format: "percent", height: HEIGHT } as const;
     this.#shares = names.map((name) => new LineChart({ ...shares, title: `What moves ${name}?` }, []));
@@ -131,7 +137,7 @@ export class Curves {
   show(steps: number, events: readonly number[]): void {
     const view: LineView = { axis: "RL steps", bands: false, upTo: steps };
     const linesOf = (choice: Choice): Line[] => this.#agents.map((agent) => lineOf(agent, choice));
-    this.#success.show(linesOf(SUCCESS), undefined, { ...view, events });
+    this.#success.show(linesOf(SUCCESS), undefined, { ...view, events, recorded: this.#recorded });
     [...FIRST, ...FURTHER].forEach((choice, i) => this.#charts[i]!.show(linesOf(choice), undefined, view));
     // A term of one agent is in the charts of all, so that it has the same colour in each.
     const names = sharedTerms(this.#agents.flatMap(({ metrics }) => metrics));

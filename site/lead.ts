@@ -33,7 +33,8 @@ export function leadHtml({ warm, agents }: PageExperiment): string {
     const name = `<strong class="${kind}">${which}, ${escapeHtml(arm.label)},</strong>`;
     return `${name} ${teachersOf(preset.rl.method)[1]}.`;
   });
-  const failing = "A command that fails earns nothing, but its answer gives a fact away: to predict it is to know it.";
+  const failing =
+    "A command that fails earns nothing, but its answer says what would have been right: who can predict it, knows it.";
   const parts = [
     `Two small language models are trained here, in this page, ${escapeHtml(what)}.`,
     ...(isTold ? [failing] : []),

@@ -16,6 +16,7 @@ import { missingFor, threadsInWords } from "./machine.ts";
 import { Playback, type Player } from "./playback.ts";
 import type { LoggedAgent } from "./saveReport.ts";
 import { TokenSection } from "./tokenSection.ts";
+import { recordedFor } from "./recorded.ts";
 import { loadWarmStart } from "./warmStart.ts";
 
 /** RL steps between two diagnoses, and before the first: until then every agent looks ill. */
@@ -277,7 +278,7 @@ export class LiveRun implements Player {
 
   async #makeDrawn(): Promise<Drawn> {
     const { Curves, FactMap, WayColumn } = await import("./drawing.js");
-    const curves = new Curves(this.#agents);
+    const curves = new Curves(this.#agents, recordedFor(this.experiment));
     const map = new FactMap();
     const task = element("p", { class: "task" });
     const columns = this.#agents.map(() => new WayColumn({ tokens: false }));
@@ -375,7 +376,14 @@ export class LiveRun implements Player {
     const isOver = this.#agents.every((agent) => agent.isOver);
     const isPlaying = this.#isPlaying();
     this.#showMachine();
-    this.#playback.show({ isReady, isPlaying, isOver, step: this.#step(), furthest: this.#furthest });
+    this.#playback.show({
+      isReady,
+      isPlaying,
+      isOver,
+      step: this.#step(),
+      furthest: this.#furthest,
+      steps: this.#steps,
+    });
     if (failed) return this.#say(`${failed.label} has stopped: ${failed.failure}`);
     if (this.#missing !== "") return this.#say(this.#missing);
     if (!isReady) return this.#say(this.#warming || "Loading the warm start …");

@@ -2,6 +2,7 @@
  * What happens in a run, in sentences: when an agent knows its first fact, when it knows many, and when one is clearly
  * ahead on tasks that nobody trained on. Each is said once, when it happens.
  */
+import { formatAs } from "../run/figures/format.ts";
 import { isKnown } from "../run/knownFacts.ts";
 import { rateDifference } from "../run/figures/statistics.ts";
 import type { MetricsRecord } from "../run/records.ts";
@@ -73,7 +74,7 @@ const curvesOf = (agents: readonly Followed[]): readonly ReadonlyMap<number, num
 const sharedSteps = (curves: readonly ReadonlyMap<number, number>[]): number[] =>
   [...(curves[0]?.keys() ?? [])].filter((step) => curves.every((curve) => curve.has(step))).toSorted((a, b) => a - b);
 
-const percent = (x: number): string => `${Math.round(100 * x)} %`;
+const percent = (x: number): string => formatAs("percent", x);
 
 /** How it stands, by the last test that all have taken. @param every RL steps between two tests @param steps in all */
 export function standing(agents: readonly Followed[], every: number, steps: number): string {

@@ -17,9 +17,10 @@ export interface PlayState {
   readonly isReady: boolean;
   readonly isPlaying: boolean;
   readonly isOver: boolean;
-  /** RL steps done by all agents, and the highest step reached. */
+  /** RL steps done by all agents, the highest step reached, and those of the whole run. */
   readonly step: number;
   readonly furthest: number;
+  readonly steps: number;
 }
 
 /** Milliseconds between two steps, and their labels. Without a pause agents do not wait for each other. */
@@ -37,6 +38,7 @@ export class Playback {
   readonly #reset = element("button", { type: "button" }, "Reset");
   readonly #place = element("input", { type: "range", min: 0, max: 0, value: 0, disabled: true });
   readonly #shown = element("output", {}, "0");
+  #furthest = 0;
 
   constructor(player: Player) {
     const speed = select("speed", SPEEDS, (value) => player.pauseBetweenSteps(Number(value)));
@@ -46,17 +48,22 @@ export class Playback {
     onPress(this.#play, () => player.toggle());
     onPress(this.#one, () => player.oneStep());
     onPress(this.#reset, () => player.goTo(0));
-    this.show({ isReady: false, isPlaying: false, isOver: false, step: 0, furthest: 0 });
+    this.show({ isReady: false, isPlaying: false, isOver: false, step: 0, furthest: 0, steps: 0 });
+    // Nobody knows yet what comes after the furthest step.
+    this.#place.addEventListener("input", () => {
+      if (Number(this.#place.value) > this.#furthest) this.#place.value = String(this.#furthest);
+    });
     this.#place.addEventListener("change", () => player.goTo(Number(this.#place.value)));
   }
 
-  show({ isReady, isPlaying, isOver, step, furthest }: PlayState): void {
+  show({ isReady, isPlaying, isOver, step, furthest, steps }: PlayState): void {
+    this.#furthest = furthest;
     this.#play.textContent = isPlaying ? "Pause" : "Play";
     allow(this.#play, isReady && !isOver);
     allow(this.#one, isReady && !isPlaying && !isOver);
     allow(this.#reset, isReady && furthest > 0);
     this.#place.disabled = !isReady || furthest === 0;
-    this.#place.max = String(furthest);
+    this.#place.max = String(steps);
     this.#shown.textContent = String(step);
     if (document.activeElement !== this.#place) this.#place.value = String(step);
   }

@@ -71,8 +71,12 @@ export function quickControls(
     });
     slider.addEventListener("change", () => change(withLambda(words, values[Number(slider.value)]!)));
     parts.push(
-      element("label", { class: "field" }, element("span", {}, "How much it predicts: λ = ", shown), slider),
-      element("p", { class: "muted" }, "0: not at all. 0.05 in ECHO's paper, 0.5 in the main job."),
+      element(
+        "label",
+        { class: "field" },
+        element("span", {}, "How much it predicts: λ = ", shown, " (ECHO's paper: 0.05)"),
+        slider,
+      ),
     );
   }
   if (hasFacts && !isSaidByAgent(words)) {

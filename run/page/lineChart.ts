@@ -46,6 +46,8 @@ export interface LineView {
   readonly upTo?: number;
   /** Places on the horizontal axis where something happened: upright lines, numbered from 1. */
   readonly events?: readonly number[];
+  /** Lines of an earlier run behind these, thin and pale, in their colours. */
+  readonly recorded?: readonly Line[];
 }
 
 export class LineChart {
@@ -118,18 +120,24 @@ export class LineChart {
   #columns(): uPlot.AlignedData {
     const { hasIntervals = false, mark } = this.#chart;
     const lines = this.#shown.map((i) => new Map((this.#lines[i] ?? []).map((point) => [point[0], point])));
-    const steps = [...new Set(lines.flatMap((line) => [...line.keys()]))].toSorted((a, b) => a - b);
+    const recorded = (this.#view.recorded ?? []).map((line) => new Map(line.map(([step, value]) => [step, value])));
+    const steps = [...new Set([...lines, ...recorded].flatMap((line) => [...line.keys()]))].toSorted((a, b) => a - b);
     const columns = lines.flatMap((line) =>
       (hasIntervals ? ([2, 3, 1] as const) : ([1] as const)).map((k) =>
         steps.map((step) => line.get(step)?.[k] ?? null),
       ),
     );
-    return [steps, ...columns, ...(mark === undefined ? [] : [steps.map(() => mark)])];
+    return [
+      steps,
+      ...columns,
+      ...(mark === undefined ? [] : [steps.map(() => mark)]),
+      ...recorded.map((line) => steps.map((step) => line.get(step) ?? null)),
+    ];
   }
 
   #options(width: number): uPlot.Options {
     const { doublings: counted, isLogarithmic = false, hasIntervals = false, mark } = this.#chart;
-    const { axis, bands, upTo } = this.#view;
+    const { axis, bands, upTo, recorded = [] } = this.#view;
     const shown = this.#shown;
     const columns = hasIntervals ? 3 : 1;
     const read: uPlot.Series.Value = (plot, _value, series, at) => {
@@ -156,9 +164,10 @@ export class LineChart {
     return {
       ...(isLogarithmic ? powers(across) : across),
       series: [
-        counted === undefined ? axisSeries(axis) : countSeries(counted),
+        counted === undefined ? axisSeries(axis, upTo === undefined ? "end" : "newest") : countSeries(counted),
         ...series,
         ...(mark === undefined ? [] : [{ ...unnamed, stroke: cssColour("--muted"), width: 1, dash: [4, 4] }]),
+        ...recorded.map((_, i) => ({ ...unnamed, stroke: `${lineColour(i)}66`, width: 1.5, spanGaps: true })),
       ],
       bands: hasIntervals && bands ? fills : [],
       hooks: { draw: [(plot) => drawEvents(plot, this.#view.events ?? [])] },

@@ -25,10 +25,10 @@ export const lineStyle = (i: number): uPlot.Series => ({
   },
 });
 
-/** The series of the horizontal axis. */
-export const axisSeries = (label: string): uPlot.Series => ({
+/** The series of the horizontal axis. @param last what the values are of that stand beside it without a cursor */
+export const axisSeries = (label: string, last = "end"): uPlot.Series => ({
   label,
-  value: (_plot, x) => (x === null ? "end" : formatAs("count", x)),
+  value: (_plot, x) => (x === null ? last : formatAs("count", x)),
 });
 
 /** The options of a chart except its series. @param sync charts with the same name have one cursor */
