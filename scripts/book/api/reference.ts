@@ -67,8 +67,11 @@ const ENTRIES = [
   ["worldgrad/fast-check", "fast-check", "fastCheck.ts"],
 ] as const;
 
-/** Reads all entry points; takes a few seconds. */
-export function readReference(): EntryPoint[] {
+/**
+ * Reads entry points, by default those that the reference has; takes a few seconds.
+ * @param entries specifier, name of the page, file
+ */
+export function readReference(entries: readonly (readonly [string, string, string])[] = ENTRIES): EntryPoint[] {
   const project = new Project({
     skipAddingFilesFromTsConfig: true,
     compilerOptions: {
@@ -81,9 +84,9 @@ export function readReference(): EntryPoint[] {
       types: ["node"],
     },
   });
-  for (const [, , file] of ENTRIES) project.addSourceFileAtPath(join(packageFolder, file));
+  for (const [, , file] of entries) project.addSourceFileAtPath(join(packageFolder, file));
   project.resolveSourceFileDependencies();
-  return ENTRIES.map(([specifier, page, file]) => {
+  return entries.map(([specifier, page, file]) => {
     const source = project.getSourceFileOrThrow(join(packageFolder, file));
     const groupOf = groupsOf(source.getFullText());
     const names = [...source.getExportedDeclarations()].flatMap(([name, declarations]) => {
