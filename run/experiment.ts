@@ -40,6 +40,7 @@ import { type RlOptions, trainRl } from "../rl/train/loop.ts";
 import { type SftOptions, trainSft } from "../methods/sft.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import type { dataFor } from "./dataOptions.ts";
+import { infoPlugin } from "./infoMetrics.ts";
 import type { Memory } from "../distribute/worker/index.ts";
 import { checkMeasured } from "./failures.ts";
 import { type EvaluateOptions, type HeldOutScore, passAtPowers, type PlayOptions } from "./heldOut.ts";
@@ -228,6 +229,7 @@ export class Experiment {
     const run: RlOptions = {
       ...rest,
       ...data,
+      plugins: this.preset.data?.selfPlay ? data.plugins : [...(data.plugins ?? []), infoPlugin],
       iterations,
       mixedGroups,
       truncatedReward,

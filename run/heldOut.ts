@@ -4,6 +4,7 @@ import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Reader } from "../methods/reader.ts";
+import { infoMetrics } from "./infoMetrics.ts";
 import { isKnown } from "./knownFacts.ts";
 import type { Evaluation as Recorded, KnownFact } from "./records.ts";
 
@@ -46,6 +47,7 @@ export function metricsOfScore(score: HeldOutScore): Metrics {
     ...(generalLoss === undefined ? {} : { general_loss: generalLoss }),
     ...(facts === undefined ? {} : { facts_known: facts.filter(isKnown).length }),
     ...falseCalls(score.trajectories),
+    ...infoMetrics(score.trajectories),
     ...Object.fromEntries(Object.entries(score.passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
     ...Object.fromEntries(Object.entries(score.chosen ?? {}).map(([how, rate]) => [`chosen/${how}`, rate])),
   };

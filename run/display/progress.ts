@@ -5,6 +5,8 @@ import { isKnownMetric, METRICS } from "../figures/catalogue.ts";
 const SPEED_WINDOW = 24;
 /** The number of values of a metric that are kept: the width of the widest sparkline. */
 const HISTORY = 200;
+/** The most numbers of the environment that are shown unasked. */
+const OWN_SHOWN = 3;
 
 export class Progress {
   readonly name: string;
@@ -54,10 +56,16 @@ export class Progress {
     return Math.max(0, perStep * (this.total - last.done) - (now - last.at)) / 1000;
   }
 
-  /** The metrics to show: the wanted ones, else the first `limit` of those in the catalogue and then of the others. */
+  /**
+   * The metrics to show: the wanted ones, else the first `limit` of those in the catalogue and then of the others. Some
+   * places are kept for the environment's own numbers.
+   */
   shown(wanted: readonly string[], limit: number): string[] {
+    const all = [...this.history.keys()];
     if (wanted.length > 0) return wanted.filter((name) => this.history.has(name));
+    const own = all.filter((name) => name.startsWith("info/")).slice(0, OWN_SHOWN);
     const known = Object.keys(METRICS).filter((name) => this.history.has(name));
-    return [...known, ...[...this.history.keys()].filter((name) => !isKnownMetric(name))].slice(0, limit);
+    const others = all.filter((name) => !isKnownMetric(name) && !own.includes(name));
+    return [...known.slice(0, limit - own.length), ...own, ...others].slice(0, limit);
   }
 }

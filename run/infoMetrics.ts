@@ -1,0 +1,41 @@
+/**
+ * An environment's own numbers as metrics: `info/NAME` is the mean, over the episodes of a step or an evaluation that
+ * have it, of the field NAME of the last answer's `info` (rl/environment.ts). A truth value counts as 1 or 0.
+ */
+import type { Metrics } from "../rl/episode/metrics.ts";
+import { mean } from "../rl/episode/groups.ts";
+import { rolloutRows, type Trajectory } from "../rl/episode/stream.ts";
+import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
+
+/** Fields that have metrics of their own, or that every game reports. */
+const OTHERS: ReadonlySet<string> = new Set([
+  "answerEntropy",
+  "falseCalls",
+  "level",
+  "score",
+  "success",
+  "toolErrors",
+  "turns",
+]);
+/** The most metrics, and the longest name: a server may answer with thousands. */
+const [MOST, LONGEST] = [24, 48];
+
+const isName = (name: string): boolean => name.length <= LONGEST && /^[\w.-]+$/.test(name) && !OTHERS.has(name);
+
+/** Episodes that were masked are left out, and numbers that are not finite. */
+export function infoMetrics(trajectories: readonly Trajectory[]): Metrics {
+  const rollouts = rolloutRows(trajectories).map((rows) => rows.map((row) => trajectories[row]!));
+  const infos = rollouts.filter((rows) => !rows.some(({ masked }) => masked)).map((rows) => rows.at(-1)!.info);
+  const values = new Map<string, number[]>();
+  for (const info of infos) {
+    for (const [name, value] of Object.entries(info)) {
+      if (typeof value === "string" || !Number.isFinite(Number(value)) || !isName(name)) continue;
+      values.set(name, [...(values.get(name) ?? []), Number(value)]);
+    }
+  }
+  const names = [...values.keys()].toSorted().slice(0, MOST);
+  return Object.fromEntries(names.map((name) => [`info/${name}`, mean(values.get(name)!)]));
+}
+
+/** They stand in the metrics of every run. */
+export const infoPlugin: EpisodePlugin = { name: "info", metrics: infoMetrics };
