@@ -139,6 +139,32 @@ export function checkOrigin(request: IncomingMessage, host: string): void {
     throw new HttpError(403, `this server answers to pages of localhost only, not of ${origin}`);
 }
 
+/** Whether a text is an origin as browsers name it: scheme, host and port, and nothing behind them. */
+export const isOrigin = (text: string): boolean =>
+  !text.includes("*") && URL.canParse(text) && new URL(text).origin === text;
+
+/**
+ * Lets pages of these origins read the answers (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol); "*" are all.
+ * A browser asks before it sends JSON or a key; that question carries no key.
+ * @returns whether the request was this question, which is answered then
+ */
+export function allowOrigins(request: IncomingMessage, response: ServerResponse, origins: readonly string[]): boolean {
+  const { origin } = request.headers;
+  if (origins.length === 0) return false;
+  response.setHeader("vary", "Origin");
+  if (origin === undefined || !(origins.includes(origin) || origins.includes("*"))) return false;
+  response.setHeader("access-control-allow-origin", origin);
+  if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined) return false;
+  response.writeHead(204, {
+    "access-control-allow-methods": "GET, POST",
+    // OpenAI's client adds headers of its own (x-stainless-…).
+    "access-control-allow-headers": request.headers["access-control-request-headers"] ?? "content-type",
+    "access-control-max-age": "600",
+  });
+  response.end();
+  return true;
+}
+
 /** A server that listens. */
 export interface Listening {
   readonly server: Server;

@@ -12,6 +12,7 @@ import { parse, report } from "../../run/node/flags.ts";
 import { outliveOutput, outputTaken } from "../../run/node/output.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { appendWhole } from "./appendWhole.ts";
+import { isOrigin } from "./http.ts";
 import { servePolicy } from "./server.ts";
 import { folderSubject, runSubject } from "./subjects.ts";
 
@@ -33,6 +34,9 @@ const HELP = `worldgrad: a trained policy, or a model from a folder, behind the 
   --host ADDRESS      where to listen                      (default 127.0.0.1: this machine alone)
   --port N            the port                             (default 8000)
   --api-key KEY       a key that requests must bring; better in the variable WORLDGRAD_API_KEY
+  --allowed-origins LIST
+                      pages that may use it from a browser: https://example.com,http://localhost:5173; * for all
+                                                           (default: none)
   --name NAME         the model's name in the API          (default: the folder's)
   --rows N            answers that are drawn at a time     (default 8)
   --device NAME       auto | wasm | webgpu | reference     (default auto)
@@ -55,6 +59,7 @@ const FLAGS = {
   host: TEXT,
   port: TEXT,
   "api-key": TEXT,
+  "allowed-origins": TEXT,
   name: TEXT,
   rows: TEXT,
   device: TEXT,
@@ -95,6 +100,10 @@ async function main(): Promise<number> {
   ] as const);
   const apiKey = values["api-key"] ?? process.env["WORLDGRAD_API_KEY"];
   const file = values["trajectories"];
+  const allowedOrigins = (values["allowed-origins"] ?? "").split(",").filter(Boolean);
+  const wrong = allowedOrigins.find((one) => one !== "*" && !isOrigin(one));
+  if (wrong !== undefined)
+    throw new UsageError(`--allowed-origins: expected origins as in https://example.com, or *, got "${wrong}"`);
 
   const storage = oneOf("storage", values["storage"] ?? "f32", WEIGHT_STORAGES);
   const maxContext = context === undefined ? undefined : count("max-context", 0, 2);
@@ -117,6 +126,7 @@ async function main(): Promise<number> {
     rows,
     seed,
     logProbs,
+    allowedOrigins,
     ...(values["host"] === undefined ? {} : { host: values["host"] }),
     ...(apiKey === undefined || apiKey === "" ? {} : { apiKey }),
     ...(file === undefined ? {} : { onTrajectories: (rows) => appendWhole(file, rows.map(lineOf).join("")) }),

@@ -25,11 +25,13 @@ import { endOfCall } from "../../rl/play/deadline.ts";
 import { type ChatFormat, episodeChat } from "./chat.ts";
 import { GenerationEngine, OverloadedError } from "./engine.ts";
 import {
+  allowOrigins,
   asHttpError,
   checkHost,
   checkKey,
   type Fields,
   HttpError,
+  isOrigin,
   listen,
   type Listening,
   readJson,
@@ -43,6 +45,11 @@ const SERVE = options("servePolicy", {
   host: text("127.0.0.1", "the address to listen to; the default is this machine alone"),
   port: number(0, "the port; 0: any that is free", { integer: true, min: 0, max: 65535 }),
   apiKey: text(undefined, "a key that requests must bring"),
+  allowedOrigins: inCode<readonly string[]>(
+    'origins of pages that may use this server from a browser, such as "https://example.com"; default none, "*" all',
+    'a list of origins (scheme, host and port), or ["*"]',
+    (value) => Array.isArray(value) && value.every((one) => typeof one === "string" && (one === "*" || isOrigin(one))),
+  ),
   rows: number(8, "answers that are written at the same time", { integer: true, min: 1 }),
   maxWaiting: number(256, "answers that may wait for a row; more are refused with 429", { integer: true, min: 0 }),
   capacity: number(undefined, "tokens of a prompt and its answer; by default the model's positions", { integer: true }),
@@ -209,7 +216,8 @@ export class PolicyServer {
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { host, apiKey, maxBodyBytes, name } = this.#settings;
+    const { host, apiKey, maxBodyBytes, name, allowedOrigins = [] } = this.#settings;
+    if (allowOrigins(request, response, allowedOrigins)) return;
     const address = request.url ?? "/";
     if (!URL.canParse(address, "http://server")) throw new HttpError(400, `${JSON.stringify(address)} is no address`);
     const { pathname } = new URL(address, "http://server");
