@@ -114,8 +114,8 @@ async function main(): Promise<number> {
         ? `stopped; continue with: npm start -- --resume ${name}`
         : `play one episode: npm run generate -- --run ${name} --task "…"`,
     );
-    if (preset.pretrained) {
-      for (const { path: written, what } of await exportRun(folder, preset.pretrained))
+    if (pretrained) {
+      for (const { path: written, what } of await exportRun(folder, { ...preset, pretrained }))
         display.note(`${what}: ${relative(".", written)}`);
     }
     return summary === null ? 130 : 0;

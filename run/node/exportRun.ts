@@ -8,12 +8,12 @@ import process from "node:process";
 import { check } from "../../engine/errors.ts";
 import type { Device } from "../../engine/index.ts";
 import { modelFromCheckpoint } from "../modelFiles.ts";
-import type { PretrainedSettings } from "../preset.ts";
+import type { PretrainedSettings, Preset } from "../preset.ts";
 import { presetOf } from "../presets.ts";
 import { ADAPTER_FILES, isLora, mergeLora } from "../../pretrained/index.ts";
 import { checkpointNamed } from "./checkpoints.ts";
 import { named } from "./disk.ts";
-import { textFiles } from "./exportTexts.ts";
+import { cardOf, textFiles } from "./exportTexts.ts";
 import { copyTexts, savePretrained, type SavePretrainedOptions } from "./pretrained.ts";
 import type { RunFolder } from "./runFolder.ts";
 import { sourceLoader } from "./runSource.ts";
@@ -24,14 +24,19 @@ export interface Exported {
   readonly what: string;
 }
 
+/** The settings of a run on a pretrained model. */
+type TrainedPreset = Preset & { readonly pretrained: Pick<PretrainedSettings, "path"> };
+
 /**
  * Exports the trained part of a run on a pretrained model into its run folder: the adapter as `adapter/`; if there is
  * none, or a warm start has changed the model under it, the model as `model/`, with the tokenizer files of the
- * pretrained model. Existing folders of these names are replaced.
+ * pretrained model. Each has a README.md that says what it is. Existing folders of these names are replaced.
  * @returns the export; undefined if nothing has been trained yet
  */
-export async function exportRun(folder: RunFolder, pretrained: Pick<PretrainedSettings, "path">): Promise<Exported[]> {
-  const files = folder.loadLatestCheckpoint()?.files ?? {};
+export async function exportRun(folder: RunFolder, preset: TrainedPreset): Promise<Exported[]> {
+  const { pretrained } = preset;
+  const { files = {}, step = 0 } = folder.loadLatestCheckpoint() ?? {};
+  const run = { name: folder.name, preset, step, metrics: folder.readMetrics() };
   const written: Exported[] = [];
   const isWhole = "model.safetensors" in files;
   if (isWhole) {
@@ -39,6 +44,7 @@ export async function exportRun(folder: RunFolder, pretrained: Pick<PretrainedSe
     await appear(path, async (draft) => {
       for (const name of ["config.json", "tokenizer.json", "model.safetensors"]) put(draft, name, files[name]!);
       await copyTexts(pretrained.path, draft, []);
+      put(draft, "README.md", cardOf(run, `${pretrained.path}, trained further`));
     });
     written.push({ path, what: "model, as transformers loads it" });
   }
@@ -50,6 +56,7 @@ export async function exportRun(folder: RunFolder, pretrained: Pick<PretrainedSe
       const renamed = { ...config, base_model_name_or_path: base };
       put(draft, ADAPTER_FILES.config, `${JSON.stringify(renamed, null, 2)}\n`);
       put(draft, ADAPTER_FILES.weights, files[ADAPTER_FILES.weights]!);
+      put(draft, "README.md", cardOf(run, `a LoRA adapter of ${base}`, base));
     });
     written.push({ path, what: isWhole ? "adapter of that model" : "adapter, as PEFT loads it" });
   }

@@ -9,21 +9,27 @@ import { templateFor } from "../template.ts";
 import type { EpisodeFormat } from "../../rl/index.ts";
 import { OWN_FORMAT } from "../../rl/episode/template.ts";
 
-/** The export's source: the checkpoint of a run. */
-export interface ExportedRun {
+/** The checkpoint of a run, as its page tells of it. */
+export interface ToldRun {
   readonly name: string;
   readonly preset: Preset;
-  readonly model: Model;
-  readonly tokenizer: Tokenizer;
   readonly step: number;
   /** The run's log. */
   readonly metrics: readonly MetricsRecord[];
 }
 
+/** The export's source: the checkpoint of a run. */
+export interface ExportedRun extends ToldRun {
+  readonly model: Model;
+  readonly tokenizer: Tokenizer;
+}
+
 /** The files by name. Those of the tokenizer and of sampling are there only if the model was not made from a folder. */
 export function textFiles(run: ExportedRun): Record<string, string> {
   const { preset, model, tokenizer } = run;
-  const card = { "README.md": cardOf(run) };
+  const { family } = model.config;
+  const parameters = estimateParameters(model.config).toLocaleString("en");
+  const card = { "README.md": cardOf(run, `a transformer of the family ${family} with\n${parameters} parameters`) };
   const format = preset.from?.format ?? OWN_FORMAT;
   // A folder without a template is read in plain lines, which no special token ends.
   if (preset.pretrained !== undefined || !(format.end in tokenizer.special)) return card;
@@ -72,7 +78,12 @@ export function jinjaOf({ task, action, observation, end }: EpisodeFormat): stri
   ].join("\n");
 }
 
-function cardOf({ name, preset, model, step, metrics }: ExportedRun): string {
+/**
+ * The page of an export, as model hubs show it.
+ * @param what it is, in words
+ * @param base the model that it adapts, if it is an adapter
+ */
+export function cardOf({ name, preset, step, metrics }: ToldRun, what: string, base?: string): string {
   const { env, rl, sft, seed, pretrained, from, rollout } = preset;
   const origin = pretrained?.path ?? (from && `${from.path} after step ${from.step}`);
   const line = metrics.findLast((one) => one.phase === "eval" && one.step === step);
@@ -88,15 +99,16 @@ function cardOf({ name, preset, model, step, metrics }: ExportedRun): string {
       : `held-out tasks: ${percent} of ${line!["episodes"]!} solved${reward}`,
     ...(sft.thoughts ? ["it thinks before it acts, and its action is between [ and ] (`sft.thoughts=true`)"] : []),
   ];
+  const of = JSON.stringify(base ?? "DIR");
+  const adapted = base === undefined ? "" : '\nmodel = PeftModel.from_pretrained(model, "DIR")';
   return `---
-library_name: transformers
+library_name: ${base === undefined ? "transformers" : "peft"}
 pipeline_tag: text-generation
 ---
 
 # ${name}
 
-An agent of worldgrad: a transformer of the family ${model.config.family} with
-${estimateParameters(model.config).toLocaleString("en")} parameters.
+An agent of worldgrad: ${what}.
 
 ${facts.map((fact) => `- ${fact}`).join("\n")}
 
@@ -104,16 +116,22 @@ The user's first message is a task, the assistant's messages are actions, and th
 environment answers:
 
 \`\`\`python
-from transformers import AutoModelForCausalLM, AutoTokenizer
+${base === undefined ? "" : "from peft import PeftModel\n"}from transformers import AutoModelForCausalLM, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("DIR")
-model = AutoModelForCausalLM.from_pretrained("DIR")
+tokenizer = AutoTokenizer.from_pretrained(${of})
+model = AutoModelForCausalLM.from_pretrained(${of})${adapted}
 ids = tokenizer.apply_chat_template([{"role": "user", "content": "a task"}], add_generation_prompt=True,
                                     return_tensors="pt", return_dict=True)
 print(tokenizer.decode(model.generate(**ids)[0]))
 \`\`\`
 
-\`npm run generate -- --model-path DIR --prompt "a task"\` draws an action, and
-\`npm start -- --model-path DIR --env ${env}\` trains it further.
+${base === undefined ? OF_MODEL(env) : OF_ADAPTER(name)}
 `;
 }
+
+const OF_MODEL = (env: string): string =>
+  `\`npm run generate -- --model-path DIR --prompt "a task"\` draws an action, and
+\`npm start -- --model-path DIR --env ${env}\` trains it further.`;
+
+const OF_ADAPTER = (name: string): string =>
+  `\`npm run export -- --run runs/${name} --to DIR\` writes the model with the adapter in its weights.`;

@@ -15,7 +15,8 @@ import { applied, blocksOf, hunksOf } from "./diffs.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const PAGES = projectFiles().filter((path) => /^((README|CONTRIBUTING|SECURITY|CHANGELOG|docs\/[\w-]+)\.md|llms\.txt)$/.test(path));
+const IS_PAGE = /^((README|CONTRIBUTING|SECURITY|CHANGELOG|docs\/[\w-]+)\.md|llms\.txt)$/;
+const PAGES = projectFiles().filter((path) => IS_PAGE.test(path));
 /** Made by commands that the pages tell of; not in the repository. */
 const MADE = /^(runs|dist|site\/dist|\.cache|node_modules)(\/|$)/;
 

@@ -23,10 +23,11 @@ import process from "node:process";
 import { afterAll, beforeAll, expect, test, type TestContext, vi } from "vitest";
 import { type Device, device as makeDevice } from "../../../engine/device.ts";
 import { WorldgradError } from "../../../engine/errors.ts";
-import { presetOf } from "../../../run/presets.ts";
+import { presetFor, presetOf } from "../../../run/presets.ts";
 import { Run } from "../../../run/run.ts";
 import { makeFolder } from "../../../run/node/disk.ts";
 import { exportRun } from "../../../run/node/exportRun.ts";
+import { startOptions } from "../../../run/startOptions.ts";
 import { lockFolder } from "../../../run/node/lock.ts";
 import { createRun, isFree, openRun, type RunFolder } from "../../../run/node/runFolder.ts";
 import { type Job, SUMMARY } from "../../../run/arms/jobs.ts";
@@ -243,10 +244,11 @@ test("an export in the place of an older one, a fault at every call", LIMIT, asy
     const files = Object.fromEntries(names.map((name) => [name, `${name} of ${n}`]));
     run.saveCheckpoint(n, { ...files, "adapter_config.json": "{}" });
   };
+  const preset = presetFor(startOptions({ env: "gridworld" }));
   const exportNewest: Program = async () => {
     const run = openRun(path);
     run.rewindTo(run.loadLatestCheckpoint());
-    await exportRun(run, { path: texts });
+    await exportRun(run, { ...preset, pretrained: { path: texts } } as Parameters<typeof exportRun>[1]);
   };
   const before = join(base, "exported");
   clear();

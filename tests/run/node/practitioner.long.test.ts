@@ -71,7 +71,12 @@ beforeAll(() => {
 test("from the folder to the adapter, with an environment in a file", { timeout: MINUTES }, async () => {
   const trained = await said(0, "run/cli/main.ts", ...start("mine", 2));
   expect(trained).toContain("adapter, as PEFT loads it: runs/mine/adapter");
-  expect(readdirSync(join(folder, "runs/mine/adapter"))).toEqual(["adapter_config.json", "adapter_model.safetensors"]);
+  const exported = join(folder, "runs/mine/adapter");
+  expect(readdirSync(exported)).toEqual(["README.md", "adapter_config.json", "adapter_model.safetensors"]);
+  const card = readFileSync(join(exported, "README.md"), "utf8");
+  expect(card).toMatch(/^---\nlibrary_name: peft\n/);
+  for (const part of ["# mine", "a LoRA adapter of ", "environment: `parrot`", "PeftModel.from_pretrained(model"])
+    expect(card).toContain(part);
   const { preset } = JSON.parse(readFileSync(join(folder, "runs/mine/config.json"), "utf8")) as {
     preset: Record<string, unknown>;
   };
@@ -156,6 +161,7 @@ test("Ctrl-C in the first evaluation leaves a run that begins when it is resumed
     expect(readdirSync(path).sort()).toEqual([
       "checkpoints",
       "config.json",
+      "flags.json",
       "metrics.jsonl",
       "report.html",
       "transcripts.jsonl",

@@ -110,7 +110,7 @@ describe("an adapter", () => {
     expect(again["adapter_model.safetensors"]).toEqual(files["adapter_model.safetensors"]);
     expect(again["optimizer.safetensors"]).toEqual(files["optimizer.safetensors"]);
 
-    const [written] = await exportRun(whole, preset.pretrained!);
+    const [written] = await exportRun(whole, { ...preset, pretrained: preset.pretrained! });
     const { path } = written!;
     const config = JSON.parse(readFileSync(join(path, "adapter_config.json"), "utf8")) as object;
     expect(config).toMatchObject({ peft_type: "LORA", r: 4, base_model_name_or_path: stories });
@@ -135,9 +135,9 @@ describe("an adapter", () => {
       ...flags("--set", "lora.r=2", "--set", "sft.steps=2", "--set", "sft.demonstrations=8"),
     );
     const run = createRun(join(work, "warmed"), { preset });
-    expect(await exportRun(run, preset.pretrained!)).toEqual([]); // nothing has been trained
+    expect(await exportRun(run, { ...preset, pretrained: preset.pretrained! })).toEqual([]); // nothing has been trained
     await train(run, preset);
-    const written = await exportRun(run, preset.pretrained!);
+    const written = await exportRun(run, { ...preset, pretrained: preset.pretrained! });
     expect(written.map(({ path }) => path)).toEqual([join(run.path, "model"), join(run.path, "adapter")]);
     const config = readFileSync(join(run.path, "adapter", "adapter_config.json"), "utf8");
     expect(JSON.parse(config)).toMatchObject({ base_model_name_or_path: join(run.path, "model") });
@@ -165,9 +165,9 @@ describe("all weights", () => {
     await train(run, preset, 1);
     await train(openRun(run.path), presetOf(run));
     expect(Object.keys(newest(run))).toContain("model.safetensors");
-    const [written] = await exportRun(run, preset.pretrained!);
+    const [written] = await exportRun(run, { ...preset, pretrained: preset.pretrained! });
     const { path } = written!;
-    expect(readdirSync(path).sort()).toEqual(["config.json", "model.safetensors", "tokenizer.json"]);
+    expect(readdirSync(path).sort()).toEqual(["README.md", "config.json", "model.safetensors", "tokenizer.json"]);
     const { tokenizer } = await openModelFolder(path);
     expect(tokenizer.encode("once upon")).toEqual((await openModelFolder(stories)).tokenizer.encode("once upon"));
   }, 60_000);
