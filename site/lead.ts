@@ -36,7 +36,7 @@ export function leadHtml({ warm, agents }: PageExperiment): string {
   const failing =
     "A command that fails earns nothing, but its answer says what would have been right: who can predict it, knows it.";
   const parts = [
-    `Two small language models are trained here, in this page, ${escapeHtml(what)}.`,
+    `Two small language models learn in this page ${escapeHtml(what)}.`,
     ...(isTold ? [failing] : []),
     ...about,
   ];

@@ -10,7 +10,7 @@ const textOf = (address: string): string =>
 
 it("of the page's own experiment", () => {
   expect(textOf("")).toBe(
-    "Two small language models are trained here, in this page, to use a simulated computer that they do not know. " +
+    "Two small language models learn in this page to use a simulated computer that they do not know. " +
       "A command that fails earns nothing, but its answer says what would have been right: " +
       "who can predict it, knows it. " +
       "The first, grpo, learns from rewards alone. " +
