@@ -71,16 +71,9 @@ test("showValue: short, never throws", () => {
   cyclic["self"] = cyclic;
   const deep = JSON.parse("[".repeat(100_000) + "]".repeat(100_000)) as unknown;
   const values = [undefined, null, NaN, 3n, "x", { a: [1] }, () => 1, cyclic, deep];
-  expect(values.map(showValue)).toEqual([
-    "missing",
-    "null",
-    "NaN",
-    "3",
-    '"x"',
-    '{"a":[1]}',
-    "function",
-    "[object Object]",
-    "[object Array]",
-  ]);
+  const shown = values.map(showValue);
+  // JSON.stringify of Node 26 goes as deep as it has to.
+  expect(["[object Array]", `${"[".repeat(57)}...`]).toContain(shown.pop());
+  expect(shown).toEqual(["missing", "null", "NaN", "3", '"x"', '{"a":[1]}', "function", "[object Object]"]);
   expect(showValue("y".repeat(100))).toHaveLength(60);
 });
