@@ -29,11 +29,14 @@ const HEAD =
   `| --- | --- |${" ---: |".repeat(9)}`;
 /** Held-out tasks that the expert plays. */
 const TASKS = 300;
+/** Seeds from which on a mean has an interval. */
+const LEAST_FOR_INTERVAL = 5;
 
 const percent = (rate: number): string => (100 * rate).toFixed(1);
-const points = ({ value, low, high }: Interval): string => {
+/** Points, with the interval if there are seeds enough for one. */
+const points = ({ value, low, high }: Interval, seeds: number): string => {
   const [at, from, to] = [value, low, high].map((x) => `${x < 0 ? "−" : "+"}${Math.abs(100 * x).toFixed(0)}`);
-  return `${at!} [${from!}, ${to!}]`;
+  return seeds < LEAST_FOR_INTERVAL ? at! : `${at!} [${from!}, ${to!}]`;
 };
 
 /** The share of held-out tasks that the expert solves. */
@@ -121,7 +124,8 @@ async function rowOf(world: string, lines: readonly Line[]): Promise<string> {
   const own = (arm: string) =>
     lines.flatMap((line) => ("arm" in line && line.arm === arm ? [line] : [])).sort((a, b) => a.seed - b.seed);
   const at = (arm: string): string => (own(arm).length === 0 ? "–" : percent(mean(own(arm).map(({ end }) => end))));
-  const rises = (arm: string): string => points(meanOver(own(arm).map(({ warm, end }) => end - warm)));
+  const rises = (arm: string): string =>
+    own(arm).length === 0 ? "–" : points(meanOver(own(arm).map(({ warm, end }) => end - warm)), own(arm).length);
   const echo = own("grpo+echo");
   const minutes = lines.flatMap((line) => ("minutes" in line ? [line.minutes.toFixed(1)] : []));
   const entries = [
