@@ -77,7 +77,7 @@ export type Line = {
       readonly seed: number;
       /** Held-out tasks of an evaluation. */
       readonly tasks: number;
-      /** Success after the warm start (a random player has none: its own), and at the end. */
+      /** Success after the warm start that all arms of the seed share, and at the end. */
       readonly warm: number;
       readonly end: number;
     }
