@@ -229,7 +229,7 @@ export class Experiment {
     const run: RlOptions = {
       ...rest,
       ...data,
-      plugins: this.preset.data?.selfPlay ? data.plugins : [...(data.plugins ?? []), infoPlugin],
+      plugins: [...(data.plugins ?? []), infoPlugin],
       iterations,
       mixedGroups,
       truncatedReward,

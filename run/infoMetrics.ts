@@ -29,8 +29,12 @@ export function infoMetrics(trajectories: readonly Trajectory[]): Metrics {
   const values = new Map<string, number[]>();
   for (const info of infos) {
     for (const [name, value] of Object.entries(info)) {
-      if (typeof value === "string" || !Number.isFinite(Number(value)) || !isName(name)) continue;
-      values.set(name, [...(values.get(name) ?? []), Number(value)]);
+      // A server's answer may have anything there, such as null, which is not 0.
+      const isNumber = typeof value === "boolean" || (typeof value === "number" && Number.isFinite(value));
+      if (!isNumber || !isName(name)) continue;
+      const own = values.get(name);
+      if (own) own.push(Number(value));
+      else values.set(name, [Number(value)]);
     }
   }
   const names = [...values.keys()].toSorted().slice(0, MOST);

@@ -9,7 +9,7 @@ import type { Preset } from "../run/preset.ts";
 import { encodeMetrics, packTranscript } from "../run/records.ts";
 import { experimentOf } from "../site/experiment.ts";
 import { shippedWarmStart } from "../run/node/shippedWarmStart.ts";
-import type { WarmStartList } from "../run/warmStart.ts";
+import type { WarmStart, WarmStartList } from "../run/warmStart.ts";
 import { warmUp } from "../site/session.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -34,8 +34,12 @@ export async function makeWarmStart(preset: Preset, folder: string): Promise<voi
   const on = await device("wasm");
   const warm = (await warmUp(preset, on, QUIET, new AbortController().signal, shippedWarmStart(preset)))!;
   on.dispose();
+  writeWarmStart(folder, preset, warm);
+}
+
+/** Writes a warm start into a new folder, without moments: RL begins with a new optimiser, whose moments are 0. */
+export function writeWarmStart(folder: string, preset: Preset, warm: WarmStart): void {
   mkdirSync(folder, { recursive: true });
-  // RL begins with a new optimiser, whose moments are a megabyte of zeros that a page makes itself.
   const files = Object.entries(warm.files).filter(([name]) => name !== MOMENTS);
   for (const [name, bytes] of files) writeFileSync(join(folder, name), bytes);
   const list: WarmStartList = {

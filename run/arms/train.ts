@@ -58,8 +58,7 @@ function begin({ path, preset, from, shipped = false }: Job): void {
     const source = openRun(from);
     const checkpoint = source.loadLatestCheckpoint();
     check(checkpoint !== null, () => `${from}: the warm start has no checkpoint`);
-    for (const line of source.readMetrics()) folder.appendMetrics(line);
-    folder.saveCheckpoint(checkpoint.step, checkpoint.files);
+    putWarmStart(folder, { ...checkpoint, metrics: source.readMetrics(), transcripts: [] });
   }
   if (shipped) putWarmStart(folder, shippedWarmStart(preset)!);
   renameSync(unfinished, path);

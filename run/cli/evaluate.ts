@@ -8,12 +8,12 @@ import { formatNumber } from "../figures/format.ts";
 import { createStyle, wantsColour } from "../display/style.ts";
 import { askedOf, formatRate, formatReward, missingNote, type Table, tableLines, tableOf } from "../display/table.ts";
 import { evaluateRun, prepareEvaluation, type RunScore } from "../node/evaluateRun.ts";
-import { parse, report } from "../node/flags.ts";
+import { parse, report, runPath } from "../node/flags.ts";
 import { outliveOutput, outputTaken } from "../node/output.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
 import { type Split, SPLITS } from "../heldOut.ts";
 import { DEVICES } from "../startOptions.ts";
-import { numberFrom, oneOf, UsageError, wholeNumber } from "../usage.ts";
+import { numberFrom, oneOf, wholeNumber } from "../usage.ts";
 
 const HELP = `worldgrad: play tasks with a trained checkpoint, and count those that it solves
 
@@ -65,8 +65,7 @@ async function main(): Promise<number> {
   const text = (name: keyof typeof FLAGS): string | undefined => values[name] as string | undefined;
   const given = <T>(name: keyof typeof FLAGS, read: (value: string) => T): T | undefined =>
     text(name) === undefined ? undefined : read(text(name)!);
-  const run = text("run");
-  if (run === undefined) throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+  const run = runPath(values);
   const episodes = given("episodes", (value) => wholeNumber("episodes", value, 1));
   const split = given("split", (value) => oneOf("split", value, SPLITS)) ?? "heldout";
   const temperature = given("temperature", (value) => numberFrom("temperature", value));

@@ -3,7 +3,7 @@ import process from "node:process";
 import { device } from "../../engine/index.ts";
 import { oneOf, UsageError } from "../usage.ts";
 import { exportMerged } from "../node/exportRun.ts";
-import { openGiven, parse, report } from "../node/flags.ts";
+import { openGiven, parse, report, runPath } from "../node/flags.ts";
 import { outliveOutput, outputTaken } from "../node/output.ts";
 
 const HELP = `worldgrad: write a trained model as a folder that transformers loads
@@ -46,8 +46,8 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { run, to } = values;
-  if (typeof run !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+  const { to } = values;
+  const run = runPath(values);
   if (typeof to !== "string") throw new UsageError("--to: expected a folder to write");
   const dtype = oneOf("dtype", String(values["dtype"] ?? "float32"), ["float32", "bfloat16", "float16"]);
   const maxShardSize = bytesOf(String(values["max-shard-size"] ?? "5GB"));

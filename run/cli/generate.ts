@@ -15,7 +15,7 @@ import { environmentOf, taskOptions } from "../worlds.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
 import { checkpointNamed } from "../node/checkpoints.ts";
-import { openGiven, parse, report } from "../node/flags.ts";
+import { openGiven, parse, report, runPath } from "../node/flags.ts";
 import { endWithOutput, outputTaken } from "../node/output.ts";
 import { numberFrom, UsageError, wholeNumber } from "../usage.ts";
 import { presetOf } from "../presets.ts";
@@ -75,11 +75,10 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const path = values["run"];
   if (values["model-path"] !== undefined) return continuePrompt(values);
   const flag = Object.keys(CONTINUATION_FLAGS).find((name) => values[name] !== undefined);
   if (flag !== undefined) throw new UsageError(`--${flag} is for --model-path, which continues a prompt`);
-  if (typeof path !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+  const path = runPath(values);
   const seed = wholeNumber("seed", String(values["seed"] ?? 0), 0);
   const temperature = numberFrom("temperature", String(values["temperature"] ?? 0));
   const folder = openGiven("run", path);

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { openGiven, parse, report } from "../node/flags.ts";
+import { openGiven, parse, report, runPath } from "../node/flags.ts";
 import { lockFolder } from "../node/lock.ts";
 import { outliveOutput, outputTaken } from "../node/output.ts";
 import { reportersIn } from "../startOptions.ts";
@@ -35,8 +35,8 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { run, "report-to": to } = values;
-  if (typeof run !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+  const { "report-to": to } = values;
+  const run = runPath(values);
   if (typeof to !== "string") throw new UsageError("--report-to: expected tensorboard, csv or both, a comma between");
   const names = reportersIn(to);
   for (const path of runsIn(run)) {

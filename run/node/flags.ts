@@ -69,6 +69,12 @@ export function openGiven(flag: string, path: string, shown = `--${flag}`): RunF
   }
 }
 
+/** The path that `--run` gives. @throws UsageError if it gives none */
+export function runPath({ run }: Readonly<Record<string, unknown>>): string {
+  if (typeof run === "string") return run;
+  throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+}
+
 /** The folder of a new run: `name` is used or refused, and without it the other one, with a number if it is taken. */
 export function freeFolder(name: string | undefined, otherwise: string, isFree: (path: string) => boolean): string {
   const path = join("runs", name ?? otherwise);

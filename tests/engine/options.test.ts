@@ -72,8 +72,14 @@ test("showValue: short, never throws", () => {
   const deep = JSON.parse("[".repeat(100_000) + "]".repeat(100_000)) as unknown;
   const values = [undefined, null, NaN, 3n, "x", { a: [1] }, () => 1, cyclic, deep];
   const shown = values.map(showValue);
-  // JSON.stringify of Node 26 goes as deep as it has to.
-  expect(["[object Array]", `${"[".repeat(57)}...`]).toContain(shown.pop());
+  // JSON.stringify of Node 26 goes as deep as it has to; the one before throws.
+  let canWrite = true;
+  try {
+    JSON.stringify(deep);
+  } catch {
+    canWrite = false;
+  }
+  expect(shown.pop()).toBe(canWrite ? `${"[".repeat(57)}...` : "[object Array]");
   expect(shown).toEqual(["missing", "null", "NaN", "3", '"x"', '{"a":[1]}', "function", "[object Object]"]);
   expect(showValue("y".repeat(100))).toHaveLength(60);
 });

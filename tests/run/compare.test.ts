@@ -57,6 +57,7 @@ describe("--quick", () => {
     ["--set", "tokenizer.vocabSize=300"],
     ["--model", "tiny"],
     ["--env", "terminal"],
+    ["--device", "reference"],
   ])("%s %s needs another warm start, so every part is short", (...args) => {
     const { warm, arms } = quick(...args);
     expect(warm.shipped).toBe(false);

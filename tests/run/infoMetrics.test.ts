@@ -22,6 +22,8 @@ test("nothing of episodes that were masked, of numbers that are none, and of fie
   expect(infoMetrics([])).toEqual({});
   expect(infoMetrics([episode({ moves: 7 }, { masked: true })])).toEqual({});
   expect(infoMetrics([episode({ moves: NaN, coins: Infinity, text: "5", empty: "" })])).toEqual({});
+  const foreign = { none: null, list: [], one: [5], object: {}, missing: undefined } as unknown as Trajectory["info"];
+  expect(infoMetrics([episode(foreign)])).toEqual({});
   const ofAll = { success: true, score: 1, level: 2, turns: 3, toolErrors: 0, falseCalls: 0, answerEntropy: 0.5 };
   expect(infoMetrics([episode(ofAll)])).toEqual({});
 });

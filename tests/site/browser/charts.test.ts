@@ -78,6 +78,25 @@ test("a line for each term of the loss, in the same colours for all; charts at 1
   expect(problems).toEqual([]);
 }, 120_000);
 
+test("a recorded run lies behind the page's own experiment, and behind no other", async () => {
+  /** Lines without a name in the legend. */
+  const pale = "#success .u-legend .hidden-row";
+  const { page, problems } = await openLive(browser, address);
+  await page
+    .locator(pale)
+    .first()
+    .waitFor({ state: "attached", ...WAIT });
+  expect(await page.locator(pale).count()).toBe(2);
+  expect(await page.locator("#success").innerText()).toMatch(
+    /Pale: a run before, .* grpo 24\.0 %, grpo\+echo 66\.7 %\./,
+  );
+  expect(problems).toEqual([]);
+  await page.goto(address + OTHERS);
+  await page.locator("#success .u-legend").waitFor(WAIT);
+  expect(await page.locator(pale).count()).toBe(0);
+  await page.close();
+});
+
 test("charts and ways of earlier experiments are freed", async () => {
   const { page, problems } = await openLive(browser, address + OTHERS);
   const isOver = async (seed: string): Promise<void> => {

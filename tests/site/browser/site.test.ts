@@ -109,6 +109,13 @@ test("Pause stops both agents, and the page answers while steps are fast", async
   const paused = await status.innerText();
   await page.waitForTimeout(1000);
   expect(await status.innerText()).toBe(paused);
+
+  // The slider spans the whole run, and goes no further than both agents have been.
+  const slider = page.locator("#controls input[type=range]");
+  expect(await slider.getAttribute("max")).toBe("1000");
+  const reached = Math.min(...Array.from(paused.matchAll(/: step (\d+)/g), ([, step]) => Number(step)));
+  await slider.fill("1000");
+  expect(await slider.inputValue()).toBe(String(reached));
   expect(problems).toEqual([]);
   await page.close();
 });
