@@ -276,13 +276,13 @@ export class Experiment {
     { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
     reader: Reader | undefined,
   ): Promise<DataOptions> {
-    const { rl, seed } = this.preset;
+    const { rl, seed, rewardFile } = this.preset;
     const { options } = this.#data;
     const isCriticised = this.#objective.tokenWeights?.name === "outcome_critic";
     if (!rl.reward && !isCriticised) return options;
     const { criticised, rewardOptionsOf } = await import("./rewards.ts");
     const maxLength = longestCompletion(this.preset);
-    const context = { template, model: reference, reader, maxLength, seed };
+    const context = { template, model: reference, reader, maxLength, seed, rewardFile };
     const rewards = rl.reward ? rewardOptionsOf(rl.reward, context) : {};
     if (!isCriticised) return { ...options, ...rewards };
     return { ...options, ...rewards, reward: criticised(rewards.reward, context, rl.outcomeCritic) };

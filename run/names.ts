@@ -35,6 +35,7 @@ const NAMED_REWARDS: Names<(typeof REWARDS)[number]> = {
     source: "Math-Shepherd, arXiv 2312.08935",
   },
   judges: { about: "the majority of judges; reward.judges names them", source: "arXiv 2401.10020; majority: ours" },
+  file: { about: "a function of one's own: --reward ./my-reward.ts", source: "as TRL's reward_funcs" },
 };
 
 const NAMED_CURRICULA: Names<CurriculumName> = {

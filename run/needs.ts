@@ -36,7 +36,7 @@ const NEEDS: readonly Need[] = [
     add: "--importance-correction tis or icepop",
   },
   { of: "reward.judges", holds: isReward("judges"), add: "--reward judges" },
-  { of: "reward.timeout", holds: isReward("judges"), add: "--reward judges" },
+  { of: "reward.timeout", holds: isReward("judges", "file"), add: "--reward judges or FILE" },
   { of: "reward.matching", holds: isReward("toolrl"), add: "--reward toolrl" },
   {
     of: "reward.control",

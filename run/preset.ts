@@ -12,8 +12,8 @@ import type { AdapterSettings, EVALUATION, LOOP, ROLLOUT, SFT, SIZES, TOKENIZER 
 import type { PluginSettings } from "./plugins.ts";
 import type { ScheduleData } from "./schedules.ts";
 
-/** The file of an environment that is not the library's. */
-export interface EnvironmentFile {
+/** A file of the user's own: of an environment or of a reward that is not the library's. */
+export interface UserFile {
   /** Its absolute path. */
   readonly path: string;
   /** The file's hash, without what it imports. A run is resumed only if it is still the same. */
@@ -77,7 +77,9 @@ export interface DataSettings extends PluginSettings {
 export interface Preset extends Tasks {
   readonly env: string;
   /** Default: the environment is one of the library's. */
-  readonly environmentFile?: EnvironmentFile;
+  readonly environmentFile?: UserFile;
+  /** The file of the reward `file`. */
+  readonly rewardFile?: UserFile;
   /** What the environment's tasks are made of (`EnvironmentSpec.fingerprint`). Default: they follow from settings. */
   readonly fingerprint?: string;
   readonly seed: number;

@@ -122,6 +122,7 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
     env,
     seed,
     environmentFile: options.environmentFile,
+    rewardFile: options.rewardFile,
     pretrained: source?.settings,
     from: earlier?.settings,
   };

@@ -6,14 +6,18 @@ const COUNT = { integer: true, min: 1 };
 const WHOLE = { integer: true, min: 0 };
 
 /** The names that `--reward` takes, in place of the environment's own return (rewards.ts). */
-export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "prm", "judges"] as const;
+export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "prm", "judges", "file"] as const;
 
 /** The judges that can vote in `--reward judges`. */
 export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
 
 /** The outcome, and the weights of components that are added to it; its own weight is 1 (rewards.ts). */
 export const REWARD = options("--set reward", {
-  name: oneOf(REWARDS, undefined, "the outcome in place of the environment's own: see --reward"),
+  name: oneOf(
+    REWARDS,
+    undefined,
+    "the outcome in place of the environment's own: see --reward; file: the one of --reward FILE",
+  ),
   judges: text(
     undefined,
     `who votes in --reward judges, with a plus between them: ${JUDGES.join(", ")}; by default the first three`,

@@ -1,9 +1,9 @@
 /**
  * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
  * or the one that `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, a
- * trained model's of the episode or of its steps, or the vote of judges. The components (form, use of tools, length,
- * repetition) have small weights, and their sum is capped so that it cannot outweigh the outcome
- * (papers/rewards/composite.ts). Episodes also keep the components separately, for metrics and for GDPO.
+ * trained model's of the episode or of its steps, the vote of judges, or a function of the user's own. The components
+ * (form, use of tools, length, repetition) have small weights, and their sum is capped so that it cannot outweigh the
+ * outcome (papers/rewards/composite.ts). Episodes also keep the components separately, for metrics and for GDPO.
  */
 import { fail } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
@@ -22,6 +22,8 @@ import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
 import type { Reader } from "../methods/reader.ts";
+import { ownReward } from "./ownReward.ts";
+import type { UserFile } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 import {
   JUDGES,
@@ -75,6 +77,7 @@ type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajecto
 /** The settings of a run that its rewards depend on. */
 interface RunOfRewards {
   readonly env: string;
+  readonly rewardFile?: UserFile;
   readonly async?: unknown;
   readonly pretrained?: unknown;
 }
@@ -90,7 +93,7 @@ interface RunOfCritic extends RunOfRewards {
 }
 
 /** @throws if the settings of the return contradict each other or the run */
-export function checkRewards(settings: RewardSettings, { env, async, pretrained }: RunOfRewards): void {
+export function checkRewards(settings: RewardSettings, { env, rewardFile, async, pretrained }: RunOfRewards): void {
   const nothing = (): number => NaN;
   compositeOf(settings, {
     format: nothing,
@@ -100,7 +103,10 @@ export function checkRewards(settings: RewardSettings, { env, async, pretrained 
     repetition: nothing,
   });
   const { name } = settings;
-  if (name === "judges") {
+  if (name === "file") {
+    if (rewardFile === undefined)
+      throw new UsageError("--set reward.name=file: the path of the file is missing; name it with --reward FILE");
+  } else if (name === "judges") {
     if (judgesOf(settings).includes("approval") && async !== undefined)
       throw new UsageError(
         "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
@@ -137,6 +143,8 @@ function judgesOf({ judges = "verifier+form+tools" }: RewardSettings): readonly 
 /** The properties of a run that its rewards depend on. */
 interface RewardContext {
   readonly template: Template;
+  /** The file of the reward `file`. */
+  readonly rewardFile?: UserFile | undefined;
   /** The seed of the run, from which the draws of `reward.control=chance` follow. */
   readonly seed: number;
   /** The model of the judge `approval`. */
@@ -200,8 +208,9 @@ export function checkCritic({ env, async, pretrained, data, rl }: RunOfCritic): 
 function outcomeFor(
   name: NonNullable<RewardSettings["name"]>,
   settings: RewardSettings,
-  { template, model, reader, seed }: RewardContext,
+  { template, model, reader, seed, rewardFile }: RewardContext,
 ): RewardFunction {
+  if (name === "file") return ownReward(rewardFile ?? fail("--reward: there is no file of a reward"), template);
   if (isTrained(name)) {
     const judge = reader ?? fail(`--reward ${name}: there is no ${name === "orm" ? "outcome" : "process"} model yet`);
     if (name === "orm") return async (t) => (await import("./judgements.ts")).judgeOutcome(judge, template, t);

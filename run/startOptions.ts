@@ -4,7 +4,7 @@ import { WEIGHT_STORAGES, type WeightStorage } from "../pretrained/index.ts";
 import type { Value, Values } from "./layout.ts";
 import type { ValueAt } from "./parts.ts";
 import { type Camel, camel, type PluginFlags, type PluginFlagTypes, PLUGINS } from "./plugins.ts";
-import type { EnvironmentFile } from "./preset.ts";
+import type { UserFile } from "./preset.ts";
 import { REPORTERS, type ReporterName } from "./records.ts";
 import { optionAt, readValue } from "./settings.ts";
 import { folderName, oneOf, UsageError, wholeNumber } from "./usage.ts";
@@ -65,7 +65,10 @@ export interface StartOptions extends SettingFlags {
   /** Default `home`. */
   readonly env?: string | undefined;
   /** The file of that environment, if it is not one of the library's. */
-  readonly environmentFile?: EnvironmentFile | undefined;
+  readonly environmentFile?: UserFile | undefined;
+  /** The file of `--reward`, if it is none of the library's, and what a run keeps of it once it is loaded. */
+  readonly rewardPath?: string | undefined;
+  readonly rewardFile?: UserFile | undefined;
   /** The agents to compare (run/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
   readonly model: ModelSize;
@@ -141,6 +144,7 @@ export function startOptions(values: Said): StartOptions {
     set: values["set"] as readonly string[] | undefined,
     grpoConfig: values["grpo-config"] as StartOptions["grpoConfig"],
     env: text("env"),
+    rewardPath: isUserFile(text("reward") ?? "") ? text("reward") : undefined,
     arms: text("arms"),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
     modelPath,
@@ -159,8 +163,12 @@ export function startOptions(values: Said): StartOptions {
 export const reportersIn = (text: string): ReporterName[] =>
   text.split(",").map((name) => oneOf("report-to", name.trim(), REPORTERS));
 
+/** Whether the value of a flag is a file of the user's own and not a name. */
+export const isUserFile = (name: string): boolean => /[\\/]|\.[cm]?[jt]s$/.test(name);
+
 /** Flags that take other words and numbers than their options. */
 const READ: Readonly<Record<string, (text: string) => Value>> = {
+  reward: (text) => (isUserFile(text) ? "file" : readValue("--reward", optionAt("reward.name"), text)),
   "importance-correction": (text) =>
     CORRECTIONS[oneOf("importance-correction", text, Object.keys(CORRECTIONS) as ("tis" | "icepop")[])],
   // A number of threads, or an address.

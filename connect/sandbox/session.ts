@@ -36,9 +36,14 @@ const [PATIENCE, LAST_PATIENCE] = [200, 4000];
 /** Milliseconds that a session has for its end before it is killed. */
 const CLOSING = 1000;
 
-/** Output with the errors of an interactive shell, which names no script and no line of one. */
+/**
+ * Output with the errors of an interactive shell, which names no script and no line of one. Such an error may stand
+ * within a line: two parts of a pipeline that complain at once write into each other.
+ */
 export const withoutLines = (text: string): string =>
-  text.replaceAll(/^(?:bash|environment|\/tmp\/\.state\.[01]): (?:eval: )?(?:line \d+: |(?=warning: ))/gm, "bash: ");
+  text
+    .replaceAll(/^(?:bash|environment|\/tmp\/\.state\.[01]): (?:eval: )?(?:line \d+: |(?=warning: ))/gm, "bash: ")
+    .replaceAll(/(?<=: )environment: line \d+: /g, "bash: ");
 
 /** Whose command it is; see supervisor.ts. */
 type Who = "agent" | "host" | "beside";

@@ -6,7 +6,8 @@ import process from "node:process";
 import { STOP_SIGNALS } from "../../run/node/interrupt.ts";
 import { oneOf, UsageError, wholeNumber } from "../../run/usage.ts";
 import { WORLDS } from "../../run/worlds.ts";
-import { isEnvironmentFile, loadEnvironment } from "../../run/node/environmentFile.ts";
+import { loadEnvironment } from "../../run/node/environmentFile.ts";
+import { isUserFile } from "../../run/startOptions.ts";
 import { OWN_WORLDS } from "../../run/node/ownWorlds.ts";
 import { parse, report } from "../../run/node/flags.ts";
 import { outliveOutput } from "../../run/node/output.ts";
@@ -46,7 +47,7 @@ async function main(): Promise<number> {
   }
   const { env, levels, host } = values;
   if (env === undefined) throw new UsageError("--env: expected the name of an environment, as in --env terminal");
-  const name = isEnvironmentFile(env) ? (await loadEnvironment(env)).env : oneOf("env", env, OWN_WORLDS);
+  const name = isUserFile(env) ? (await loadEnvironment(env)).env : oneOf("env", env, OWN_WORLDS);
   const spec = WORLDS[name]!;
   await spec.check?.();
   const span = /^(\d+)(?:-(\d+))?$/.exec(levels ?? "");

@@ -11,7 +11,6 @@ import { isAboutSeveral, isComparison } from "../compare/settings.ts";
 import { createDisplay } from "../display/display.ts";
 import { comparisonTable, familyTable } from "../display/table.ts";
 import { listEnvironments } from "../environments.ts";
-import { loadEnvironmentOf, withEnvironmentFile } from "../node/environmentFile.ts";
 import { checkEnvironment, checkFingerprint, fingerprintOf } from "../worlds.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
@@ -37,6 +36,7 @@ import { giveWebSocket } from "../node/webSocket.ts";
 import { displayOutput, outliveOutput, outputTaken } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
 import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSource.ts";
+import { loadUserFilesOf, withUserFiles } from "../node/userFiles.ts";
 import { listSettings } from "../settings.ts";
 import { listNames } from "../names.ts";
 import { listRecipes } from "../recipes.ts";
@@ -71,7 +71,7 @@ async function main(): Promise<number> {
     );
     return 0;
   }
-  const options = await withEnvironmentFile(started);
+  const options = await withUserFiles(started);
   const display = createDisplay({ stream: displayOutput, isTTY: process.stdout.isTTY, env: process.env });
   const isSeveral = options.resume === undefined ? isAboutSeveral(options) : isComparison(options.resume);
   const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
@@ -159,7 +159,7 @@ async function checkFolder(options: StartOptions, said: Said): Promise<Chosen> {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
     const preset = presetOf(folder);
-    await loadEnvironmentOf(preset);
+    await loadUserFilesOf(preset);
     await checkFingerprint(preset);
     const open: Chosen["open"] = async () => {
       await lockFolder(folder.path);

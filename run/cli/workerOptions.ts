@@ -3,7 +3,8 @@ import { type EnvironmentSpec, ENVIRONMENTS } from "../../environments/index.ts"
 import { WORLDS } from "../worlds.ts";
 import { UsageError, wholeNumber } from "../usage.ts";
 import type { ConnectionOptions, ServeNatsOptions } from "../../distribute/nats/index.ts";
-import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
+import { loadEnvironment } from "../node/environmentFile.ts";
+import { isUserFile } from "../startOptions.ts";
 import { OWN_WORLDS } from "../node/ownWorlds.ts";
 import { parse } from "../node/flags.ts";
 
@@ -62,7 +63,7 @@ async function environmentsIn(list: string | undefined): Promise<Readonly<Record
   if (list === undefined) return ENVIRONMENTS;
   const chosen: Record<string, EnvironmentSpec> = {};
   for (const word of list.split(",")) {
-    const isFile = isEnvironmentFile(word);
+    const isFile = isUserFile(word);
     if (!isFile && !OWN_WORLDS.includes(word))
       throw new UsageError(`--environments: expected some of ${OWN_WORLDS.join(", ")}, or files, got "${word}"`);
     const name = isFile ? (await loadEnvironment(word, "--environments")).env : word;

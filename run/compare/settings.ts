@@ -14,11 +14,11 @@ import { join } from "node:path";
 import { AGENT_FLAGS, type Arm, parseArms } from "../arms.ts";
 import { armJob, checkFinished, type Job, warmJob } from "../arms/jobs.ts";
 import { environmentSettings } from "../environments.ts";
-import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { COMPARISON } from "../node/comparison.ts";
 import { FLAGS_FILE, flagsText } from "../node/flagsFile.ts";
 import { sealed, unsealed } from "../node/sealed.ts";
 import { shippedWarmStart } from "../node/shippedWarmStart.ts";
+import { loadUserFilesOf } from "../node/userFiles.ts";
 import { UsageError } from "../usage.ts";
 import type { Said, StartOptions } from "../startOptions.ts";
 import { camel } from "../plugins.ts";
@@ -104,8 +104,7 @@ export async function openComparison(
   const { agents: _, ...options } = unsealed(file, (problem) => {
     throw new UsageError(`--resume: ${file}: ${problem}`);
   }) as unknown as StartOptions & { readonly agents: unknown };
-  const { env = "home", environmentFile } = options;
-  if (environmentFile) await loadEnvironmentOf({ env, environmentFile });
+  await loadUserFilesOf({ ...options, env: options.env ?? "home" });
   const comparison = comparisonOf(path, { ...options, device, reportTo: reportTo ?? options.reportTo });
   checkFinished([comparison.warm, ...comparison.arms]);
   return comparison;

@@ -53,7 +53,7 @@ any other flag about a method, one agent is trained.
                       tis | icepop: weights for episodes of an older policy (--replay, --workers)
   --reward NAME       replaces the environment's own outcome: coderl | ppocoder | swerl for submitted programs
                       (--env code, --env patch), toolrl (--env tools), orm or prm: a model of outcomes or of steps that
-                      is trained first, or judges: a majority vote
+                      is trained first, judges: a majority vote; or a file with a function of your own, ./mine.ts
   --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
                       stay at 1                             (default 1)
 ${PLUGIN_FLAGS}

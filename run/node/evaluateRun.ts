@@ -11,10 +11,11 @@ import type { Score } from "../records.ts";
 import { type StartOptions, startOptions } from "../startOptions.ts";
 import { templateFor } from "../template.ts";
 import { checkEnvironment, checkFingerprint } from "../worlds.ts";
-import { loadEnvironmentOf, withEnvironmentFile } from "./environmentFile.ts";
+import { loadEnvironmentOf } from "./environmentFile.ts";
 import { openGiven } from "./flags.ts";
 import { earlierRun, type FromRun } from "./fromRun.ts";
 import { sourceLoader } from "./runSource.ts";
+import { withUserFiles } from "./userFiles.ts";
 
 /** The flags that choose what is evaluated, as texts. */
 export interface EvaluateFlags {
@@ -47,7 +48,7 @@ export async function prepareEvaluation({ run, checkpoint, env, set, seed }: Eva
     await loadEnvironmentOf(before);
     await checkFingerprint(before);
   }
-  const world = env === undefined ? before : await withEnvironmentFile(options);
+  const world = env === undefined ? before : await withUserFiles(options);
   const earlier = await earlierRun("run", folder, checkpoint);
   const { env: name, environmentFile } = world;
   const preset = presetFor({ ...options, env: name, environmentFile }, undefined, earlier);

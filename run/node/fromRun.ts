@@ -20,15 +20,17 @@ export interface FromRun extends Earlier {
 }
 
 /**
- * The flags with the environment and the seed of the run of `--from`, if they are not given: its world goes on. The
- * environment's file may have changed since.
+ * The flags with the environment and the seed of the run of `--from`, if they are not given: its world goes on,
+ * and with its method its own reward. The files of both may have changed since.
  * @throws UsageError in one line if there is no such run
  */
 export function withWorldOf(values: Said): Said {
   if (typeof values["from"] !== "string") return values;
   const folder = openGiven("from", values["from"]);
-  const { env, environmentFile, seed } = presetOf(folder);
-  return { env: environmentFile?.path ?? env, seed: String(seed), ...values, from: folder.path };
+  const { env, environmentFile, rewardFile, seed } = presetOf(folder);
+  const isSameMethod = values["method"] === undefined && values["grpo-config"] === undefined;
+  const reward = rewardFile && isSameMethod ? { reward: rewardFile.path } : {};
+  return { env: environmentFile?.path ?? env, seed: String(seed), ...reward, ...values, from: folder.path };
 }
 
 /** Reads the run that the flags name; undefined if they name none. @throws UsageError in one line */

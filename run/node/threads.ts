@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../../engine/errors.ts";
 import { WORLDS } from "../worlds.ts";
-import type { EnvironmentFile } from "../preset.ts";
+import type { UserFile } from "../preset.ts";
 import { loadEnvironment } from "./environmentFile.ts";
 import { giveWebSocket } from "./webSocket.ts";
 import { checkCount } from "../../distribute/async/count.ts";
@@ -31,7 +31,7 @@ export interface ThreadOptions {
    */
   readonly module?: string | URL;
   /** The file of a further environment that a thread can play. */
-  readonly environmentFile?: EnvironmentFile | undefined;
+  readonly environmentFile?: UserFile | undefined;
   /**
    * Node's command-line arguments for the threads, without those that concern the whole process. Default: those of this
    * process that threads may have.
@@ -98,7 +98,7 @@ function setupFor(setup: WorkerSetup): WireSetup {
 }
 
 /** The program of a thread. When running from sources, it registers the loader for TypeScript first. */
-function programOf(module: string | undefined, environmentFile: EnvironmentFile | undefined): string {
+function programOf(module: string | undefined, environmentFile: UserFile | undefined): string {
   const here = import.meta.url;
   const given = JSON.stringify(environmentFile === undefined ? { module } : { module, environmentFile });
   const play = `import(${JSON.stringify(here)}).then(({ playInThread }) => playInThread(${given}))`;

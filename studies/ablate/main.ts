@@ -21,7 +21,8 @@ import { createDisplay, type Display } from "../../run/display/display.ts";
 import { missingNote } from "../../run/display/table.ts";
 import { listEnvironments } from "../../run/environments.ts";
 import { environmentOf, taskOptions } from "../../run/worlds.ts";
-import { isEnvironmentFile, loadEnvironment } from "../../run/node/environmentFile.ts";
+import { loadEnvironment } from "../../run/node/environmentFile.ts";
+import { isUserFile } from "../../run/startOptions.ts";
 import { stopOnInterrupt } from "../../run/node/interrupt.ts";
 import { report } from "../../run/node/flags.ts";
 import { bundlePage } from "../../run/page/assets.ts";
@@ -67,7 +68,7 @@ async function main(): Promise<number> {
 
 /** The word with its environment loaded, if it names a file. */
 async function loaded(word: EnvironmentWord): Promise<EnvironmentWord> {
-  if (!isEnvironmentFile(word.head)) return word;
+  if (!isUserFile(word.head)) return word;
   const { env: head, environmentFile } = await loadEnvironment(word.head);
   return { ...word, head, environmentFile };
 }

@@ -2,13 +2,13 @@
 import { type Arm, parseArms, parseWords, type Word } from "../../run/arms.ts";
 import { parse } from "../../run/node/flags.ts";
 import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "../../run/usage.ts";
-import type { EnvironmentFile } from "../../run/preset.ts";
+import type { UserFile } from "../../run/preset.ts";
 import { DEVICES, MODEL_SIZES } from "../../run/startOptions.ts";
 import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
 /** An environment, with its source if it was loaded from a file. */
 export interface EnvironmentWord extends Word {
-  readonly environmentFile?: EnvironmentFile;
+  readonly environmentFile?: UserFile;
 }
 
 export const HELP: string = `worldgrad: compare what can be trained from one warm start, over seeds

@@ -7,13 +7,9 @@ import { environmentOf, WORLDS } from "../../../run/worlds.ts";
 import { presetFor, presetOf } from "../../../run/presets.ts";
 import { UsageError } from "../../../run/usage.ts";
 import { parseStart } from "../../../run/node/commandLine.ts";
-import {
-  isEnvironmentFile,
-  loadEnvironment,
-  loadEnvironmentOf,
-  withEnvironmentFile,
-} from "../../../run/node/environmentFile.ts";
-import type { StartOptions } from "../../../run/startOptions.ts";
+import { loadEnvironment, loadEnvironmentOf } from "../../../run/node/environmentFile.ts";
+import { withUserFiles } from "../../../run/node/userFiles.ts";
+import { isUserFile, type StartOptions } from "../../../run/startOptions.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-env-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -47,14 +43,13 @@ async function refusal(path: string): Promise<string> {
 }
 
 it("a path is a file, a plain word a name", () => {
-  for (const path of ["./a.ts", "a.ts", "envs/a", "a.mjs", "C:\\envs\\a"])
-    expect(isEnvironmentFile(path), path).toBe(true);
-  for (const name of ["terminal", "my-env", "ts"]) expect(isEnvironmentFile(name), name).toBe(false);
+  for (const path of ["./a.ts", "a.ts", "envs/a", "a.mjs", "C:\\envs\\a"]) expect(isUserFile(path), path).toBe(true);
+  for (const name of ["terminal", "my-env", "ts"]) expect(isUserFile(name), name).toBe(false);
 });
 
 it("the default export, or the only one of the form, is an environment like those of the library", async () => {
   const path = fileOf(`export const one = 1; export const world = ${specOf("yes-or-no")};`);
-  const options = await withEnvironmentFile(parseStart(["--env", path, "--method", "grpo"]) as StartOptions);
+  const options = await withUserFiles(parseStart(["--env", path, "--method", "grpo"]) as StartOptions);
   expect(options.env).toBe("yes-or-no");
   const preset = presetFor({ ...options, set: ["env.noise=0.5"] });
   expect(preset).toMatchObject({
@@ -99,7 +94,7 @@ it("what is no environment is said in one line", async () => {
 
 it("a run goes on only with the file that it began with", async () => {
   const path = fileOf(`export default ${specOf("kept")};`);
-  const options = await withEnvironmentFile(parseStart(["--env", path, "--method", "grpo"]) as StartOptions);
+  const options = await withUserFiles(parseStart(["--env", path, "--method", "grpo"]) as StartOptions);
   const preset = presetFor(options);
   await loadEnvironmentOf(preset);
   await expect(loadEnvironmentOf({ ...preset, env: "other" })).rejects.toThrow(
