@@ -76,7 +76,7 @@ describe("flags", () => {
   });
 
   it.each<[readonly string[], string]>([
-    [["--reward", "code"], '--reward must be coderl | ppocoder | swerl | toolrl | orm | prm | judges | file, got "code"'],
+    [["--reward", "cod"], '--reward must be coderl | ppocoder | swerl | toolrl | orm | prm | judges | file, got "cod"'],
     [["--reward", "coderl"], "--reward coderl is for the environments code, patch, not terminal"],
     [["--env", "code", "--reward", "swerl"], "--reward swerl is for the environments patch, not code"],
     [["--reward", "judges", ...set("reward.judges=form+formm")], 'unknown judge "formm"; did you mean "form"?'],
