@@ -7,7 +7,8 @@
  *     npx tsx bench/pretrained.ts models/qwen bf16 1 128
  */
 import process from "node:process";
-import { device, Rng, scope, sum, type Tensor, tensor, tokenLogProbs, valueAndGrad } from "../engine/index.ts";
+import { device, Rng, scope, sum, type Tensor, tensor, tokenLogProbs, treeLeaves } from "../engine/index.ts";
+import { valueAndGrad } from "../engine/index.ts";
 import { AdamW, forward, generate, outputMatrix, pickHidden } from "../nn/index.ts";
 import { addLora, type LoraParams, WEIGHT_STORAGES } from "../pretrained/index.ts";
 import { drawMemory, type StepMemory, stepMemory } from "../pretrained/fit.ts";
@@ -69,7 +70,7 @@ const lossOf = (leaves: LoraParams): Tensor => {
 };
 seconds();
 const norm = scope(() => optimizer.step(valueAndGrad(lossOf)(params).grads, 1e-4));
-await params[Object.keys(params)[0]!]!["lora_A.weight"].read();
+await treeLeaves(params)[0]!.read();
 const { peakBytes } = on.backend.stats();
 const step = { seconds: seconds(), tensors: Math.round(peakBytes / MIB), MiB: resident() };
 void norm;

@@ -9,15 +9,16 @@
  *     y = b + m/‖W + s·BA‖ · (W x + s·B(A x)),   m = ‖W‖ at the start; the norm is a constant of the gradient (§4.3)
  *
  * Names, defaults, arithmetic and start are those of the library PEFT (0.21); files are in loraFiles.ts. W may be
- * packed into fewer bits (QLoRA's setting), because only products with it are computed. Not supported: adapters on
- * embeddings (and so on a tied head), trained biases, several adapters at once.
+ * packed into fewer bits (QLoRA's setting), because only products with it are computed. Layers may have ranks and α of
+ * their own (`rankPattern`, `alphaPattern`), and head and embedding may be trained whole beside them (`modulesToSave`).
+ * Not supported: adapters on embeddings (and so on a tied head), trained biases, several adapters at once.
  */
 import { check, fail } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import type { Settled } from "../engine/optionTable.ts";
 import { tensor, zeros } from "../engine/ops/create.ts";
-import { sqrt } from "../engine/ops/pointwise.ts";
+import { mul, sqrt } from "../engine/ops/pointwise.ts";
 import { Rng } from "../engine/random.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { noGrad } from "../engine/tape.ts";
@@ -25,7 +26,7 @@ import type { Tensor } from "../engine/tensor.ts";
 import { treeLeaves } from "../engine/tree.ts";
 import type { FloatType } from "../engine/types.ts";
 import type { ModelConfig } from "../nn/config.ts";
-import { LoraMatrix, squaresOf } from "./loraMatrix.ts";
+import { dense, LoraMatrix, squaresOf } from "./loraMatrix.ts";
 import { LORA, type LoraOptions, type LoraSettings } from "./loraOptions.ts";
 import { freezeWeight, huggingFaceName, replaceWeights } from "../nn/parameters.ts";
 import type { Model, Trainable, TrainingOptions } from "../nn/transformer.ts";
@@ -38,8 +39,10 @@ export type LoraPair = {
   readonly "lora_B.weight": Tensor;
   readonly lora_magnitude_vector?: Tensor | undefined;
 };
+/** A matrix that is trained whole (`modulesToSave`). */
+export type SavedMatrix = { readonly weight: Tensor };
 /** The trained tensors by layer: `base_model.model.model.layers.0.self_attn.q_proj`. */
-export type LoraParams = Readonly<Record<string, LoraPair>>;
+export type LoraParams = Readonly<Record<string, LoraPair | SavedMatrix>>;
 
 /** The trained part of a model with an adapter. */
 export interface LoraAdapter extends Trainable<LoraParams> {
@@ -95,26 +98,47 @@ function withLora(
 ): LoraModel {
   check(model.trainable === undefined, () => "addLora: the model has an adapter already; merge it first (mergeLora)");
   const settings = settingsOf(model.config, LORA.read(given));
+  const saved = savedOf(model, settings);
   const layers = targetsOf(model, settings);
-  const { r, useDora } = settings;
-  const params = outsideScopes(() =>
-    Object.fromEntries(
-      [...layers].map(([path, weight]) => {
-        const [first, second] = weight.shape as [number, number];
-        const isAcross = isTransposed(model.config, path);
-        const [outputs, inputs] = isAcross ? [second, first] : [first, second];
-        const place = weight as Place;
-        const name = moduleName(model.config, path);
-        const pair: LoraPair = {
-          "lora_A.weight": start(name, r, inputs, place),
-          "lora_B.weight": zeros([outputs, r], { device: place.device, dtype: place.dtype }),
-          ...(useDora ? { lora_magnitude_vector: rowLengths(weight, isAcross) } : {}),
-        };
-        return [`base_model.model.${name}`, pair];
-      }),
-    ),
+  const twice = [...saved.keys()].find((path) => layers.has(path));
+  check(
+    twice === undefined,
+    () => `lora: ${moduleName(model.config, twice!)} is in targetModules and in modulesToSave`,
   );
+  const { useDora } = settings;
+  const params: LoraParams = outsideScopes(() => {
+    const pairs = [...layers].map(([path, weight]): [string, LoraPair] => {
+      const [first, second] = weight.shape as [number, number];
+      const isTransposed = isAcross(model.config, path);
+      const [outputs, inputs] = isTransposed ? [second, first] : [first, second];
+      const place = weight as Place;
+      const name = moduleName(model.config, path);
+      const { r } = strengthOf(settings, name);
+      const pair: LoraPair = {
+        "lora_A.weight": start(name, r, inputs, place),
+        "lora_B.weight": zeros([outputs, r], { device: place.device, dtype: place.dtype }),
+        ...(useDora ? { lora_magnitude_vector: rowLengths(weight, isTransposed) } : {}),
+      };
+      return [`${PREFIX}${name}`, pair];
+    });
+    const whole = [...saved].map(([path, weight]): [string, SavedMatrix] => {
+      const isTransposed = isAcross(model.config, path);
+      const copy = scope(() => noGrad(() => mul(dense(weight, { isTransposed }), 1)), "lora module to save");
+      return [`${PREFIX}${moduleName(model.config, path)}`, { weight: copy }];
+    });
+    return Object.fromEntries<LoraPair | SavedMatrix>([...pairs, ...whole]);
+  });
   return adapted(model, settings, params);
+}
+
+/** PEFT's names of layers begin like this. */
+export const PREFIX = "base_model.model.";
+
+/** The rank of each layer that would get an adapter. @throws as `addLora` does */
+export function ranksOf(model: Model, given: LoraOptions): ReadonlyMap<string, number> {
+  const settings = settingsOf(model.config, LORA.read(given));
+  const layers = [...targetsOf(model, settings).keys()].map((path) => moduleName(model.config, path));
+  return new Map(layers.map((layer) => [layer, strengthOf(settings, layer).r]));
 }
 
 /**
@@ -126,15 +150,17 @@ export function adapted(base: Model, settings: LoraSettings, params: LoraParams)
   const squares = settings.useDora ? squaredLengths(base, params) : undefined;
   const modelOf = (pairs: LoraParams, { dropout: stream }: TrainingOptions = {}): LoraModel => {
     const weights = replaceWeights(base.params, (weight, path) => {
-      const name = `base_model.model.${moduleName(config, path)}`;
+      const layer = moduleName(config, path);
+      const name = `${PREFIX}${layer}`;
       const pair = pairs[name];
       if (pair === undefined) return weight;
+      if ("weight" in pair) return pair.weight;
       const { "lora_A.weight": A, "lora_B.weight": B, lora_magnitude_vector: m } = pair;
       const parts = { base: weight, A, B, ...(m ? { m, squares: squares!.get(name)! } : {}) };
       const rng = settings.loraDropout > 0 ? stream?.split(name) : undefined;
       return new LoraMatrix(parts, {
-        isTransposed: isTransposed(config, path),
-        scale: scaleOf(settings),
+        isTransposed: isAcross(config, path),
+        scale: scaleOf(settings, layer),
         dropout: rng && { p: settings.loraDropout, rng },
       });
     });
@@ -159,20 +185,35 @@ export function disposeLora({ trainable, params }: LoraModel): void {
  * rounding.
  * @returns a model all of whose targeted matrices are plain tensors, also where the base is packed
  */
-export function mergeLora({ config, params }: LoraModel): Model {
+export function mergeLora({ config, params, trainable }: LoraModel): Model {
   const merged = (weight: Weight, path: string): Weight => {
-    if (!(weight instanceof LoraMatrix)) return weight;
-    const whole = weight.merged();
+    const saved = `${PREFIX}${moduleName(config, path)}` in trainable.params;
+    if (!saved) return weight;
+    // A matrix that is trained whole belongs to the adapter, so the merged model gets a copy.
+    const whole = weight instanceof LoraMatrix ? weight.merged() : scope(() => noGrad(() => mul(weight as Tensor, 1)));
     freezeWeight(whole, path);
     return whole;
   };
   return { config, params: outsideScopes(() => replaceWeights(params, merged)) };
 }
 
-const scaleOf = ({ loraAlpha, r, useRslora }: LoraSettings): number => loraAlpha / (useRslora ? Math.sqrt(r) : r);
+/** Rank and α of a layer: a pattern's, by PEFT's rule that it fits the end of the name, else those of all layers. */
+function strengthOf(
+  { r, loraAlpha, rankPattern = {}, alphaPattern = {} }: LoraSettings,
+  layer: string,
+): { readonly r: number; readonly alpha: number } {
+  const of = (patterns: Readonly<Record<string, number>>): number | undefined =>
+    Object.entries(patterns).find(([pattern]) => regExpOf(`(?:.*\\.)?(?:${pattern})`).test(layer))?.[1];
+  return { r: of(rankPattern) ?? r, alpha: of(alphaPattern) ?? loraAlpha };
+}
+
+function scaleOf(settings: LoraSettings, layer: string): number {
+  const { r, alpha } = strengthOf(settings, layer);
+  return alpha / (settings.useRslora ? Math.sqrt(r) : r);
+}
 
 /** Whether the matrix is [in, out]: GPT-2's layers are, its head is not. */
-const isTransposed = ({ family }: ModelConfig, path: string): boolean => family === "gpt2" && path !== "head";
+const isAcross = ({ family }: ModelConfig, path: string): boolean => family === "gpt2" && path !== "head";
 
 /** A layer's name in the checkpoint, without `.weight`. */
 const moduleName = (config: ModelConfig, path: string): string =>
@@ -199,17 +240,40 @@ export const IGNORING_CASE = "(?i)";
 /** PEFT's rule for names: one in a list matches the whole name or its end after a dot, a pattern the whole name. */
 function matches(patterns: string | readonly string[], name: string): boolean {
   if (typeof patterns !== "string") return patterns.some((end) => name === end || name.endsWith(`.${end}`));
-  let pattern: RegExp;
+  return regExpOf(patterns).test(name);
+}
+
+/** One of Python's patterns, for whole names. @throws in one line */
+function regExpOf(pattern: string): RegExp {
   try {
-    const isIgnoring = patterns.startsWith(IGNORING_CASE);
-    pattern = new RegExp(
-      `^(?:${isIgnoring ? patterns.slice(IGNORING_CASE.length) : patterns})$`,
-      isIgnoring ? "i" : "",
-    );
+    const isIgnoring = pattern.startsWith(IGNORING_CASE);
+    return new RegExp(`^(?:${isIgnoring ? pattern.slice(IGNORING_CASE.length) : pattern})$`, isIgnoring ? "i" : "");
   } catch (error) {
-    return fail(`lora: "${patterns}" is no regular expression: ${error instanceof Error ? error.message : ""}`);
+    return fail(`lora: "${pattern}" is no regular expression: ${error instanceof Error ? error.message : ""}`);
   }
-  return pattern.test(name);
+}
+
+/** The matrices that are trained whole, by their paths. */
+function savedOf({ config, params }: Model, { modulesToSave = [] }: LoraSettings): Map<string, Weight> {
+  const found = new Map<string, Weight>();
+  replaceWeights(params, (weight, path) => {
+    if (!path.startsWith("layers.") && matches(modulesToSave, moduleName(config, path))) found.set(path, weight);
+    return weight;
+  });
+  const names = [...found.keys()].map((path) => moduleName(config, path));
+  const missing = modulesToSave.filter((name) => !names.some((found) => matches([name], found)));
+  const matrices = ["embedding", ...(params.head ? ["head"] : [])].map((path) => moduleName(config, path));
+  check(
+    missing.length === 0,
+    () => `lora: modulesToSave may be ${matrices.join(" and ")} in this model, got ${missing.join(", ")}`,
+  );
+  // In PEFT the copy of a tied embedding is trained and the head stays as it was.
+  check(
+    found.size === 0 || params.head !== undefined,
+    () =>
+      `lora: modulesToSave is not supported where the head is tied to the embedding, got ${modulesToSave.join(", ")}`,
+  );
+  return found;
 }
 
 /** The matrices that get an adapter, by their paths. */
@@ -244,11 +308,11 @@ const rowLengths = (weight: Weight, isAcross: boolean): Tensor =>
 function squaredLengths({ config, params }: Model, pairs: LoraParams): Map<string, Tensor> {
   const squares = new Map<string, Tensor>();
   replaceWeights(params, (weight, path) => {
-    const name = `base_model.model.${moduleName(config, path)}`;
-    if (pairs[name])
+    const name = `${PREFIX}${moduleName(config, path)}`;
+    if (pairs[name] && !("weight" in pairs[name]))
       squares.set(
         name,
-        outsideScopes(() => squaresOf(weight, isTransposed(config, path))),
+        outsideScopes(() => squaresOf(weight, isAcross(config, path))),
       );
     return weight;
   });

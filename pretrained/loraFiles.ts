@@ -11,7 +11,8 @@ import { mapTree, treeEntries } from "../engine/tree.ts";
 import { sameShape, showShape } from "../engine/types.ts";
 import { ADAPTER_FILES } from "./checkpoint.ts";
 import type { Files } from "../nn/optimizerFiles.ts";
-import { adapted, disposeLora, IGNORING_CASE, type LoraModel, type LoraParams, zeroLora } from "./lora.ts";
+import { adapted, disposeLora, IGNORING_CASE, type LoraModel, type LoraParams, PREFIX } from "./lora.ts";
+import { ranksOf, zeroLora } from "./lora.ts";
 import { LORA, type LoraOptions } from "./loraOptions.ts";
 import { compilePattern } from "./tokenizers/pattern.ts";
 import { readSafetensors, type SafeTensorInput, writeSafetensors } from "../nn/safetensors.ts";
@@ -24,6 +25,9 @@ const NAMES = {
   loraDropout: "lora_dropout",
   targetModules: "target_modules",
   excludeModules: "exclude_modules",
+  rankPattern: "rank_pattern",
+  alphaPattern: "alpha_pattern",
+  modulesToSave: "modules_to_save",
   useRslora: "use_rslora",
   useDora: "use_dora",
 } as const satisfies Record<keyof typeof LORA.fields, string>;
@@ -65,10 +69,11 @@ export async function loraToFiles({ config, trainable }: LoraModel): Promise<Fil
     fan_in_fan_out: config.family === "gpt2",
     inference_mode: true,
     init_lora_weights: true,
-    modules_to_save: null,
     peft_type: "LORA",
     task_type: "CAUSAL_LM",
     ...Object.fromEntries(own),
+    rank_pattern: settings.rankPattern ?? {},
+    alpha_pattern: settings.alphaPattern ?? {},
     ...(isPattern(settings.targetModules) ? { target_modules: namesOf(params), exclude_modules: null } : {}),
   };
   const named: [string, SafeTensorInput][] = [];
@@ -88,7 +93,9 @@ export async function loraToFiles({ config, trainable }: LoraModel): Promise<Fil
 const isPattern = (modules: string | readonly string[]): boolean =>
   typeof modules === "string" && modules !== "all-linear";
 const namesOf = (params: LoraParams): string[] =>
-  Object.keys(params).map((name) => name.replace(/^base_model\.model\./, ""));
+  Object.keys(params)
+    .filter((name) => !("weight" in params[name]!))
+    .map((name) => name.slice(PREFIX.length));
 
 /**
  * The model with a saved adapter.
@@ -101,9 +108,11 @@ export function loraFromFiles(model: Model, configText: string, weights: Uint8Ar
   const options = optionsFromPeft(configText);
   const saved = readSafetensors(weights);
   // Checked before anything is allocated for a rank that the file does not have.
-  const { shape } = [...saved].find(([name]) => name.endsWith(".lora_A.weight"))?.[1] ?? fail("adapter: no lora_A");
-  const { r } = LORA.read(options);
-  check(shape[0] === r, () => `adapter: r is ${r} in the config, lora_A has shape ${showShape(shape)}`);
+  for (const [layer, r] of ranksOf(model, options)) {
+    const name = `${PREFIX}${layer}.lora_A.weight`;
+    const { shape } = saved.get(name) ?? fail(`adapter: tensor "${name}" is missing`);
+    check(shape[0] === r, () => `adapter: r is ${r} in the config, "${name}" has shape ${showShape(shape)}`);
+  }
   const fresh = zeroLora(model, options);
   try {
     const read = new Map<string, Float32Array | Float64Array>();
@@ -164,8 +173,8 @@ function optionsFromPeft(configText: string): LoraOptions {
       );
     }
   }
-  const { targetModules, excludeModules } = LORA.read(options);
-  for (const pattern of [targetModules, excludeModules]) {
+  const { targetModules, excludeModules, rankPattern = {}, alphaPattern = {} } = LORA.read(options);
+  for (const pattern of [targetModules, excludeModules, ...Object.keys({ ...rankPattern, ...alphaPattern })]) {
     // A pattern that could take exponential time is refused, as a tokenizer's is. Names are short, so more repetitions
     // are allowed.
     if (typeof pattern !== "string") continue;

@@ -131,7 +131,7 @@ function product(
 const ROWS = 64;
 
 /** The matrix as one tensor, in its layout; a tensor is returned as it is. */
-function dense(weight: Weight, how: Pick<LoraHow, "isTransposed">): Tensor {
+export function dense(weight: Weight, how: Pick<LoraHow, "isTransposed">): Tensor {
   if (weight instanceof Tensor) return weight;
   const columns = columnsOf(weight, how); // Wᵀ, [in, out]
   return how.isTransposed ? columns : permute(columns, [1, 0]);

@@ -9,6 +9,13 @@ const isModules = (value: unknown): boolean =>
   value instanceof RegExp ||
   (Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === "string"));
 
+const isPatternOf =
+  (accepts: (value: number) => boolean) =>
+  (value: unknown): boolean =>
+    typeof value === "object" &&
+    value !== null &&
+    Object.values(value).every((each: unknown) => typeof each === "number" && accepts(each));
+
 const MODULES = 'names, as in ["q_proj", "v_proj"], or one regular expression of whole names';
 
 /** The options of an adapter as a table, for programs that offer some of them to their users. */
@@ -23,6 +30,21 @@ export const LORA = options("lora", {
     isModules,
   ),
   excludeModules: inCode<string | RegExp | readonly string[]>("layers that get none", MODULES, isModules),
+  rankPattern: inCode<Readonly<Record<string, number>>>(
+    "other ranks, by names of layers or regular expressions of their ends; the first that fits counts",
+    'ranks by name, as in { "q_proj": 16, "layers\\.0\\..*": 4 }',
+    isPatternOf((r) => Number.isInteger(r) && r >= 1),
+  ),
+  alphaPattern: inCode<Readonly<Record<string, number>>>(
+    "other α, in the same way",
+    'numbers > 0 by name, as in { "q_proj": 32 }',
+    isPatternOf((alpha) => alpha > 0 && alpha < Infinity),
+  ),
+  modulesToSave: inCode<readonly string[]>(
+    "matrices that are trained whole and saved with the adapter: the head, the embedding",
+    'names, as in ["lm_head", "embed_tokens"]',
+    (value) => Array.isArray(value) && value.every((name) => typeof name === "string"),
+  ),
   useRslora: flag(false, "whether the scale is α/√r (Kalajdzievski 2023, arXiv 2312.03732)"),
   useDora: flag(false, "whether the lengths of rows are trained, too (Liu et al. 2024, arXiv 2402.09353)"),
 });

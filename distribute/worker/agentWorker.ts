@@ -30,6 +30,11 @@ export interface AgentWorkerOptions {
    * the page has, such as its document. Default: the agent has an environment of its own, in the worker.
    */
   readonly environment?: EnvironmentSpec;
+  /**
+   * The receiver of warnings about faults that do not end the training: an environment that failed or gave no score, a
+   * group with different tasks; one for each kind. Default: the page's console.
+   */
+  readonly onWarning?: (text: string) => void;
 }
 
 /** The error of the worker as the page sees it: its sentence, and the lines of its stack in the worker. */
@@ -59,6 +64,7 @@ interface Waiting {
 export class AgentWorker<Settings = void> {
   readonly #port: AgentPort;
   readonly #host: EnvironmentHost;
+  readonly #onWarning: (text: string) => void;
   readonly #waiting = new Map<number, Waiting>();
   #ids = 0;
   #over: string | undefined;
@@ -66,8 +72,9 @@ export class AgentWorker<Settings = void> {
   #held: ToWorker[] | undefined = [];
 
   /** @param port the worker, which nothing else may listen to or order about */
-  constructor(port: AgentPort, { environment }: AgentWorkerOptions = {}) {
+  constructor(port: AgentPort, { environment, onWarning = console.warn }: AgentWorkerOptions = {}) {
     this.#port = port;
+    this.#onWarning = onWarning;
     this.#host = new EnvironmentHost(environment);
     port.addEventListener("message", ({ data }) => this.#hear(data as FromWorker));
     // The event of a worker that does not start, or that dies. A MessagePort never sends it.
@@ -196,7 +203,8 @@ export class AgentWorker<Settings = void> {
       void this.#host.answer(call).then((answer) => {
         if (answer !== undefined && this.#over === undefined) this.#send({ to: "answer", id, answer });
       });
-    } else if (message.to === "step") this.#waiting.get(message.id)?.step(message.step);
+    } else if (message.to === "warning") this.#onWarning(message.text);
+    else if (message.to === "step") this.#waiting.get(message.id)?.step(message.step);
     else this.#settle(message.id, message.answer);
   }
 

@@ -67,6 +67,8 @@ export type FromWorker =
   /** The worker listens. What a page sent before is lost if the worker's script had to wait for something. */
   | { readonly to: "ready" }
   | { readonly to: "step"; readonly id: number; readonly step: TrainedStep }
+  /** Of a fault that does not end the training (`WatchOptions.warn`). */
+  | { readonly to: "warning"; readonly text: string }
   | { readonly to: "result"; readonly id: number; readonly answer: Answered<unknown> }
   | { readonly to: "environment"; readonly id: number; readonly call: EnvironmentCall };
 

@@ -94,7 +94,7 @@ export function serveAgent(
     if (order.kind === "create") {
       check(agent === undefined, () => "serveAgent: the agent is there already; a worker has one");
       const page = { environment: pageEnvironment(order.environment, ask) };
-      agent = new Agent(await create(order.settings as never, page));
+      agent = new Agent(await create(order.settings as never, page), (text) => send({ to: "warning", text }));
       return undefined;
     }
     const own = agent ?? fail("serveAgent: there is no agent; its creation has failed");
@@ -136,10 +136,12 @@ class Agent {
   readonly #options: Omit<RlOptions, "steps" | "startStep">;
   #step = 0;
 
-  constructor(served: ServedAgent) {
+  /** @param warn where warnings go, unless the agent has a place of its own */
+  constructor(served: ServedAgent, warn: (text: string) => void) {
     const isAgent = typeof served === "object" && (served as unknown) !== null;
     check(isAgent, () => `serveAgent: create must return an agent, options of trainRl, got ${showValue(served)}`);
-    const { memories = {}, ...options } = served;
+    const { memories = {}, ...rest } = served;
+    const options = { warn, ...rest };
     checkRl({ ...options, steps: 0 });
     this.#served = options;
     this.#memories = memories;

@@ -188,6 +188,24 @@ describe("an environment of the page", () => {
     for (const { info, reward } of played) expect([info["reached"], reward >= 2]).toEqual([3, true]);
   });
 
+  it("that fails while the agent trains is a warning in the page, one for each kind", async () => {
+    const warnings: string[] = [];
+    const failing = toySpec(() => expect.fail("broken on purpose"));
+    const agent = served({ environment: failing, onWarning: (text) => warnings.push(text) });
+    await agent.create({ seed: 1, inPage: true });
+    await stepsOf(agent.train(2));
+    expect(warnings.filter((text) => text.includes("failed (tool_error): broken on purpose"))).toHaveLength(1);
+    // Where the worker's agent has a place of its own for them, the page is told nothing.
+    const [own, told]: string[][] = [[], []];
+    const other = served({ environment: failing, onWarning: (text) => told!.push(text) }, (settings, page) => ({
+      ...agentOf(settings, page),
+      warn: (text) => own!.push(text),
+    }));
+    await other.create({ seed: 1, inPage: true });
+    await stepsOf(other.train(2));
+    expect([own!.length > 0, told]).toEqual([true, []]);
+  });
+
   it("that is missing or throws is a sentence, not a hang", async () => {
     const without = served();
     await without.create({ seed: 1, inPage: true });

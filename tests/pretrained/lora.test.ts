@@ -25,6 +25,7 @@ import {
   loraFromFiles,
   type LoraModel,
   type LoraOptions,
+  type LoraPair,
   type LoraParams,
   loraToFiles,
   mergeLora,
@@ -52,6 +53,8 @@ const CASES = {
   llama_lora: "llama_tiny",
   llama_head: "llama_tiny",
   llama_dora: "llama_tiny",
+  llama_patterns: "llama_tiny",
+  llama_saved: "llama_tiny",
   qwen3_rslora: "qwen3_tiny",
   qwen3_rsdora: "qwen3_tiny",
   gpt2_lora: "gpt2_tiny",
@@ -203,6 +206,8 @@ const METHODS: readonly LoraOptions[] = [
   { r: 2, targetModules: "all-linear" },
   { r: 2, targetModules: "all-linear", useRslora: true, loraAlpha: 3 },
   { r: 2, targetModules: "all-linear", useDora: true },
+  { r: 2, targetModules: "all-linear", rankPattern: { "1\\..*": 3 }, alphaPattern: { "mlp.*": 1, "0.*": 30 } },
+  { r: 2, targetModules: "all-linear", modulesToSave: ["lm_head"] },
 ];
 const tiny = (family: "llama" | "gpt2", device: Device, size: Partial<ModelOptions> = {}): Model => {
   const sizes = { vocabSize: 11, hiddenSize: 8, layers: 2, heads: 2, maxPositions: 16, tieEmbeddings: false, ...size };
@@ -232,7 +237,9 @@ describe.each(["llama", "gpt2"] as const)("an adapter on %s", (family) => {
     const loss = (params: LoraParams): Tensor => lossOf(trainable.modelOf(params), batch)[0];
     if (!options.useDora) await checkGradient(loss, start);
     else {
-      const lengths = Object.fromEntries(Object.entries(start).map(([k, { lora_magnitude_vector: m }]) => [k, m!]));
+      const lengths = Object.fromEntries(
+        Object.entries(start as Readonly<Record<string, LoraPair>>).map(([k, { lora_magnitude_vector: m }]) => [k, m!]),
+      );
       await checkGradient(
         (ms: Readonly<Record<string, Tensor>>) =>
           loss(Object.fromEntries(Object.entries(start).map(([k, p]) => [k, { ...p, lora_magnitude_vector: ms[k] }]))),
@@ -283,6 +290,42 @@ describe("addLora", () => {
     expect(names(addLora(model, { targetModules: ["lm_head"] }))).toEqual(["base_model.model.lm_head"]);
   });
 
+  it("gives a layer the first rank and α whose pattern fits the end of its name", () => {
+    const ranks = (options: LoraOptions): number[] =>
+      Object.values(addLora(tiny("llama", exact), options).trainable.params).map(
+        (pair) => (pair as LoraPair)["lora_A.weight"].shape[0]!,
+      );
+    // q and v of the first layer, then of the second.
+    expect(ranks({ rankPattern: { q_proj: 3 } })).toEqual([3, 8, 3, 8]);
+    expect(ranks({ rankPattern: { proj: 3 } })).toEqual([8, 8, 8, 8]);
+    expect(ranks({ rankPattern: { ".*proj": 3, q_proj: 5 } })).toEqual([3, 3, 3, 3]);
+    expect(ranks({ rankPattern: { "layers.1.self_attn.v_proj": 5, "^model.layers.0.*|other": 6 } })).toEqual([
+      6, 6, 8, 5,
+    ]);
+    expect(ranks({ rankPattern: {}, alphaPattern: {} })).toEqual([8, 8, 8, 8]);
+  });
+
+  it("trains what is to be saved whole, from the base's values, which stay", async () => {
+    const model = tiny("llama", exact);
+    const before = Array.from(await logitsOf(model));
+    const adapted = addLora(model, { r: 1, modulesToSave: ["lm_head", "embed_tokens"] });
+    const { params } = adapted.trainable;
+    expect(Object.keys(params).slice(-2)).toEqual(["base_model.model.model.embed_tokens", "base_model.model.lm_head"]);
+    const { weight } = params["base_model.model.lm_head"] as { readonly weight: Tensor };
+    expect([...weight.readSync()]).toEqual([...(model.params.head as Tensor).readSync()]);
+    const moved = adapted.trainable.modelOf(disturb(params));
+    expect(distance(await logitsOf(moved), before)).toBeGreaterThan(0.01);
+    expect(Array.from(await logitsOf(moved.trainable.base))).toEqual(before);
+    const config = (await loraToFiles(moved))["adapter_config.json"] as string;
+    expect(JSON.parse(config)).toMatchObject({
+      target_modules: ["q_proj", "v_proj"],
+      modules_to_save: ["lm_head", "embed_tokens"],
+    });
+    const merged = mergeLora(moved);
+    disposeLora(moved); // what it has merged is its own
+    expect(Array.from(await logitsOf(merged)).every(Number.isFinite)).toBe(true);
+  });
+
   it("refuses in one line what it cannot do", () => {
     const model = tiny("llama", exact);
     const refusal =
@@ -294,6 +337,18 @@ describe("addLora", () => {
     expect(refusal({ targetModules: "(" })).toThrow('lora: "(" is no regular expression');
     expect(refusal({ targetModules: ["embed_tokens"] })).toThrow(
       'lora: "model.embed_tokens" is a table of embeddings, and only linear layers can have an adapter',
+    );
+    expect(refusal({ rankPattern: { q_proj: 0 } })).toThrow("lora: rankPattern must be ranks by name");
+    expect(refusal({ rankPattern: { "(": 1 } })).toThrow("is no regular expression");
+    expect(refusal({ alphaPattern: { q_proj: Infinity } })).toThrow("lora: alphaPattern must be numbers > 0 by name");
+    expect(refusal({ modulesToSave: ["lm_head", "norm"] })).toThrow(
+      "lora: modulesToSave may be model.embed_tokens and lm_head in this model, got norm",
+    );
+    expect(refusal({ targetModules: ["lm_head"], modulesToSave: ["lm_head"] })).toThrow(
+      "lora: lm_head is in targetModules and in modulesToSave",
+    );
+    expect(() => addLora(tiny("llama", exact, { tieEmbeddings: true }), { modulesToSave: ["embed_tokens"] })).toThrow(
+      "lora: modulesToSave is not supported where the head is tied to the embedding, got embed_tokens",
     );
     expect(refusal({ r: 0 })).toThrow("lora: r must be an integer ≥ 1, got 0");
     expect(refusal({ targetModules: [] })).toThrow("lora: targetModules must be");
@@ -367,9 +422,14 @@ describe("an adapter's files", () => {
     expect(refusal({ peft_type: "LOHA" })).toThrow('adapter_config.json: peft_type must be "LORA", got "LOHA"');
     expect(refusal({ bias: "all" })).toThrow('adapter_config.json: bias "all" is not supported, only "none"');
     expect(refusal({ init_lora_weights: "pissa" })).toThrow('init_lora_weights "pissa" is not supported');
-    expect(refusal({ rank_pattern: { q_proj: 4 } })).toThrow("adapter_config.json: rank_pattern is not supported");
-    expect(refusal({ modules_to_save: ["lm_head"] })).toThrow("adapter_config.json: modules_to_save is not supported");
-    expect(refusal({ r: 4 })).toThrow("r is 4 in the config, lora_A has shape [3, 32]");
+    expect(refusal({ rank_pattern: { q_proj: 4 } })).toThrow(
+      `adapter: r is 4 in the config, "${layer(0, "self_attn.q_proj")}.lora_A.weight" has shape [3, 32]`,
+    );
+    expect(refusal({ rank_pattern: { "((a+)+)+b": 4 } })).toThrow("adapter_config.json: ");
+    expect(refusal({ alpha_pattern: { q_proj: "4" } })).toThrow("lora: alphaPattern must be numbers > 0 by name");
+    expect(refusal({ modules_to_save: ["lm_head"] })).toThrow('tensor "base_model.model.lm_head.weight" is missing');
+    expect(refusal({ modules_to_save: ["norm"] })).toThrow("modulesToSave may be model.embed_tokens and lm_head");
+    expect(refusal({ r: 4 })).toThrow("r is 4 in the config, ");
     expect(refusal({ target_modules: ["q_proj"] })).toThrow("belongs to no layer that the config targets");
     expect(refusal({ target_modules: ["q_proj", "v_proj", "k_proj"] })).toThrow('k_proj.lora_A.weight" is missing');
     expect(() => loraFromFiles(model, "{", weights)).toThrow("adapter_config.json: not valid JSON");
