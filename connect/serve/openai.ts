@@ -25,6 +25,7 @@ import { logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
+import type { Schemas } from "./markedCalls.ts";
 import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "./toolCalls.ts";
 
 /** Options of `OpenAiApi`. */
@@ -130,7 +131,8 @@ export class OpenAiApi {
     const ofRollout = call.rollout?.promptOfMessages(messages, chat, tools);
     const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages, tools.length > 0 ? tools : undefined);
     const isThought = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd().endsWith("<think>");
-    const reading = readsCalls && form ? { form, names: namesOf(tools), isThought } : undefined;
+    const reading =
+      readsCalls && form ? { form, names: namesOf(tools), schemas: schemasOf(tools), isThought } : undefined;
     await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, reading });
   }
 
@@ -162,7 +164,10 @@ export class OpenAiApi {
         const index = p * asked.n + k;
         const text = new GrowingText(tokenizer, {
           stop: asked.stop,
-          skipSpecials: asked.skipSpecials,
+          // The marks of these calls are special tokens.
+          ...(reading?.form === "mistral_args"
+            ? { skipSpecials: false, unseen: asked.skipSpecials ? stopIds : [] }
+            : { skipSpecials: asked.skipSpecials }),
           continues,
           ...hold,
         });
@@ -281,6 +286,16 @@ export class OpenAiApi {
 /** The names of tools whose form has been checked. */
 const namesOf = (tools: readonly unknown[]): string[] =>
   tools.map((tool) => (tool as { readonly function: { readonly name: string } }).function.name);
+
+const schemasOf = (tools: readonly unknown[]): Schemas =>
+  Object.fromEntries(
+    tools.map((tool) => {
+      const { name, parameters } = (
+        tool as { readonly function: { readonly name: string; readonly parameters?: unknown } }
+      ).function;
+      return [name, parameters];
+    }),
+  );
 
 /** The most characters that one token stands for, at most one for each of its bytes. */
 function longestToken(tokenizer: Tokenizer): number {

@@ -12,6 +12,8 @@ export interface TextOptions {
   readonly stop: readonly string[];
   /** Whether special tokens are left out of the text. */
   readonly skipSpecials: boolean;
+  /** Tokens that are left out in any case. */
+  readonly unseen?: readonly number[];
   /** Whether the text continues that of the prompt, so that a space at its start stays. Default false. */
   readonly continues?: boolean;
   /** The length of the part of a growing text that may be shown; default all of it. */
@@ -62,8 +64,9 @@ export class GrowingText {
 
   /** Adds a token. @returns whether a stop string has occurred */
   push(id: number): boolean {
-    this.#text += this.#stream.push([id]);
     this.#offsets.push(this.#begun);
+    if (this.#options.unseen?.includes(id)) return false;
+    this.#text += this.#stream.push([id]);
     if (this.#leading) {
       this.#leading.push(id);
       this.#begun = [...this.#tokenizer.decode(this.#leading, { specials: this.#specials })].length;

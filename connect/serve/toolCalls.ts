@@ -1,17 +1,29 @@
 /**
- * Calls of tools in what a model writes. A model uses one of three common forms; which one is found by rendering a call
+ * Calls of tools in what a model writes. A model uses one of five common forms; which one is found by rendering a call
  * with its chat template:
  *
- *     hermes    text<tool_call>{"name": …, "arguments": {…}}</tool_call>…    Qwen, Hermes, SmolLM
- *     llama3    {"name": …, "parameters": {…}}; …                            Llama 3, perhaps behind <|python_tag|>
- *     mistral   [{"name": …, "arguments": {…}}, …]                           Mistral, perhaps behind [TOOL_CALLS]
+ *     hermes        text<tool_call>{"name": …, "arguments": {…}}</tool_call>…    Qwen to 3, Hermes, SmolLM
+ *     qwen3_coder   text<tool_call><function=NAME>…</function></tool_call>…      Qwen3-Coder, Qwen 3.5, Nemotron 3
+ *     llama3        {"name": …, "parameters": {…}}; …                            Llama 3, perhaps behind <|python_tag|>
+ *     mistral       [{"name": …, "arguments": {…}}, …]                           Mistral, perhaps behind [TOOL_CALLS]
+ *     mistral_args  text[TOOL_CALLS]NAME[ARGS]{…}[TOOL_CALLS]…                   Mistral since Small 3.2, Devstral
  *
- * Anything that is not JSON of this form stays text, and so does whatever stands in a thought (`<think>…</think>`). A
- * tag in a string of a call belongs to the string. The last two forms have no mark that every answer carries, so there
- * a call must also name a tool of the request and have arguments: a JSON answer with a field `name` is none.
+ * Anything that is not of this form stays text, and so does whatever stands in a thought (`<think>…</think>`). A tag in
+ * a string of a call belongs to the string. `llama3` and `mistral` have no mark that every answer carries, so there a
+ * call must also name a tool of the request and have arguments: a JSON answer with a field `name` is none.
+ * markedCalls.ts reads names and arguments of the two forms that are not JSON.
  */
 import type { Renderer } from "../chat/index.ts";
 import { isFields } from "./http.ts";
+import {
+  CALL_MARK,
+  functionCall,
+  functionEnd,
+  mayBeNamed,
+  namedCall,
+  parsedJson,
+  type Schemas,
+} from "./markedCalls.ts";
 
 /** A call as the OpenAI API has it. */
 export interface ToolCall {
@@ -22,12 +34,14 @@ export interface ToolCall {
 }
 
 /** The form in which a model writes calls. */
-export type ToolForm = "hermes" | "llama3" | "mistral";
+export type ToolForm = "hermes" | "qwen3_coder" | "llama3" | "mistral" | "mistral_args";
 
 /** The context that decides whether a text is a call. */
 export interface AnswerContext {
   /** The names of the tools that may be called; undefined: any. */
   readonly names?: readonly string[] | undefined;
+  /** The schemas of their parameters, for forms whose values are texts; default: all values are texts. */
+  readonly schemas?: Schemas | undefined;
   /** Whether the prompt has begun a thought, so that the answer starts within it. */
   readonly isThought?: boolean | undefined;
 }
@@ -53,7 +67,7 @@ interface Search {
   readonly certain: number;
 }
 
-const [OPEN, CLOSE] = ["<tool_call>", "</tool_call>"];
+const [OPEN, CLOSE, FUNCTION] = ["<tool_call>", "</tool_call>", "<function="];
 /** The mark that may stand before calls, and what separates them. */
 const PLAIN = {
   llama3: { mark: "<|python_tag|>", separators: /[\s;]/ },
@@ -99,9 +113,12 @@ export function callsWrittenBy(chat: Renderer): ToolForm | NoForm {
   const at = written.indexOf("qNAMEq");
   // A template may refuse such calls, or know one by its id, in which the clients of its makers put the name.
   if (at < 0 && (written === "" || written.includes("qIDq"))) return "other";
-  if (at < 0) return TOLD.test(told) ? "hermes" : "unsaid";
-  if (written.lastIndexOf(OPEN, at) >= 0 && written.indexOf(CLOSE, at) >= 0)
+  if (at < 0) return TOLD.test(told) ? "hermes" : /<function=[^<]*<parameter=/.test(told) ? "qwen3_coder" : "unsaid";
+  if (written.lastIndexOf(OPEN, at) >= 0 && written.indexOf(CLOSE, at) >= 0) {
+    if (/<function=qNAMEq>\s*<parameter=qKEYq>\s*1\s*<\/parameter>\s*<\/function>/.test(written)) return "qwen3_coder";
     return /"arguments"\s*:\s*\{\s*"qKEYq"/.test(written) ? "hermes" : "other";
+  }
+  if (/\[TOOL_CALLS\]qNAMEq(\[CALL_ID\]\w+)?(\[ARGS\])?\{\s*"qKEYq"/.test(written)) return "mistral_args";
   if (/\[TOOL_CALLS\]\s*\[\s*\{[^]*"arguments"\s*:\s*\{\s*"qKEYq"/.test(written)) return "mistral";
   return /"parameters"\s*:\s*\{\s*"qKEYq"/.test(written.slice(at)) ? "llama3" : "other";
 }
@@ -123,36 +140,52 @@ export function plainLength(form: ToolForm, text: string, context: AnswerContext
 
 /** @param isWhole whether no text follows */
 function search(form: ToolForm, text: string, context: AnswerContext, isWhole: boolean): Search {
-  return form === "hermes" ? tagged(text, context, isWhole) : untagged(form, text, context, isWhole);
+  if (form === "mistral_args") return marked(text, context, isWhole);
+  const isTagged = form === "hermes" || form === "qwen3_coder";
+  return isTagged ? tagged(form, text, context, isWhole) : untagged(form, text, context, isWhole);
 }
 
+/** How the two forms between tags begin, end and are read. */
+const TAGGED = {
+  hermes: { tags: /<\/?(?:think|tool_call)>/g, bodyEnd: objectEnd, read: (body: string) => callOf(body) },
+  qwen3_coder: {
+    // Qwen3-Coder often leaves out the outer tag (ollama/ollama#16686); then it must name a tool of the request.
+    tags: /<\/?(?:think|tool_call)>|<function=/g,
+    bodyEnd: functionEnd,
+    read: (body: string, { schemas = {} }: AnswerContext) => functionCall(body, schemas),
+  },
+} as const;
+
 /** Calls between tags. One without an end goes to the next, or to the end of the text. */
-function tagged(text: string, { isThought = false }: AnswerContext, isWhole: boolean): Search {
+function tagged(form: keyof typeof TAGGED, text: string, context: AnswerContext, isWhole: boolean): Search {
+  const { tags, bodyEnd, read } = TAGGED[form];
   const found: Found[] = [];
-  let state: "text" | "thought" | "call" = isThought ? "thought" : "text";
-  let [start, jsonEnd] = [0, 0];
-  const close = (bodyEnd: number, end: number): void => {
-    const call = callOf(text.slice(start + OPEN.length, bodyEnd));
-    if (call) found.push({ start, end, call });
+  let state: "text" | "thought" | "call" = context.isThought ? "thought" : "text";
+  let [start, bodyStart, jsonEnd] = [0, 0, 0];
+  const close = (to: number, end: number): void => {
+    const call = read(text.slice(bodyStart, to), context);
+    const isBare = bodyStart === start;
+    if (call && (!isBare || (context.names?.includes(call.name) ?? true))) found.push({ start, end, call });
     state = "text";
   };
-  for (const { 0: tag, index } of text.matchAll(/<\/?(?:think|tool_call)>/g)) {
+  for (const { 0: tag, index } of text.matchAll(tags)) {
     if (index < jsonEnd) continue;
     if (state === "thought") {
       if (tag === "</think>") state = "text";
     } else if (state === "call" && tag === CLOSE) close(index, index + CLOSE.length);
-    else if (tag === OPEN) {
+    else if (tag === OPEN || tag === FUNCTION) {
       if (state === "call") close(index, index);
       state = "call";
       start = index;
-      jsonEnd = objectEnd(text, start + OPEN.length);
+      bodyStart = tag === OPEN ? start + OPEN.length : start;
+      jsonEnd = bodyEnd(text, bodyStart);
       // A string that has not ended may hold the tags that follow. If it never ends, they are tags.
       if (jsonEnd === Infinity && !isWhole) return { found, certain: start };
-      if (jsonEnd === Infinity || !callOf(text.slice(start + OPEN.length, jsonEnd))) jsonEnd = 0;
+      if (jsonEnd === Infinity || jsonEnd < 0 || !read(text.slice(bodyStart, jsonEnd), context)) jsonEnd = 0;
     } else if (state === "text" && tag === "<think>") state = "thought";
   }
   if (state !== "call")
-    return { found, certain: text.length - (state === "text" ? beginningOf(text, [OPEN, "<think>"]) : 0) };
+    return { found, certain: text.length - (state === "text" ? beginningOf(text, [OPEN, FUNCTION, "<think>"]) : 0) };
   if (isWhole) close(text.length, text.length);
   return { found, certain: start };
 }
@@ -164,6 +197,33 @@ function beginningOf(text: string, tags: readonly string[]): number {
     for (let length = tag.length - 1; length > longest; length--)
       if (text.endsWith(tag.slice(0, length))) longest = length;
   return longest;
+}
+
+/** Calls of which each has a mark of its own. */
+function marked(text: string, { isThought = false }: AnswerContext, isWhole: boolean): Search {
+  const found: Found[] = [];
+  let at = isThought ? thoughtEnd(text, 0) : 0;
+  while (at >= 0) {
+    const start = text.indexOf(CALL_MARK, at);
+    const thought = text.indexOf("<think>", at);
+    if (thought >= 0 && (start < 0 || thought < start)) at = thoughtEnd(text, thought);
+    else if (start < 0) return { found, certain: text.length - beginningOf(text, [CALL_MARK, "<think>"]) };
+    else {
+      at = start + CALL_MARK.length;
+      const named = namedCall(text, at);
+      if (named === undefined) {
+        if (!isWhole && mayBeNamed(text.slice(at))) return { found, certain: start };
+        continue;
+      }
+      const end = objectEnd(text, named.json);
+      if (end === Infinity && !isWhole) return { found, certain: start };
+      if (end < 0 || end === Infinity) continue;
+      const source = text.slice(named.json, end);
+      if (isFields(parsedJson(source))) found.push({ start, end, call: { name: named.name, arguments: source } });
+      at = end;
+    }
+  }
+  return { found, certain: text.length };
 }
 
 /** Calls that are all of an answer, or all that stands behind one of its thoughts. */
@@ -243,12 +303,7 @@ function closingQuote(text: string, opening: number): number {
 
 /** @param among undefined: the tags say that it is a call; else it must have arguments, and one of these names */
 function callOf(json: string, among?: readonly string[] | true): ToolCall["function"] | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    return undefined;
-  }
+  const value = parsedJson(json);
   if (!isFields(value) || typeof value["name"] !== "string") return undefined;
   const { name, arguments: given = value["parameters"] } = value;
   const field = value["arguments"] === undefined ? "parameters" : "arguments";

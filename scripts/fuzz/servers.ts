@@ -184,10 +184,13 @@ export const SERVERS: readonly Target[] = [
       ],
       '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>',
       '{"name": "f", "parameters": {"a": 1}}; {"name": "g"}',
+      "<tool_call><function=f><parameter=a>1</parameter></function></tool_call>",
+      '[TOOL_CALLS]f[CALL_ID]abc[ARGS]{"a": 1}',
     ),
     read: (document) => {
       if (typeof document !== "string") return readMessages(document, true);
-      return (["hermes", "llama3", "mistral"] as const).map((form) => parseAnswer(form, document));
+      const forms = ["hermes", "qwen3_coder", "llama3", "mistral", "mistral_args"] as const;
+      return forms.map((form) => parseAnswer(form, document));
     },
   },
 ];

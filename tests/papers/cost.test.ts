@@ -59,8 +59,13 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   "parseAnswer, llama3": (text) => parseAnswer("llama3", text),
   "parseAnswer, behind calls": (text) => parseAnswer("hermes", `<tool_call>{"name": "f"}</tool_call>${text}`),
   "parseAnswer, mistral": (text) => parseAnswer("mistral", `[TOOL_CALLS] ${text}`),
+  "parseAnswer, mistral_args": (text) => parseAnswer("mistral_args", `[TOOL_CALLS]f[ARGS]${text}`),
+  "parseAnswer, behind a mark": (text) => parseAnswer("mistral_args", `[TOOL_CALLS]${text}`),
+  "parseAnswer, qwen3_coder": (text) => parseAnswer("qwen3_coder", `<tool_call><function=f><parameter=x>${text}`),
+  "parseAnswer, a function's name": (text) => parseAnswer("qwen3_coder", `<function=${text}`),
   "parseAnswer, behind an object": (text) => parseAnswer("llama3", `{"name": "f"};${text}`),
-  plainLength: (text) => (["hermes", "llama3", "mistral"] as const).map((form) => plainLength(form, text)),
+  plainLength: (text) =>
+    (["hermes", "qwen3_coder", "llama3", "mistral", "mistral_args"] as const).map((form) => plainLength(form, text)),
   TextStream: (text) => {
     const stream = new TextStream(tokenizer, { stop: ["\n\nab", "aaaaab"] });
     for (const id of tokenizer.encode(text)) stream.push([id]);

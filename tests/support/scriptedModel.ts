@@ -13,16 +13,16 @@ import type { Model } from "../../nn/transformer.ts";
 
 export const ROOM = 512;
 
-/** A model that knows nothing to say yet. */
-export function scriptedModel(device: Device, vocabSize: number): Model<Tensor> {
+/** A model that knows nothing to say yet. @param room its positions */
+export function scriptedModel(device: Device, vocabSize: number, room: number = ROOM): Model<Tensor> {
   const config = modelConfig({
     family: "gpt2",
     vocabSize,
-    hiddenSize: ROOM,
+    hiddenSize: room,
     intermediateSize: 4,
     layers: 1,
     heads: 2,
-    maxPositions: ROOM,
+    maxPositions: room,
     tieEmbeddings: false,
   });
   const params = initParams(config, new Rng(0), device);
@@ -31,7 +31,7 @@ export function scriptedModel(device: Device, vocabSize: number): Model<Tensor> 
     assign(x, tensor(data, { device, shape: x.shape }));
   };
   fill(params.embedding, () => 0);
-  fill(params.positions!, (i) => (Math.floor(i / ROOM) === i % ROOM ? 10 : 0));
+  fill(params.positions!, (i) => (Math.floor(i / room) === i % room ? 10 : 0));
   for (const { attention, mlp } of params.layers)
     for (const { weight } of [attention.o, mlp.down]) fill(weight, () => 0);
   fill(params.head!, () => 0);
@@ -45,6 +45,7 @@ export function teach(
 ): void {
   const head = model.params.head!;
   const data = new Float32Array(head.size);
-  for (const { behind, ids } of said) ids.forEach((id, k) => (data[id * ROOM + behind - 1 + k] = 1));
+  for (const { behind, ids } of said)
+    ids.forEach((id, k) => (data[id * model.config.maxPositions + behind - 1 + k] = 1));
   assign(head, tensor(data, { device: head.device, shape: head.shape }));
 }

@@ -64,6 +64,18 @@ const MISTRAL_TOOLS = `{{- bos_token }}
     {%- endif %}
 {%- endfor %}`;
 
+/** The markup of Mistral Small 3.2 and Devstral for tools, as far as it matters here. */
+const MISTRAL_ARGS = MISTRAL_TOOLS.replace(/\{\{- '\[TOOL_CALLS\]\[' \}\}\n/, "")
+  .replace(
+    /\{\{- \{"name"[^\n]*\n/,
+    "{{- '[TOOL_CALLS]' + call.function.name + '[ARGS]' + (call.function.arguments | tojson) }}\n",
+  )
+  .replace('{{- ", " if not loop.last else "]<|eot_id|>" }}', '{{- "" if not loop.last else "<|eot_id|>" }}');
+
+/** A public template, unchanged. */
+const publicTemplate = (name: string): string =>
+  readFileSync(new URL(`../../fixtures/chat/public/${name}.jinja`, import.meta.url), "utf8");
+
 const templateOf = (name: string, template?: string): Promise<ChatTemplate> => {
   const kind = kinds.find((one) => one.name === name)!;
   const tokenizer = tokenizerFromJSON(sets.find((set) => set.name === kind.tokenizer)!.tokenizer);
@@ -99,19 +111,27 @@ describe.each([
   ],
   ["llama3", "llama3", LLAMA_TOOLS, '{"name": "search", "parameters": {"q":  "fox"}}'],
   ["mistral", "llama3", MISTRAL_TOOLS, '[{"name": "search", "arguments": {"q":  "fox"}}]'],
+  ["mistral_args", "llama3", MISTRAL_ARGS, 'Let me see.\n[TOOL_CALLS]search[ARGS]{"q":  "fox"}'],
+  [
+    "qwen3_coder",
+    "qwen",
+    publicTemplate("qwen3_5_nothink"),
+    "Let me see.\n<tool_call>\n<function=search>\n<parameter=q>\nfox\n</parameter>\n</function>\n</tool_call>",
+  ],
 ] as const)("%s", (form, name, source, written) => {
   it("calls come back as calls; the next turn goes on from the sampled tokens", async () => {
     const template = await templateOf(name, source);
     const chat = checkpointChat(template);
     expect(chat.toolForm).toBe(form);
-    const model = scriptedModel(device, template.tokenizer.vocabSize);
+    const model = scriptedModel(device, template.tokenizer.vocabSize, form === "qwen3_coder" ? 1024 : undefined);
     server = await servePolicy({ model, tokenizer: template.tokenizer, stopIds: chat.stopIds }, { name: "m", chat });
     const { rollout, baseUrl } = server.openRollout();
     const client = new OpenAI({ baseURL: baseUrl, apiKey: "none", maxRetries: 0 });
 
     const prompt = chat.begin([QUESTION], TOOLS).ids;
     const first = said(template, written, chat);
-    const content = form === "hermes" ? "Let me see.\n" : "";
+    const content = written.startsWith("Let me see.") ? "Let me see.\n" : "";
+    const json = form === "qwen3_coder" ? '{"q": "fox"}' : '{"q":  "fox"}';
     const result = { role: "tool", content: "two hits <|im_end|>", tool_call_id: "" } as const;
     const more = chat.extend([result], first.at(-1)!, 0).ids;
     const second = said(template, "In the wood.", chat);
@@ -127,7 +147,7 @@ describe.each([
     expect(idsOf(one.choices[0])).toEqual(first);
     expect([message.content ?? "", reason]).toEqual([content, "tool_calls"]);
     const call = message.tool_calls![0] as OpenAI.ChatCompletionMessageFunctionToolCall;
-    expect(call.function).toEqual({ name: "search", arguments: '{"q":  "fox"}' });
+    expect(call.function).toEqual({ name: "search", arguments: json });
     // The call as the template would write it has other tokens (one space, not two): they are not rendered again.
     // The client writes the arguments anew, as many do: it is the same call.
     const asRead = { ...call, function: { ...call.function, arguments: '{"q": "\\u0066ox"}' } };
@@ -136,7 +156,7 @@ describe.each([
     expect(two).toMatchObject({ prompt_token_ids: [...prompt, ...first, ...more] });
     expect(two.choices[0]).toMatchObject({ message: { content: "In the wood." }, finish_reason: "stop" });
     // What the user and the tool said forges no end of a turn.
-    expect(prompt.filter((id) => id === chat.stopIds[0])).toHaveLength(form === "mistral" ? 0 : 2);
+    expect(prompt.filter((id) => id === chat.stopIds[0])).toHaveLength(form.startsWith("mistral") ? 0 : 2);
     const finished = rollout.end({ reward: 1 });
     expect(finished).toHaveLength(1);
     const { ids, roles } = finished[0]!.stream;
@@ -168,7 +188,7 @@ describe.each([
   it("in a stream no part of a call is shown as text", async () => {
     const template = await templateOf(name, source);
     const chat = checkpointChat(template);
-    const model = scriptedModel(device, template.tokenizer.vocabSize);
+    const model = scriptedModel(device, template.tokenizer.vocabSize, form === "qwen3_coder" ? 1024 : undefined);
     server = await servePolicy({ model, tokenizer: template.tokenizer }, { name: "m", chat });
     const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
     teach(model, [{ behind: chat.begin([QUESTION], TOOLS).ids.length, ids: said(template, written, chat) }]);
@@ -182,9 +202,9 @@ describe.each([
         calls += `${call.index} ${call.function!.name} ${call.function!.arguments}`;
     }
     expect([text, reason, calls]).toEqual([
-      form === "hermes" ? "Let me see.\n" : "",
+      written.startsWith("Let me see.") ? "Let me see.\n" : "",
       "tool_calls",
-      '0 search {"q":  "fox"}',
+      form === "qwen3_coder" ? '0 search {"q": "fox"}' : '0 search {"q":  "fox"}',
     ]);
     // Where calls are not asked for, the same tokens are text.
     text = "";
@@ -232,6 +252,7 @@ describe("what cannot be", () => {
 });
 
 const CALL = '{"name":"f","arguments":{"x":1}}';
+const BARE = "<function=f>\n<parameter=x>\n1\n</parameter>\n</function>";
 const LLAMA = '{"name":"f","parameters":{"x":1}}';
 const F: readonly [string, string] = ["f", '{"x":1}'];
 /** Arguments with all tags in a string. */
@@ -337,6 +358,51 @@ describe("calls in a text", () => {
     ["mistral", `[${CALL}, {"name":"g","arguments":{}}]`, "", [F, ["g", "{}"]]],
     ["mistral", '[1, {"name": "f"}]', '[1, {"name": "f"}]', []],
     ["mistral", "[TOOL_CALLS] is a mark", "[TOOL_CALLS] is a mark", []],
+    ["mistral_args", 'a[TOOL_CALLS]f[ARGS]{"x":1}[TOOL_CALLS]g[ARGS]{}', "a", [F, ["g", "{}"]]],
+    // With an id, without the second mark, with words behind it (vllm-project/vllm#48976).
+    ["mistral_args", '[TOOL_CALLS]f[CALL_ID]abcDEF123[ARGS]{"x":1}', "", [F]],
+    ["mistral_args", '[TOOL_CALLS]f{"x":1}Estimating …', "Estimating …", [F]],
+    ["mistral_args", `[TOOL_CALLS]f[ARGS]${TAGS}`, "", [["f", TAGS]]],
+    ["mistral_args", "[TOOL_CALLS]f[ARGS]", "[TOOL_CALLS]f[ARGS]", []],
+    ["mistral_args", '[TOOL_CALLS]f[ARGS]{"x":', '[TOOL_CALLS]f[ARGS]{"x":', []],
+    ["mistral_args", "[TOOL_CALLS]f[ARGS]{x}", "[TOOL_CALLS]f[ARGS]{x}", []],
+    [
+      "mistral_args",
+      '<think>[TOOL_CALLS]f[ARGS]{}</think>f[ARGS]{"x":1}',
+      '<think>[TOOL_CALLS]f[ARGS]{}</think>f[ARGS]{"x":1}',
+      [],
+    ],
+    [
+      "mistral_args",
+      '[TOOL_CALLS]f[ARGS]{}</think>[TOOL_CALLS]f[ARGS]{"x":1}',
+      "[TOOL_CALLS]f[ARGS]{}</think>",
+      [F],
+      { isThought: true },
+    ],
+    ["mistral_args", "the mark [TOOL_CALLS] is one", "the mark [TOOL_CALLS] is one", []],
+    ["qwen3_coder", "<tool_call>\n<function=f>\n</function>\n</tool_call>", "", [["f", "{}"]]],
+    [
+      "qwen3_coder",
+      "a <tool_call><function=f><parameter=x>\n\n b </tool_call>\n\n</parameter></function></tool_call> b",
+      "a  b",
+      [["f", '{"x": "\\n b </tool_call>\\n"}']],
+    ],
+    // The outer tag is left out (ollama/ollama#16686); a tool that nobody named is text then (ollama/ollama#17742).
+    ["qwen3_coder", `I see.\n${BARE}\n</tool_call>`, "I see.\n", [["f", '{"x": "1"}']], { names: ["f"] }],
+    ["qwen3_coder", `I see.\n${BARE}`, `I see.\n${BARE}`, [], { names: ["g"] }],
+    ["qwen3_coder", `<tool_call>${BARE}</tool_call>`, "", [["f", '{"x": "1"}']], { names: ["g"] }],
+    // Ends of parameters are left out (vllm-project/vllm#23099).
+    [
+      "qwen3_coder",
+      "<tool_call>\n<function=f>\n<parameter=x>\n1\n<parameter=y>\n2\n</function>\n</tool_call>",
+      "",
+      [["f", '{"x": "1", "y": "2"}']],
+    ],
+    ["qwen3_coder", "<tool_call>\n<function=f>\n<parameter=x>\n1", "<tool_call>\n<function=f>\n<parameter=x>\n1", []],
+    ["qwen3_coder", `<tool_call>${CALL}</tool_call>`, `<tool_call>${CALL}</tool_call>`, []],
+    ["qwen3_coder", `<think>${BARE}</think>x`, `<think>${BARE}</think>x`, []],
+    ["qwen3_coder", "1 <function= 2", "1 <function= 2", []],
+    ["qwen3_coder", "<function=>", "<function=>", []],
   ])("%s: %s", (form, text, content, calls, context = {}) => {
     const parsed = parseAnswer(form, text, context);
     expect(parsed.content).toBe(content);
@@ -346,6 +412,39 @@ describe("calls in a text", () => {
       const shown = text.slice(0, plainLength(form, text.slice(0, end), context));
       expect(content.startsWith(shown), shown).toBe(true);
     }
+  });
+
+  it("values between tags are what the tool's schema says, and texts where they are not", () => {
+    const schemas = {
+      f: {
+        properties: {
+          zip: { type: "string" },
+          age: { type: "integer" },
+          big: { type: "number" },
+          on: { type: "boolean" },
+          maybe: { anyOf: [{ type: "array" }, { type: "null" }] },
+          many: { type: ["object", "null"] },
+          any: {},
+        },
+      },
+    };
+    const argumentsOf = (values: Readonly<Record<string, string>>): string => {
+      const body = Object.entries(values).map(([key, value]) => `<parameter=${key}>\n${value}\n</parameter>\n`);
+      const text = `<tool_call>\n<function=f>\n${body.join("")}</function>\n</tool_call>`;
+      return parseAnswer("qwen3_coder", text, { schemas }).calls[0]!.arguments;
+    };
+    expect(argumentsOf({ zip: "03106", age: "32", big: "12345678901234567890.10", on: "True" })).toBe(
+      '{"zip": "03106", "age": 32, "big": 12345678901234567890.10, "on": true}',
+    );
+    // A date where a number should be is told as it is (ml-explore/mlx-lm#1330); anyOf (vllm-project/vllm#36032).
+    expect(argumentsOf({ age: "2026-01-15", on: "yes", maybe: "None", many: '{"a": [1]}' })).toBe(
+      '{"age": "2026-01-15", "on": "yes", "maybe": null, "many": {"a": [1]}}',
+    );
+    expect(argumentsOf({ maybe: '["a"]', any: '{"a": 1}', other: "null" })).toBe(
+      '{"maybe": ["a"], "any": {"a": 1}, "other": "null"}',
+    );
+    expect(argumentsOf({ any: "1", age: "007", zip: "" })).toBe('{"any": "1", "age": "007", "zip": ""}');
+    expect(argumentsOf({ __proto__x: "1", constructor: "2" })).toBe('{"__proto__x": "1", "constructor": "2"}');
   });
 
   it("of random pieces: what is shown while it grows is a start of the content, and no call is shown", () => {
@@ -363,11 +462,18 @@ describe("calls in a text", () => {
       '"',
       " ",
       ";",
+      "<function=f>",
+      "</function>",
+      "<parameter=x>",
+      "</parameter>",
+      "\n",
+      "f[ARGS]",
+      "f",
     ];
     const text = fc.array(fc.constantFrom(...pieces, "[", "]", ",", "[TOOL_CALLS]", "<|python_tag|>", "word"), {
       maxLength: 8,
     });
-    const form = fc.constantFrom<ToolForm>("hermes", "llama3", "mistral");
+    const form = fc.constantFrom<ToolForm>("hermes", "qwen3_coder", "llama3", "mistral", "mistral_args");
     const about = fc.record({ isThought: fc.boolean(), names: fc.constantFrom(["f"], ["g"], undefined) });
     fc.assert(
       fc.property(form, text, about, (kind, parts, context) => {
@@ -412,8 +518,8 @@ describe("calls in a text", () => {
   });
 
   it("a template that writes tools and no past calls tells the form, or that is what is said", async () => {
-    const smol = readFileSync(new URL("../../fixtures/chat/public/smollm3.jinja", import.meta.url), "utf8");
-    expect(checkpointChat(await templateOf("chatml", smol)).toolForm).toBe("hermes");
+    const smol = await templateOf("chatml", publicTemplate("smollm3"));
+    expect(checkpointChat(smol).toolForm).toBe("hermes");
     // As Nous's Hermes says it; as LFM2 and Granite 3, of which the model alone knows the form.
     const plain = `{%- if tools %}{{- tools | tojson }}{{- TOLD }}{% endif %}{%- for m in messages %}
       {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}`;
@@ -422,6 +528,9 @@ describe("calls in a text", () => {
     const hermes = "<tool_call>\n{'arguments': <args-dict>, 'name': <function-name>}\n</tool_call>";
     expect(await form(telling(hermes))).toBe("hermes");
     expect(await form(telling("<tool_call>\n<function=example>\n</tool_call>"))).toBe("unsaid");
+    expect(await form(telling("<tool_call>\n<function=NAME>\n<parameter=KEY>\n"))).toBe("qwen3_coder");
+    for (const name of ["qwen3_5_nothink", "nemotron_3_nano"])
+      expect(await form(publicTemplate(name)), name).toBe("qwen3_coder");
     const unsaid = checkpointChat(await templateOf("chatml", telling("")));
     expect(unsaid.toolForm).toBe(undefined);
     expect(unsaid.noTools).toContain("writes tools, but no calls");
