@@ -19,8 +19,8 @@ export type Schemas = Readonly<Record<string, unknown>>;
 
 const [FUNCTION, FUNCTION_END, PARAMETER] = ["<function=", "</function>", "<parameter="];
 /**
- * The end of a value. Models leave out the tag of the end (vllm-project/vllm#23099); then it is the line before the next
- * parameter or before the end of the function.
+ * The end of a value. Models leave out the tag of the end (vllm-project/vllm#23099); then it is the line before the
+ * next parameter or before the end of the function.
  */
 const VALUE_END = /<\/parameter>|\r?\n[ \t]*(?=<parameter=[^<>\n]{1,128}>|<\/function>)/g;
 

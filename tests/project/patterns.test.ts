@@ -49,6 +49,7 @@ const TRIED: Readonly<
   "papers/rewards/code.ts": REWARDS,
   "papers/rewards/maths.ts": REWARDS,
   "papers/selfplay/rewards.ts": REWARDS,
+  "connect/serve/markedCalls.ts": REWARDS,
   "connect/serve/toolCalls.ts": REWARDS,
   "connect/harbor/dockerWords.ts": HARBOR,
   "connect/harbor/instructions.ts": HARBOR,
