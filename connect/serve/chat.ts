@@ -27,6 +27,8 @@ export interface ChatFormat {
   readonly toolForm?: ToolForm | undefined;
   /** The reason why it has no tools, if it has none. */
   readonly noTools?: string | undefined;
+  /** The same with further variables of the chat template; undefined: it has no template. */
+  readonly withVariables?: (variables: Readonly<Record<string, unknown>>) => ChatFormat;
   /**
    * The tokens of a conversation, and those that the template puts before an answer of the model.
    * @param tools that the model may call @param news of a conversation whose history was rewritten: the numbers of the

@@ -47,6 +47,7 @@ export function checkpointChat(
   const written = callsWrittenBy(template);
   return {
     stopIds: endIds,
+    withVariables: (more) => checkpointChat(template, { stopIds, variables: { ...variables, ...more } }),
     ...(written === "none" || written === "unsaid" || written === "other"
       ? { noTools: NO_TOOLS[written] }
       : { toolForm: written }),

@@ -116,10 +116,17 @@ export class OpenAiApi {
 
   /** POST /v1/chat/completions */
   async chat({ body, ...call }: Call): Promise<void> {
-    const { chat, model, engine, tokenizer } = this.#options;
+    const { chat: own, model, engine, tokenizer } = this.#options;
     const asked = readChat(body, model, call.rollout ? {} : this.#options.sampling);
-    if (chat === undefined) throw new HttpError(400, "this model has no chat format; use /v1/completions");
-    const { tools, readsCalls } = asked;
+    if (own === undefined) throw new HttpError(400, "this model has no chat format; use /v1/completions");
+    const { tools, readsCalls, variables } = asked;
+    const chat = variables ? own.withVariables?.(variables) : own;
+    if (chat === undefined) {
+      const param = "chat_template_kwargs";
+      throw new HttpError(400, `${param} must be left out: this model's conversations have no chat template`, {
+        param,
+      });
+    }
     const { toolForm: form, noTools } = chat;
     if (tools.length > 0 && form === undefined)
       throw new HttpError(400, `tools must be left out: ${noTools ?? NO_TOOLS}`, { param: "tools" });

@@ -1,8 +1,9 @@
 /**
- * Reads and checks requests to the completions and chat API. Fields and their meaning are OpenAI's, and those
- * that vLLM adds for tokens (vllm-project/vllm, entrypoints/openai/completion/protocol.py, 002032e): `top_k`, `min_p`,
- * `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`, `return_token_ids`. Fields that would
- * change the answer and are not supported are refused; those that only label the request are accepted.
+ * Reads and checks requests to the completions and chat API. Fields and their meaning are OpenAI's, and those that vLLM
+ * adds for tokens (vllm-project/vllm, entrypoints/openai/completion/protocol.py, 002032e): `top_k`, `min_p`,
+ * `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`, `return_token_ids`, and for templates
+ * `chat_template_kwargs`. Fields that would change the answer and are not supported are refused; those that only label
+ * the request are accepted.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
@@ -98,6 +99,11 @@ const CHAT = options("chat.completions", {
     (value) => value === "none" || value === "auto",
   ),
   parallel_tool_calls: inCode("", "anything", anything),
+  chat_template_kwargs: inCode<Fields>(
+    "further variables of the model's chat template, such as enable_thinking (vLLM's field)",
+    "an object",
+    isFields,
+  ),
   modalities: inCode("", '["text"]', (value) => isTexts(value) && value.join() === "text"),
 });
 
@@ -129,6 +135,8 @@ export interface CompletionAsked extends Asked {
 export interface ChatAsked extends Asked {
   readonly messages: readonly unknown[];
   readonly tools: readonly unknown[];
+  /** Further variables of the chat template. */
+  readonly variables: Fields | undefined;
   /** Whether calls of tools in the answer are separated from its text. */
   readonly readsCalls: boolean;
 }
@@ -194,9 +202,15 @@ export function readChat(body: Fields, model: string, defaults: SamplingOptions 
     () => "chat.completions: top_logprobs must be left out unless logprobs is true",
   );
   const most = given.max_completion_tokens ?? given.max_tokens;
-  const { tools = [], tool_choice: choice } = given;
+  const { tools = [], tool_choice: choice, chat_template_kwargs: variables } = given;
   const readsCalls = tools.length > 0 && choice !== "none";
-  return { ...asked(given, most, given.logprobs ? (top_logprobs ?? 0) : undefined), messages, tools, readsCalls };
+  return {
+    ...asked(given, most, given.logprobs ? (top_logprobs ?? 0) : undefined),
+    messages,
+    tools,
+    readsCalls,
+    variables,
+  };
 }
 
 function checkModel(asked: string | undefined, model: string): void {

@@ -178,6 +178,11 @@ describe("what goes wrong", () => {
     const key = { authorization: "Bearer none" };
     expect((await post("/v1/completions", "{", key)).status).toBe(400);
     expect((await post("/v1/nothing", {}, key)).status).toBe(404);
+    const messages = [{ role: "user", content: "a" }];
+    const withVariables = { model: "toy", messages, chat_template_kwargs: { enable_thinking: true } };
+    const refused = await post("/v1/chat/completions", withVariables, key);
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain("chat_template_kwargs must be left out: this model's conversations have no");
     expect((await post("/v1/completions", ask, { ...key, "content-type": "text/plain" })).status).toBe(415);
     expect(await client.models.list().then(({ data }) => data.map(({ id }) => id))).toEqual(["toy"]);
     expect(server!.engine.load).toEqual({ running: 0, waiting: 0 });

@@ -245,6 +245,7 @@ describe("what cannot be", () => {
     expect(await refusal({ messages: [QUESTION, { role: "assistant", tool_calls: [broken] }, QUESTION] })).toMatch(
       /^400 .*tool_calls\[0\]\.function\.arguments must be an object as JSON/,
     );
+    expect(await refusal({ chat_template_kwargs: "x" })).toMatch(/^400 .*chat_template_kwargs must be an object/);
     // A call without arguments, as many clients hold it (vllm-project/vllm#19419).
     const empty = { ...call, function: { name: "f", arguments: "" } };
     expect(readMessages([{ role: "assistant", tool_calls: [empty] }], true)[0]!.tool_calls).toEqual([call]);
@@ -501,6 +502,26 @@ describe("calls in a text", () => {
     expect(await written("llama3", MISTRAL_TOOLS.replace("[TOOL_CALLS]", "CALLS"))).toBe("other");
     const other = checkpointChat(await templateOf("llama3", MISTRAL_TOOLS.replace("[TOOL_CALLS]", "CALLS")));
     expect(other.noTools).toContain("in a form that is not supported");
+  });
+
+  it("a request may set variables of the template, such as enable_thinking", async () => {
+    const template = await templateOf("qwen", publicTemplate("qwen3_5_nothink"));
+    const model = scriptedModel(device, template.tokenizer.vocabSize);
+    const chat = checkpointChat(template);
+    server = await servePolicy({ model, tokenizer: template.tokenizer }, { name: "m", chat });
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
+    const promptOf = async (more: object): Promise<string> => {
+      const asked = { model: "m", messages: [QUESTION], max_tokens: 1, ...WITH_IDS, ...more };
+      const { prompt_token_ids: ids } = (await client.chat.completions.create(asked)) as unknown as {
+        readonly prompt_token_ids: number[];
+      };
+      return template.tokenizer.decode(ids);
+    };
+    const closed = /<think>\n\n<\/think>\n\n$/;
+    expect(await promptOf({})).toMatch(closed);
+    expect(await promptOf({ chat_template_kwargs: { enable_thinking: true } })).toMatch(/assistant\n<think>\n$/);
+    expect(await promptOf({ chat_template_kwargs: { enable_thinking: false } })).toMatch(closed);
+    expect(await promptOf({ chat_template_kwargs: {} })).toMatch(closed);
   });
 
   it("numbers of past calls are written as Python writes them", async () => {
