@@ -17,7 +17,9 @@ export interface MarkedCall {
 /** The schemas of the parameters of tools, by the tools' names. */
 export type Schemas = Readonly<Record<string, unknown>>;
 
-const [FUNCTION, FUNCTION_END, PARAMETER] = ["<function=", "</function>", "<parameter="];
+/** How a function begins. */
+export const FUNCTION = "<function=";
+const [FUNCTION_END, PARAMETER] = ["</function>", "<parameter="];
 /**
  * The end of a value. Models leave out the tag of the end (vllm-project/vllm#23099); then it is the line before the
  * next parameter or before the end of the function.

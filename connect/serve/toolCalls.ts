@@ -17,6 +17,7 @@ import type { Renderer } from "../chat/index.ts";
 import { isFields } from "./http.ts";
 import {
   CALL_MARK,
+  FUNCTION,
   functionCall,
   functionEnd,
   mayBeNamed,
@@ -67,7 +68,7 @@ interface Search {
   readonly certain: number;
 }
 
-const [OPEN, CLOSE, FUNCTION] = ["<tool_call>", "</tool_call>", "<function="];
+const [OPEN, CLOSE] = ["<tool_call>", "</tool_call>"];
 /** The mark that may stand before calls, and what separates them. */
 const PLAIN = {
   llama3: { mark: "<|python_tag|>", separators: /[\s;]/ },
@@ -156,12 +157,15 @@ const TAGGED = {
   },
 } as const;
 
+/** Calls without an end whose ends are looked for: each is read to the end of the text. */
+const MOST_ENDLESS = 8;
+
 /** Calls between tags. One without an end goes to the next, or to the end of the text. */
 function tagged(form: keyof typeof TAGGED, text: string, context: AnswerContext, isWhole: boolean): Search {
   const { tags, bodyEnd, read } = TAGGED[form];
   const found: Found[] = [];
   let state: "text" | "thought" | "call" = context.isThought ? "thought" : "text";
-  let [start, bodyStart, jsonEnd] = [0, 0, 0];
+  let [start, bodyStart, jsonEnd, endless] = [0, 0, 0, 0];
   const close = (to: number, end: number): void => {
     const call = read(text.slice(bodyStart, to), context);
     const isBare = bodyStart === start;
@@ -178,7 +182,8 @@ function tagged(form: keyof typeof TAGGED, text: string, context: AnswerContext,
       state = "call";
       start = index;
       bodyStart = tag === OPEN ? start + OPEN.length : start;
-      jsonEnd = bodyEnd(text, bodyStart);
+      jsonEnd = endless < MOST_ENDLESS ? bodyEnd(text, bodyStart) : -1;
+      if (jsonEnd === Infinity) endless++;
       // A string that has not ended may hold the tags that follow. If it never ends, they are tags.
       if (jsonEnd === Infinity && !isWhole) return { found, certain: start };
       if (jsonEnd === Infinity || jsonEnd < 0 || !read(text.slice(bodyStart, jsonEnd), context)) jsonEnd = 0;
@@ -203,7 +208,8 @@ function beginningOf(text: string, tags: readonly string[]): number {
 function marked(text: string, { isThought = false }: AnswerContext, isWhole: boolean): Search {
   const found: Found[] = [];
   let at = isThought ? thoughtEnd(text, 0) : 0;
-  while (at >= 0) {
+  let endless = 0;
+  while (at >= 0 && endless < MOST_ENDLESS) {
     const start = text.indexOf(CALL_MARK, at);
     const thought = text.indexOf("<think>", at);
     if (thought >= 0 && (start < 0 || thought < start)) at = thoughtEnd(text, thought);
@@ -217,6 +223,7 @@ function marked(text: string, { isThought = false }: AnswerContext, isWhole: boo
       }
       const end = objectEnd(text, named.json);
       if (end === Infinity && !isWhole) return { found, certain: start };
+      if (end === Infinity) endless++;
       if (end < 0 || end === Infinity) continue;
       const source = text.slice(named.json, end);
       if (isFields(parsedJson(source))) found.push({ start, end, call: { name: named.name, arguments: source } });

@@ -60,6 +60,10 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   "parseAnswer, behind calls": (text) => parseAnswer("hermes", `<tool_call>{"name": "f"}</tool_call>${text}`),
   "parseAnswer, mistral": (text) => parseAnswer("mistral", `[TOOL_CALLS] ${text}`),
   "parseAnswer, mistral_args": (text) => parseAnswer("mistral_args", `[TOOL_CALLS]f[ARGS]${text}`),
+  "parseAnswer, arguments without an end": ({ length }) =>
+    parseAnswer("mistral_args", '[TOOL_CALLS]f{"'.repeat(length / 15)),
+  "parseAnswer, functions without an end": ({ length }) =>
+    parseAnswer("qwen3_coder", "<function=f>".repeat(length / 12)),
   "parseAnswer, behind a mark": (text) => parseAnswer("mistral_args", `[TOOL_CALLS]${text}`),
   "parseAnswer, qwen3_coder": (text) => parseAnswer("qwen3_coder", `<tool_call><function=f><parameter=x>${text}`),
   "parseAnswer, a function's name": (text) => parseAnswer("qwen3_coder", `<function=${text}`),

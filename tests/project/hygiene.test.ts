@@ -63,6 +63,10 @@ describe("the repository holds no", () => {
     });
   }
 
+  it("package or archive of others", () => {
+    expect(projectFiles().filter((path) => /\.(whl|tgz|tar|gz|zip|xz|bz2|deb|so|exe)$/.test(path))).toEqual([]);
+  });
+
   it("source file without a word about what it is", () => {
     const sources = files.filter((path) => isTypeScript(path));
     expect(sources.filter((path) => !/^(#!.*\n)?\/\*\*/.test(readSource(path)))).toEqual([]);

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { type Job, startIn } from "../../support/mainJob.ts";
+import { type Job, metricsOf, startIn } from "../../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-theirs-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -56,6 +56,30 @@ test.each(FAULTS)("before reinforcement learning begins: %j", async (how, says) 
   expect(job.seen()).toContain(`worldgrad: ${says}`);
   expect(job.seen()).not.toMatch(/TypeError|^ +at /m);
   rmSync(join(folder, "runs"), { recursive: true, force: true });
+});
+
+test("a world and a reward of the user's own, played by threads, repeated from the run's flags", async () => {
+  answering({});
+  const reward = "export default ({ turns, reward }) => (reward === 1 ? 2 : 0) - 0.5 * turns.length;";
+  writeFileSync(join(folder, "polite.mjs"), reward);
+  const run = async (name: string, ...flags: readonly string[]): Promise<Record<string, unknown>[]> => {
+    const job = startIn(folder, "run/cli/main.ts", [...flags, "--name", name]);
+    expect(await job.done, job.seen()).toBe(0);
+    return metricsOf(join(folder, "runs", name)).filter(({ phase }) => phase === "rl");
+  };
+  const flags = "--quick --env ./world.mjs --reward ./polite.mjs --method grpo --steps 2 --device wasm";
+  const once = await run("alone", ...flags.split(" "));
+  expect(once.map((line) => line["rewards/polite/mean"])).toEqual(once.map((line) => line["reward"]));
+  expect(once.every((line) => line["rewards/failed"] === 0)).toBe(true);
+  expect(once.some((line) => (line["reward"] as number) < 0)).toBe(true); // the world's own is never below 0
+  expect(await run("again", "--config", "runs/alone/flags.json")).toEqual(once);
+  // Threads do not score: the learner does, and the file need not be known to them.
+  const threaded = await run("threads", ...flags.split(" "), "--workers", "2");
+  expect(threaded.map((line) => line["rewards/polite/mean"])).toEqual(once.map((line) => line["reward"]));
+  writeFileSync(join(folder, "polite.mjs"), `${reward} // changed`);
+  const resumed = startIn(folder, "run/cli/main.ts", ["--resume", "runs/alone"]);
+  expect(await resumed.done).toBe(2);
+  expect(resumed.seen()).toContain("the run's reward: polite.mjs is not what the run began with");
 });
 
 test("generate: wrong answers are a sentence, and texts of the world are shown, not obeyed", async () => {
