@@ -114,7 +114,7 @@ function chooserOf(env: EnvironmentSpec): ToolChooser {
 
 /** The request with actions of `choose`, or of the random baseline, with probability `epsilon` in each turn. */
 export function explored({ given, ...request }: EpisodeRequest, epsilon: number, choose?: ToolChooser): EpisodeRequest {
-  const chooser: ToolChooser = choose ?? ((rng, task) => request.spec.random(rng, task, request.options));
+  const chooser: ToolChooser = choose ?? ((rng, task, env) => request.spec.random(rng, task, request.options, env));
   const canBeSent = choose === undefined && (request.forced === undefined || given !== undefined);
   return {
     ...request,

@@ -51,7 +51,7 @@ export function withFaults(spec: FactWorld): FactWorld<EnvironmentOptions & Faul
       return Object.keys(faults).length === 0 ? world : new Faulty(world, settled);
     },
     ...(spec.expert ? { expert: (env) => spec.expert!(own(env)) } : {}),
-    random: (rng, task, options) => spec.random(rng, task, options && split(options).rest),
+    random: (rng, task, options, env) => spec.random(rng, task, options && split(options).rest, env && own(env)),
     ...(spec.atOnce ? { atOnce: (options = {}) => spec.atOnce!(split(options).rest) } : {}),
     ...(spec.limits ? { limits: (options = {}) => spec.limits!(split(options).rest) } : {}),
     ...(spec.check ? { check: (options = {}) => spec.check!(split(options).rest) } : {}),

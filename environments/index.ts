@@ -19,6 +19,7 @@ export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult }
 export { ENVIRONMENTS } from "./registry.ts";
 export type { FactQuestion, FactWorld, WorldFact } from "./facts/questions.ts";
 export { type FaultOptions, FAULTS, withFaults } from "./faults.ts";
+export { mixture, type MixtureMember, type MixtureOptions } from "./mixture.ts";
 
 // For new environments
 export { defineGame, type Ending, type Episode, type Game, type GameOptions, type GameTask } from "./game.ts";

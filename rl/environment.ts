@@ -185,10 +185,11 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   fingerprint?(options?: Options): Promise<string>;
   /**
    * Random baseline: a plausible action that does not depend on the observations. It may use names from the task's text
-   * and, given the options of the episode, words of that world, as a novice would.
+   * and, given the options of the episode, words of that world, as a novice would. Whoever plays a live episode gives
+   * `env`, too: a spec of several worlds sees there which one is played.
    * @throws if its code is loaded with the first episode, and none has begun
    */
-  random(rng: Rng, task?: string, options?: Options): string;
+  random(rng: Rng, task?: string, options?: Options, env?: Environment): string;
   /** A scripted novice: its action in this turn of a live episode. Default: two random actions, then it gives up. */
   novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
   /**

@@ -4,11 +4,11 @@
  * the optimiser, memories of the method (replay, baselines) and rates that depend on the step begin anew. Its training
  * tasks differ from the earlier run's, its held-out tasks are the same.
  */
-import type { EnvironmentSettings } from "./environments.ts";
 import type { Layer } from "./layers.ts";
 import { optionsIn, type Value } from "./layout.ts";
 import { LOOP } from "./parts.ts";
 import type { FromSettings, Preset } from "./preset.ts";
+import type { EnvironmentSettings } from "./worldSettings.ts";
 
 /** The run that another one begins with: its path and its settings. */
 export interface Earlier {

@@ -3,8 +3,9 @@ import type { ModelConfig } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
 import { checkGroupSize, checkOffPolicy } from "../rl/objective/objective.ts";
 import { dataFor } from "./dataOptions.ts";
-import { checkTasks, checkThoughts, type EnvironmentSettings, environmentSettings, tasksOf } from "./environments.ts";
-import { taskOptions, WORLDS } from "./worlds.ts";
+import { checkTasks, checkThoughts, environmentSettings, tasksOf } from "./environments.ts";
+import { taskOptions, worldNamed, WORLDS } from "./worlds.ts";
+import type { EnvironmentSettings } from "./worldSettings.ts";
 import { type Earlier, layerOf, worldOf } from "./from.ts";
 import { type Layer, Settings } from "./layers.ts";
 import { optionsIn, type Values } from "./layout.ts";
@@ -64,7 +65,7 @@ export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
   const preset: unknown = folder.config["preset"];
   checkSettings(preset, `${folder.path}: its config.json`);
   // Programs that play have loaded the environment's file before; others, such as export, do not need it.
-  if (!Object.hasOwn(WORLDS, preset.env) && preset.environmentFile === undefined) {
+  if (worldNamed(preset.env) === undefined && preset.environmentFile === undefined) {
     const known = Object.keys(WORLDS).join(", ");
     throw new UsageError(`${folder.path}: its config.json names the environment "${preset.env}", expected ${known}`);
   }
@@ -234,7 +235,7 @@ function checkSource(settings: Settings, source: Source | undefined, before: Pre
  */
 function checkPreset(preset: Preset, by = flagOf): void {
   const { sft, rl, data = {}, env, async: { workers, maxStaleness = 0 } = {} } = preset;
-  const world = WORLDS[env];
+  const world = worldNamed(env);
   if (world) checkTasks(world, preset);
   if (world && sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));

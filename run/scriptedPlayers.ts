@@ -186,7 +186,7 @@ export class ScriptedPlayers {
       const rng = this.#rng.split("random play").split(i);
       const seed = HELD_OUT_SEEDS + i;
       const experts = this.#env.expert && (await this.#expert(template, this.#heldOut, seed, signal));
-      const random = (): string => this.#env.random(rng, undefined, this.#heldOut);
+      const random = (env: Environment): string => this.#env.random(rng, undefined, this.#heldOut, env);
       const episode = await this.#scripted(template, this.#heldOut, seed, random, RANDOM_TURNS, signal);
       return [...(experts ? [{ episode: experts, isRandom: false }] : []), { episode, isRandom: true }];
     };
@@ -203,7 +203,7 @@ export class ScriptedPlayers {
     rng: Rng,
     signal?: AbortSignal,
   ): Promise<Trajectory> {
-    const random = (_env: Environment, _turn: number, task: string): string => this.#env.random(rng, task, options);
+    const random = (env: Environment, _turn: number, task: string): string => this.#env.random(rng, task, options, env);
     return this.#scripted(template, options, seed, random, this.#preset.rollout.maxTurns, signal);
   }
 
@@ -247,7 +247,7 @@ export class ScriptedPlayers {
   /** The move of a novice. If the environment has no novice, it is a random action with names from the task. */
   #novice(env: Environment, rng: Rng, turn: number, task: string): NoviceMove {
     if (this.#env.novice) return this.#env.novice(env, rng, turn, task);
-    return { action: this.#env.random(rng, task, this.#demo), isGuess: true };
+    return { action: this.#env.random(rng, task, this.#demo, env), isGuess: true };
   }
 
   #noviceTurns(): number {

@@ -20,7 +20,9 @@ const SETTABLE: Readonly<Record<string, Fields>> = Object.fromEntries(
 
 /** The parts whose options belong to the environment. It checks them (environments.ts), and they stay text here. */
 const TASK_PARTS = {
-  env: "any option of the environment, in training and evaluation: env.levels=1-2, env.families=read+count, env.size=2",
+  env:
+    "any option of the environment, in training and evaluation: env.levels=1-2, env.families=read+count; of one of " +
+    "several env.tools.levels=1",
   train: "the same, for training only",
   demo: "the same, for the demonstrations of the warm start only",
 } as const;
@@ -40,7 +42,7 @@ export function parseSettings(texts: readonly string[]): SetValues {
   const values: Record<string, Value> = {};
   const tasks: { [P in TaskPart]?: Record<string, string> } = {};
   for (const text of texts) {
-    const [, part, option, value] = /^([\w+-]+)\.(\w+)=(.*)$/.exec(text) ?? [];
+    const [, part, option, value] = /^([\w+-]+)\.([\w.-]+)=(.*)$/.exec(text) ?? [];
     if (part === undefined)
       throw new UsageError(`--set: expected PART.OPTION=VALUE, as in paw.alpha=0.5, got "${text}"`);
     const key = `${part}.${option!}`;

@@ -5,11 +5,13 @@ import {
   ENVIRONMENTS,
   type EnvironmentSpec,
   type FactWorld,
+  mixture,
   withFaults,
 } from "../environments/index.ts";
 import { openEnvWorld } from "../environments/openenv/world.ts";
+import { partsOf } from "./mixtures.ts";
 import type { Preset, Tasks } from "./preset.ts";
-import { UsageError } from "./usage.ts";
+import { usage, UsageError } from "./usage.ts";
 
 const worlds: Record<string, FactWorld> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
 /**
@@ -33,9 +35,23 @@ export function addEnvironment(spec: EnvironmentSpec, origin: string): boolean {
   return true;
 }
 
+/**
+ * The environment of this name, or the mixture that it stands for (`calculator:2+tools`), which is then one of
+ * `WORLDS`; undefined if one of them is unknown.
+ */
+export function worldNamed(name: string): FactWorld | undefined {
+  if (Object.hasOwn(worlds, name)) return worlds[name];
+  const parts = partsOf(name);
+  const members = parts.flatMap(({ name: one, weight }) =>
+    Object.hasOwn(worlds, one) ? [{ spec: worlds[one]!, weight }] : [],
+  );
+  if (parts.length === 1 || members.length < parts.length) return undefined;
+  return (worlds[name] = withFaults(usage(() => mixture(name, members))));
+}
+
 /** The environment of a run. @throws WorldgradError if it is in a file that has not been loaded */
 export const environmentOf = ({ env, environmentFile }: Pick<Preset, "env" | "environmentFile">): FactWorld =>
-  WORLDS[env] ?? fail(`the environment "${env}" of ${environmentFile?.path ?? "a file"} has not been loaded`);
+  worldNamed(env) ?? fail(`the environment "${env}" of ${environmentFile?.path ?? "a file"} has not been loaded`);
 
 /** Whether episodes of a run's environment can be played here. @throws WorldgradError in one line if they cannot */
 export async function checkEnvironment(preset: Preset): Promise<void> {

@@ -31,8 +31,8 @@ export async function trainJob(job: Job, device: Device, observer: Observer, sig
   if (job.reportTo) folder.reportTo(job.reportTo);
   const preset = presetOf(folder);
   await loadUserFilesOf(preset);
-  const { environmentFile } = preset;
-  const startWorkers = (count: number): RolloutWorkers => threadWorkers(count, { environmentFile });
+  const { env, environmentFile } = preset;
+  const startWorkers = (count: number): RolloutWorkers => threadWorkers(count, { env, environmentFile });
   const playAhead = { startWorkers, train: trainRlAsync };
   const run = new Run(folder, preset, device, observer, signal, { playAhead });
   try {

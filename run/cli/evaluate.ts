@@ -10,7 +10,7 @@ import { askedOf, formatRate, formatReward, missingNote, type Table, tableLines,
 import { evaluateRun, prepareEvaluation, type RunScore } from "../node/evaluateRun.ts";
 import { parse, report, runPath } from "../node/flags.ts";
 import { outliveOutput, outputTaken } from "../node/output.ts";
-import { giveWebSocket } from "../node/webSocket.ts";
+import { giveWebSocketTo } from "../node/webSocket.ts";
 import { type Split, SPLITS } from "../heldOut.ts";
 import { DEVICES } from "../startOptions.ts";
 import { numberFrom, oneOf, wholeNumber } from "../usage.ts";
@@ -73,7 +73,7 @@ async function main(): Promise<number> {
   const set = values["set"] as readonly string[] | undefined;
   const flags = { run, checkpoint: text("checkpoint"), env: text("env"), set, seed: text("seed") };
   const prepared = await prepareEvaluation(flags);
-  if (prepared.preset.env === "openenv") await giveWebSocket();
+  await giveWebSocketTo(prepared.preset.env);
   const made = await device(executor, { log: (line) => console.error(line) });
   try {
     const score = await evaluateRun(prepared, made, { episodes, split, temperature });

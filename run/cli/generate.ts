@@ -13,7 +13,7 @@ import { visible } from "../visible.ts";
 import { createStyle, wantsColour } from "../display/style.ts";
 import { environmentOf, taskOptions } from "../worlds.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
-import { giveWebSocket } from "../node/webSocket.ts";
+import { giveWebSocketTo } from "../node/webSocket.ts";
 import { checkpointNamed } from "../node/checkpoints.ts";
 import { openGiven, parse, report, runPath } from "../node/flags.ts";
 import { endWithOutput, outputTaken } from "../node/output.ts";
@@ -90,7 +90,7 @@ async function main(): Promise<number> {
   const write = (text: string): void => void process.stdout.write(text);
   const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
 
-  if (preset.env === "openenv") await giveWebSocket();
+  await giveWebSocketTo(preset.env);
   const env = environmentOf(preset).make(taskOptions(preset, "heldout"));
   const given = checkTask(env.name, await env.reset(seed));
   const task = typeof values["task"] === "string" ? values["task"] : given;

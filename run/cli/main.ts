@@ -32,7 +32,7 @@ import { makeFolder } from "../node/disk.ts";
 import { exportRun } from "../node/exportRun.ts";
 import { lockFolder } from "../node/lock.ts";
 import { fromRun, saveWeightsOf } from "../node/fromRun.ts";
-import { giveWebSocket } from "../node/webSocket.ts";
+import { giveWebSocketTo } from "../node/webSocket.ts";
 import { displayOutput, outliveOutput, outputTaken } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
 import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSource.ts";
@@ -87,7 +87,7 @@ async function main(): Promise<number> {
   // Environment, device and server come first: a run that lacks one leaves no folder behind.
   await checkEnvironment(chosen.settings);
   const executor = await device(options.device, { log: (line) => display.note(line) });
-  if (chosen.settings.env === "openenv") await giveWebSocket();
+  await giveWebSocketTo(chosen.settings.env);
   const playAhead = await playAheadFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open(executor);
   if (options.reportTo) folder.reportTo(options.reportTo);
@@ -131,10 +131,10 @@ const loadNats = () => import("../../distribute/nats/index.ts");
 
 /** The workers of the run. It connects to their server at once: without one nothing begins. */
 async function playAheadFor({ workers, settings }: Chosen, note: (line: string) => void): Promise<PlayAhead> {
-  const { environmentFile } = settings;
+  const { env, environmentFile } = settings;
   const players = workers === undefined ? undefined : await (await loadNats()).natsWorkers({ server: workers, note });
   return {
-    startWorkers: players ? () => players : (count) => threadWorkers(count, { environmentFile }),
+    startWorkers: players ? () => players : (count) => threadWorkers(count, { env, environmentFile }),
     train: trainRlAsync,
   };
 }

@@ -1,6 +1,7 @@
 /** The command line of `npm run worker`: its help and the parser of its flags. It starts nothing. */
 import { type EnvironmentSpec, ENVIRONMENTS } from "../../environments/index.ts";
-import { WORLDS } from "../worlds.ts";
+import { partsOf } from "../mixtures.ts";
+import { worldNamed } from "../worlds.ts";
 import { UsageError, wholeNumber } from "../usage.ts";
 import type { ConnectionOptions, ServeNatsOptions } from "../../distribute/nats/index.ts";
 import { loadEnvironment } from "../node/environmentFile.ts";
@@ -64,10 +65,10 @@ async function environmentsIn(list: string | undefined): Promise<Readonly<Record
   const chosen: Record<string, EnvironmentSpec> = {};
   for (const word of list.split(",")) {
     const isFile = isUserFile(word);
-    if (!isFile && !OWN_WORLDS.includes(word))
+    if (!isFile && !partsOf(word).every(({ name }) => OWN_WORLDS.includes(name)))
       throw new UsageError(`--environments: expected some of ${OWN_WORLDS.join(", ")}, or files, got "${word}"`);
     const name = isFile ? (await loadEnvironment(word, "--environments")).env : word;
-    chosen[name] = WORLDS[name]!;
+    chosen[name] = worldNamed(name)!;
     await chosen[name].check?.();
   }
   return chosen;

@@ -34,6 +34,7 @@ any other flag about a method, one agent is trained.
                                                             (default f32)
   --system TEXT       system message of its episodes        (default: a line about the environment)
   --env NAME          the environment                       (default home)
+  --env A:3+B         several in one run: three episodes in A for one in B
   --env ./FILE.ts     an environment of your own: the default export of this file
   --arms LIST         the agents to compare: methods, with settings in brackets, commas between them, as in
                       "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"

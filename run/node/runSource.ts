@@ -5,7 +5,7 @@
  */
 import { WorldgradError } from "../../engine/errors.ts";
 import type { EpisodeFormat } from "../../rl/index.ts";
-import { WORLDS } from "../worlds.ts";
+import { worldNamed } from "../worlds.ts";
 import { Experiment } from "../experiment.ts";
 import type { LoadSource } from "../modelFiles.ts";
 import type { Preset } from "../preset.ts";
@@ -26,7 +26,7 @@ export interface FoundSource extends Source {
 
 /** The system message of an environment, unless the user gives one. */
 const systemOf = (env: string): string =>
-  `You act in a world of text: ${WORLDS[env]?.description ?? env}. You are given a task. Say one action at a ` +
+  `You act in a world of text: ${worldNamed(env)?.description ?? env}. You are given a task. Say one action at a ` +
   "time, without a word around it; you are told what it did.";
 
 /**

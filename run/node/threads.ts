@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../../engine/errors.ts";
-import { WORLDS } from "../worlds.ts";
+import { worldNamed, WORLDS } from "../worlds.ts";
 import type { UserFile } from "../preset.ts";
 import { loadEnvironment } from "./environmentFile.ts";
 import { giveWebSocket } from "./webSocket.ts";
@@ -32,6 +32,8 @@ export interface ThreadOptions {
   readonly module?: string | URL;
   /** The file of a further environment that a thread can play. */
   readonly environmentFile?: UserFile | undefined;
+  /** The name of the environment that is played: a mixture is made of its name (`calculator:2+tools`). */
+  readonly env?: string;
   /**
    * Node's command-line arguments for the threads, without those that concern the whole process. Default: those of this
    * process that threads may have.
@@ -49,9 +51,9 @@ export interface ThreadOptions {
  * for await (const { metrics } of steps) console.log(metrics);
  */
 export function threadWorkers(count: number, options: ThreadOptions = {}): RolloutWorkers {
-  const { module, environmentFile, execArgv, onStart } = options;
+  const { execArgv, onStart } = options;
   checkCount("threadWorkers", count);
-  const code = programOf(module?.toString(), environmentFile);
+  const code = programOf(options);
   const toSend = wireMessages();
   // If a thread inherits its arguments, Node leaves out --max-old-space-size and the like; if they are given, it
   // throws.
@@ -98,9 +100,9 @@ function setupFor(setup: WorkerSetup): WireSetup {
 }
 
 /** The program of a thread. When running from sources, it registers the loader for TypeScript first. */
-function programOf(module: string | undefined, environmentFile: UserFile | undefined): string {
+function programOf({ module, environmentFile, env }: ThreadOptions): string {
   const here = import.meta.url;
-  const given = JSON.stringify(environmentFile === undefined ? { module } : { module, environmentFile });
+  const given = JSON.stringify({ module: module?.toString(), environmentFile, env });
   const play = `import(${JSON.stringify(here)}).then(({ playInThread }) => playInThread(${given}))`;
   if (!here.endsWith(".ts")) return play;
   const require = createRequire(here);
@@ -113,11 +115,14 @@ function programOf(module: string | undefined, environmentFile: UserFile | undef
  * The main function of a thread, which plays until the thread is ended.
  * @param given see `ThreadOptions` @public imported by the text of `programOf`
  */
-export async function playInThread(given: Pick<ThreadOptions, "environmentFile"> & { module?: string }): Promise<void> {
-  const { module, environmentFile } = given;
+export async function playInThread(
+  given: Pick<ThreadOptions, "environmentFile" | "env"> & { module?: string },
+): Promise<void> {
+  const { module, environmentFile, env } = given;
   const port = parentPort ?? fail("playInThread: this is not a thread");
   if (module === undefined) await giveWebSocket().catch(() => {}); // only one environment needs it, and says so
   if (environmentFile) await loadEnvironment(environmentFile.path);
+  if (env !== undefined) worldNamed(env);
   const options = module === undefined ? { environments: WORLDS } : await servedBy(module);
   serveRollouts(targetOf(port), options);
 }

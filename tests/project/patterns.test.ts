@@ -67,6 +67,7 @@ const OWN: Readonly<Record<string, string>> = {
   "environments/code/rules.ts": "programs of tasks",
   "environments/code/tasks.ts": "programs of tasks",
   "environments/home/tasks.ts": "tasks",
+  "environments/mixture.ts": "a name that a program gives",
   "environments/openenv/session.ts": "the address that a person gives",
   "environments/patch/repository.ts": "files of tasks",
   "environments/patch/rules.ts": "files, names and numbers of tasks",

@@ -28,6 +28,27 @@ test("nothing of episodes that were masked, of numbers that are none, and of fie
   expect(infoMetrics([episode(ofAll)])).toEqual({});
 });
 
+test("of a mixture what each environment pays, without masked episodes and those that have no score", () => {
+  const of = (environment: unknown, reward: number, more: Partial<Trajectory> = {}): Trajectory =>
+    episode({ environment } as Trajectory["info"], { reward, stepRewards: [], ...more });
+  const episodes = [
+    of("a", 1),
+    of("a", 0),
+    of("a", 5, { masked: true }),
+    of("b", -1),
+    of("a", NaN),
+    of(7, 1),
+    of("", 1),
+  ];
+  expect(infoMetrics(episodes)).toEqual({
+    "info/environment": 7,
+    "rewards/a/mean": 0.5,
+    "rewards/b/mean": -1,
+    "success/a": 0.5,
+    "success/b": 0,
+  });
+});
+
 test("a rollout of several rows counts once, by its last; a masked row masks it", () => {
   const rows = (masked: boolean): Trajectory[] => [
     episode({ moves: 1 }, { rollout: 7 }),
