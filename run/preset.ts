@@ -62,6 +62,16 @@ export interface FromSettings {
   readonly ends?: readonly string[];
 }
 
+/** The model of `--teacher`, which stays as it is. A run copies none of it. */
+export interface TeacherSettings {
+  /** The folder of a model, or of a run. */
+  readonly path: string;
+  /** The step of the run's checkpoint. */
+  readonly step?: number;
+  /** The hash of its weights. A run is resumed only if they are still the same. */
+  readonly sha256: string;
+}
+
 /** The options of a table; every run has those with a default. */
 type Options<T extends OptionTable> = Kept<T["fields"]>;
 
@@ -87,6 +97,8 @@ export interface Preset extends Tasks {
   readonly pretrained?: PretrainedSettings;
   /** Default: none, it begins with no other run's weights. */
   readonly from?: FromSettings;
+  /** The reference of the method. Default: a copy of the model as it was before RL. */
+  readonly teacher?: TeacherSettings;
   readonly tokenizer: Options<typeof TOKENIZER>;
   readonly model: Options<typeof SIZES>;
   readonly sft: Options<typeof SFT>;

@@ -1,7 +1,8 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
 import type { ModelConfig } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
-import { checkGroupSize, checkOffPolicy } from "../rl/objective/objective.ts";
+import { checkGroupSize, checkOffPolicy, statisticsOf } from "../rl/objective/objective.ts";
+import { isOfReference } from "../rl/objective/tokenStatistics.ts";
 import { dataFor } from "./dataOptions.ts";
 import { checkTasks, checkThoughts, environmentSettings, tasksOf } from "./environments.ts";
 import { taskOptions, worldNamed, WORLDS } from "./worlds.ts";
@@ -11,7 +12,7 @@ import { type Layer, Settings } from "./layers.ts";
 import { optionsIn, type Values } from "./layout.ts";
 import { objectiveFor, settleMethod, withAddOns } from "./methods.ts";
 import { PLUGINS } from "./plugins.ts";
-import type { Preset, PretrainedSettings } from "./preset.ts";
+import type { Preset, PretrainedSettings, TeacherSettings } from "./preset.ts";
 import { usage, UsageError } from "./usage.ts";
 import { flagOf, type ModelSize, type StartOptions, valuesOfFlags } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
@@ -83,15 +84,23 @@ export interface Source {
  * The settings of a run from its flags.
  * @param source the model of `--model-path`
  * @param earlier the run of `--from`
+ * @param teacher the model of `--teacher`
  * @throws UsageError if a name is unknown or the flags contradict each other
  */
-export function presetFor(options: StartOptions, source?: Source, earlier?: Earlier): Preset {
+export function presetFor(
+  options: StartOptions,
+  source?: Source,
+  earlier?: Earlier,
+  teacher?: TeacherSettings,
+): Preset {
   const before = earlier?.preset;
   const { env = before?.env ?? "home", seed } = options;
   if (options.modelPath !== undefined && source === undefined)
     throw new UsageError("--model-path: only npm start for one agent reads a model from a folder");
   if (options.from !== undefined && earlier === undefined)
     throw new UsageError("--from: only npm start for one agent begins with another run");
+  if (options.teacher !== undefined && teacher === undefined)
+    throw new UsageError("--teacher: only npm start for one agent learns from a teacher");
   const { values, tasks } = parseSettings(options.set ?? []);
   const written = layersOf(options, values);
   const given = new Settings(written);
@@ -110,8 +119,10 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
     ...written,
   ]);
   if (recipe) settings.put("rl.method", recipe.method);
+  if (recipe?.name === "opd" && teacher === undefined)
+    throw new UsageError("--method opd learns from another model: name its folder, or its run, by --teacher PATH");
   inWordsOf(recipe, () => settleMethod(settings));
-  checkSource(settings, source, before);
+  checkSource(settings, source, before, teacher);
   if (settings.isWritten("rl.warmup") && settings.get("rl.warmup")! >= settings.get("rl.steps")!)
     throw new UsageError(
       `${settings.by("rl.warmup")}: expected less than the ${settings.get("rl.steps")!} steps of the run, as the ` +
@@ -126,6 +137,7 @@ export function presetFor(options: StartOptions, source?: Source, earlier?: Earl
     rewardFile: options.rewardFile,
     pretrained: source?.settings,
     from: earlier?.settings,
+    teacher,
   };
   checkSettings(preset);
   inWordsOf(recipe, () => checkPreset(preset, (key) => settings.by(key)));
@@ -211,9 +223,14 @@ function quick(env: string, given: Settings, hasModel: boolean): Values {
 }
 
 /** @throws UsageError if the model that the run begins with lacks a requested part */
-function checkSource(settings: Settings, source: Source | undefined, before: Preset | undefined): void {
+function checkSource(
+  settings: Settings,
+  source: Source | undefined,
+  before: Preset | undefined,
+  teacher: TeacherSettings | undefined,
+): void {
   const made = settings.keys("tokenizer").find((key) => settings.isWritten(key));
-  if (made !== undefined && (source || before))
+  if (made !== undefined && (source || before || teacher))
     throw new UsageError(`${settings.by(made)} is about a tokenizer that is made, and the run begins with another's`);
   const most = source?.config.maxPositions ?? before?.model.maxPositions ?? Infinity;
   const room = settings.get("model.maxPositions")!;
@@ -240,6 +257,8 @@ function checkPreset(preset: Preset, by = flagOf): void {
   if (world && sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkWarmStart(preset);
+  if (preset.teacher && !statisticsOf(objective).some(isOfReference))
+    throw new UsageError(`--teacher: ${nameOf(rl, "loss")} asks no reference; add --kl X, or choose --method opd`);
   if (world && !world.expert) checkWithoutExpert(preset);
   usage(() => checkGroupSize(objective.advantage, rl.groupSize, "--set rl.groupSize"));
   usage(() => {

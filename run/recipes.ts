@@ -39,6 +39,13 @@ export const RECIPES: Readonly<Record<string, Recipe>> = {
       "reward.cap=0.5",
     ],
   },
+  // The gradient of k2, ½(lp − lp_T)², is that of the reverse KL on the student's own samples (arXiv 2506.09477).
+  opd: {
+    description: "on-policy distillation: the reverse KL to --teacher at each token that the agent wrote; no rewards",
+    source: "GKD, arXiv 2306.13649; MiniLLM, arXiv 2306.08543",
+    method: "grpo_token",
+    set: ["rl.advantage=none", "kl.beta=1", "kl.estimator=k2"],
+  },
   // The cap lets eight malformed actions count in full.
   starpo_s: {
     description: "PPO on the quarter of the groups of largest spread, clip-higher, −0.1 for each malformed action",

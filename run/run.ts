@@ -17,7 +17,14 @@ import { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
-import { fileOf, filesOfModel, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
+import {
+  fileOf,
+  filesOfModel,
+  modelFromCheckpoint,
+  type ModelWithTokenizer,
+  MOMENTS,
+  partsToSave,
+} from "./modelFiles.ts";
 import type { Observer, Watch } from "./observer.ts";
 import { bestOf, isBetter } from "./best.ts";
 import { Experiment } from "./experiment.ts";
@@ -29,6 +36,7 @@ import type { Evaluation, MetricsRecord, State, Summary } from "./records.ts";
 import type { Checkpoint, RunStore } from "./runStore.ts";
 import { factsOf } from "./facts.ts";
 import { templateFor } from "./template.ts";
+import { UsageError } from "./usage.ts";
 import { phaseOf } from "./baselines.ts";
 import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
@@ -57,6 +65,7 @@ export class Run {
   #model!: Model;
   #template!: Template;
   #optimizer: AdamW<Tree> | undefined;
+  #teacher: Model | undefined;
   /** The state of RL; undefined until RL starts. */
   #trainingState: TrainingState | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
@@ -83,8 +92,12 @@ export class Run {
     this.#device = device;
     this.#observer = observer;
     this.#signal = signal;
-    const { path: needed } = preset.pretrained ?? {};
-    check(!needed || parts.source !== undefined, () => `run: the model in ${needed} that it begins with is not given`);
+    const { pretrained, teacher } = preset;
+    check(
+      !pretrained || parts.source !== undefined,
+      () => `run: the model in ${pretrained!.path} that it begins with is not given`,
+    );
+    check(!teacher || parts.teacher !== undefined, () => `run: the teacher in ${teacher!.path} is not given`);
   }
 
   /**
@@ -141,17 +154,20 @@ export class Run {
 
   /** Makes the model, optimiser and state that a run begins or continues with. Changes nothing in the store. */
   async #load(checkpoint: Checkpoint | null): Promise<void> {
+    const teacher = await this.#parts.teacher?.(this.#device);
     if (checkpoint === null) {
       check(!this.#preset.from, () => "run: the weights that it begins with are in no checkpoint; begin it anew");
       const source = await this.#parts.source?.(this.#device);
-      const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer(this.#signal));
-      this.#template = templateFor(this.#preset, tokenizer);
-      this.#model = source?.model ?? this.#experiment.newModel(tokenizer, this.#device);
+      const given = source?.tokenizer ?? teacher?.tokenizer;
+      this.#template = templateFor(this.#preset, given ?? (await this.#experiment.trainTokenizer(this.#signal)));
+      this.#teacher = teacher && this.#ofTeacher(teacher);
+      this.#model = source?.model ?? this.#experiment.newModel(this.#template.tokenizer, this.#device);
       return;
     }
     const { model, tokenizer } = await modelFromCheckpoint(checkpoint, this.#device, this.#parts.source);
     this.#model = model;
     this.#template = templateFor(this.#preset, tokenizer);
+    this.#teacher = teacher && this.#ofTeacher(teacher);
     this.#state = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as State;
     this.#earlierSeconds = this.#state.seconds;
     const isWarmStart = this.#state.phase === "rl" && this.#state.done === 0;
@@ -167,7 +183,7 @@ export class Run {
       this.#trainingState =
         this.#state.done === 0
           ? await this.#newTrainingState()
-          : TrainingState.ofFiles(this.#experiment, this.#model, checkpoint.files);
+          : TrainingState.ofFiles(this.#experiment, this.#model, checkpoint.files, this.#teacher);
     }
   }
 
@@ -188,9 +204,29 @@ export class Run {
 
   /** The training state that the method needs beside the model. */
   async #newTrainingState(): Promise<TrainingState> {
-    const state = await TrainingState.ofWarmStart(this.#experiment, this.#model, this.#template, this.#watch());
+    const state = await TrainingState.ofWarmStart(
+      this.#experiment,
+      this.#model,
+      this.#template,
+      this.#watch(),
+      this.#teacher,
+    );
     if (state.note !== undefined) this.#observer.note(state.note);
     return state;
+  }
+
+  /** The teacher's model. @throws UsageError if it cannot read what the run's model reads */
+  #ofTeacher({ model, tokenizer }: ModelWithTokenizer): Model {
+    const [own, its] = [this.#template.tokenizer, tokenizer].map((one) => JSON.stringify(one.toJSON()));
+    const [needed, most] = [this.#preset.model.maxPositions, model.config.maxPositions];
+    if (own === its && most >= needed) return model;
+    for (const x of treeLeaves(model.params)) x.dispose();
+    throw new UsageError(
+      `--teacher ${this.#preset.teacher!.path}: ` +
+        (own === its
+          ? `it reads ${most} tokens at most, and an episode may have ${needed} (--set rollout.maxTokens=${most})`
+          : "it has another tokenizer than the run's model, and the two are compared token by token"),
+    );
   }
 
   /** The result of `work`, or `null` if it rejects because the run was stopped. */

@@ -33,4 +33,6 @@ export interface RunParts {
   readonly witness?: StepWitness | undefined;
   /** Loads the model that the settings name (`Preset.pretrained`); needed if they do. */
   readonly source?: LoadSource | undefined;
+  /** Loads the teacher that the settings name (`Preset.teacher`); needed if they do. */
+  readonly teacher?: LoadSource | undefined;
 }

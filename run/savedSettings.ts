@@ -22,7 +22,7 @@ export function checkSettings(given: unknown, file?: string): asserts given is P
   const isMissing = (name: string): boolean => !isRecord(settings[name]);
   const missing =
     NEEDED.find(isMissing) ??
-    ["pretrained", "from", "tasks", "trainTasks", "demoTasks", "environmentFile", "rewardFile"].find(
+    ["pretrained", "from", "teacher", "tasks", "trainTasks", "demoTasks", "environmentFile", "rewardFile"].find(
       (name) => settings[name] !== undefined && isMissing(name),
     );
   if (missing !== undefined) throw new UsageError(`${file ?? "run"} has no settings "${missing}" of the main job`);

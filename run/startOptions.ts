@@ -81,6 +81,8 @@ export interface StartOptions extends SettingFlags {
   /** The run whose weights it begins with, and the name of its checkpoint; default the newest. */
   readonly from?: string | undefined;
   readonly checkpoint?: string | undefined;
+  /** The folder of the run, or of the model, that is the reference of the method. */
+  readonly teacher?: string | undefined;
   readonly resume: string | undefined;
   readonly name: string | undefined;
   /** Further files of metrics; undefined: none, and in a run that goes on those that it has. */
@@ -114,6 +116,7 @@ export const START_FLAGS = {
   "report-to": TEXT,
   from: TEXT,
   checkpoint: TEXT,
+  teacher: TEXT,
   resume: TEXT,
   quick: { type: "boolean" },
 } as const satisfies Readonly<Record<string, FlagType>>;
@@ -154,6 +157,7 @@ export function startOptions(values: Said): StartOptions {
     reportTo: text("report-to") === undefined ? undefined : reportersIn(text("report-to")!),
     from: text("from"),
     checkpoint: text("checkpoint"),
+    teacher: text("teacher"),
     resume: text("resume"),
     quick: values["quick"] === true,
   };

@@ -1,9 +1,9 @@
 /**
  * The training state of some methods in addition to the model and its optimiser: a frozen copy of the warm start (KL
- * penalties, ActFocus; if there is an adapter, the model under it and no copy), a value head with its own optimiser
- * (PPO and its relatives), and parts with a memory of earlier steps (an adaptive KL coefficient, a running baseline, a
- * curriculum, a replay buffer). They are made at the start of RL and saved in every checkpoint, so that a resumed run
- * continues bit for bit. Other methods, such as GRPO with ECHO, have no such state.
+ * penalties, ActFocus), a value head with its own optimiser (PPO and its relatives), and parts with a memory of earlier
+ * steps (an adaptive KL coefficient, a running baseline, a curriculum, a replay buffer). They are made at the start of
+ * RL and saved in every checkpoint, so that a resumed run continues bit for bit. Other methods, such as GRPO with ECHO,
+ * have no such state. In the place of the copy may be the model under an adapter, or a teacher; neither is saved.
  */
 import { check, fail } from "../engine/errors.ts";
 import { assign, outsideScopes, scope, tensor, type Tensor, treeEntries, treeLeaves } from "../engine/index.ts";
@@ -50,29 +50,36 @@ export class TrainingState {
   /** The reference and the reader as bytes, which never change. */
   readonly #frozen: Uint8Array | undefined;
   readonly #reader: Uint8Array | undefined;
+  readonly #teacher: Model | undefined;
 
   private constructor(experiment: Experiment, parts: Parts) {
     this.heads = parts.heads;
-    this.reference = parts.reference;
+    this.reference = parts.reference ?? parts.teacher;
     this.reader = parts.reader?.reader;
     this.note = parts.reader?.note;
     this.#frozen = parts.frozen;
     this.#reader = parts.reader?.file;
+    this.#teacher = parts.teacher;
     this.#saved = experiment.memories();
   }
 
-  /** The state of a run that begins RL with `model`, the warm start. @throws if the run is stopped meanwhile */
+  /**
+   * The state of a run that begins RL with `model`, the warm start.
+   * @param teacher the reference in the warm start's place; it is freed with the state
+   * @throws if the run is stopped meanwhile
+   */
   static async ofWarmStart(
     experiment: Experiment,
     model: Model,
     template: Template,
     watch: Watch,
+    teacher?: Model,
   ): Promise<TrainingState> {
     const objective = experiment.objective();
     const heads = newHeads(experiment, model);
     const reader = hasReader(experiment) ? await newReader(experiment, model, template, watch) : undefined;
-    const common = { heads, reader };
-    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, common);
+    const common = { heads, reader, teacher };
+    if (teacher || !statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, common);
     const { base } = model.trainable ?? {};
     if (base) return new TrainingState(experiment, { ...common, reference: base });
     const frozen = await weightsOf(model);
@@ -81,9 +88,15 @@ export class TrainingState {
 
   /**
    * The state of a resumed run, from the files of a checkpoint.
+   * @param teacher as in `ofWarmStart`
    * @throws if a file that the method needs is missing or of another size
    */
-  static ofFiles(experiment: Experiment, model: Model, files: Readonly<Record<string, Uint8Array>>): TrainingState {
+  static ofFiles(
+    experiment: Experiment,
+    model: Model,
+    files: Readonly<Record<string, Uint8Array>>,
+    teacher?: Model,
+  ): TrainingState {
     const objective = experiment.objective();
     const file = (name: string): Uint8Array => files[name] ?? fail(`checkpoint: ${name} is missing`);
     const heads = newHeads(experiment, model);
@@ -92,8 +105,8 @@ export class TrainingState {
       memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
     }
     const reader = hasReader(experiment) ? readerOfFile(model, file(READER)) : undefined;
-    const common = { heads, reader };
-    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, common);
+    const common = { heads, reader, teacher };
+    if (teacher || !statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, common);
     const { base } = model.trainable ?? {};
     if (base) return new TrainingState(experiment, { ...common, reference: base });
     const frozen = file(REFERENCE);
@@ -123,7 +136,8 @@ export class TrainingState {
     }
     if (this.reader) disposeReader(this.reader);
     // Without a file the reference is the model under an adapter, not a copy.
-    for (const x of this.reference && this.#frozen ? treeLeaves(this.reference.params) : []) x.dispose();
+    const own = this.#teacher ?? (this.#frozen && this.reference);
+    for (const x of own ? treeLeaves(own.params) : []) x.dispose();
   }
 }
 
@@ -132,6 +146,7 @@ interface Parts {
   readonly heads: Heads<TrainedHead>;
   readonly reference?: Model | undefined;
   readonly frozen?: Uint8Array | undefined;
+  readonly teacher?: Model | undefined;
   readonly reader?: SavedReader | undefined;
 }
 

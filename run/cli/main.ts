@@ -32,6 +32,7 @@ import { makeFolder } from "../node/disk.ts";
 import { exportRun } from "../node/exportRun.ts";
 import { lockFolder } from "../node/lock.ts";
 import { fromRun, saveWeightsOf } from "../node/fromRun.ts";
+import { openTeacher, teacherLoader } from "../node/teacher.ts";
 import { giveWebSocketTo } from "../node/webSocket.ts";
 import { displayOutput, outliveOutput, outputTaken } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
@@ -98,7 +99,8 @@ async function main(): Promise<number> {
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
   if (options.quick) display.note(TEACHES_NOTHING);
-  const run = new Run(folder, preset, executor, display, signal, { playAhead, source });
+  const teacher = teacherLoader(preset);
+  const run = new Run(folder, preset, executor, display, signal, { playAhead, source, teacher });
   try {
     const summary = await run.run(options.resume !== undefined || options.from !== undefined);
     if (summary !== null) {
@@ -177,7 +179,8 @@ async function checkFolder(options: StartOptions, said: Said): Promise<Chosen> {
   };
   const source = await sourceOf(options);
   const earlier = await fromRun(options);
-  const settings = presetFor(stored, source, earlier);
+  const teacher = options.teacher === undefined ? undefined : await openTeacher(options.teacher);
+  const settings = presetFor(stored, source, earlier, teacher?.settings);
   const fingerprint = await fingerprintOf(settings);
   const preset: Preset = fingerprint === undefined ? settings : { ...settings, fingerprint };
   if (source) await checkRoom(preset, source.tokenizer);

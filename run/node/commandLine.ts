@@ -74,6 +74,8 @@ ${PLUGIN_FLAGS}
   --report-to LIST    tensorboard, csv: also writes the metrics for these, into the run folder
   --from PATH         begin a new run with the weights, and otherwise the settings, of the run in this folder: more
                       steps, other rates, another method or world; --steps 0 evaluates it
+  --teacher PATH      the run, or the folder of a model, whose probabilities --method opd and --kl compare with, in
+                      place of the agent as it was before RL; with a run, in its world
   --checkpoint NAME   with --from: newest | best (on held-out tasks) | a step
                                                             (default newest)
   --resume PATH       continue the run in this folder from its last checkpoint

@@ -13,6 +13,7 @@ import { openGiven } from "./flags.ts";
 import type { RunFolder } from "./runFolder.ts";
 import { checkSource, sourceLoader } from "./runSource.ts";
 import { sha256 } from "./sealed.ts";
+import { worldOfTeacher } from "./teacher.ts";
 
 /** The run of `--from`, and its checkpoint. */
 export interface FromRun extends Earlier {
@@ -25,8 +26,9 @@ export interface FromRun extends Earlier {
  * @throws UsageError in one line if there is no such run
  */
 export function withWorldOf(values: Said): Said {
-  if (typeof values["from"] !== "string") return values;
-  const folder = openGiven("from", values["from"]);
+  const { from, teacher } = values;
+  if (typeof from !== "string") return typeof teacher === "string" ? { ...worldOfTeacher(teacher), ...values } : values;
+  const folder = openGiven("from", from);
   const { env, environmentFile, rewardFile, seed } = presetOf(folder);
   const isSameMethod = values["method"] === undefined && values["grpo-config"] === undefined;
   const reward = rewardFile && isSameMethod ? { reward: rewardFile.path } : {};

@@ -4,13 +4,38 @@ import { inWordsOf, listRecipes, recipeOf, RECIPES } from "../../run/recipes.ts"
 import { UsageError } from "../../run/usage.ts";
 import { objectiveFor } from "../../run/methods.ts";
 import { groupsKept } from "../../methods/filter.ts";
-import { presetOfFlags, set } from "../support/presetOfFlags.ts";
+import { presetOfFlags, presetOfStudent, set } from "../support/presetOfFlags.ts";
 
 describe("a recipe", () => {
   it.each(Object.entries(RECIPES))("%s is the settings of the flags that it stands for", (name, recipe) => {
     const env = name === "coderl" ? ["--env", "code"] : [];
     const flags = ["--method", recipe.method, ...env, ...set(...recipe.set)];
-    expect(presetOfFlags("--method", name, ...env)).toEqual(presetOfFlags(...flags));
+    const presetOf = name === "opd" ? presetOfStudent : presetOfFlags;
+    expect(presetOf("--method", name, ...env)).toEqual(presetOf(...flags));
+  });
+
+  it("opd has no reward and no world model, only the KL to a teacher, whose gradient is that of k2 in the loss", () => {
+    const preset = presetOfStudent("--method", "opd");
+    const { advantage, world, kl, entropy } = objectiveFor(preset.rl, 100);
+    expect([advantage.name, world, entropy]).toEqual(["none", undefined, undefined]);
+    expect(kl).toMatchObject({ beta: 1, estimator: "k2" }); // tests/rl/klDirection.test.ts has the gradients
+    expect(presetOfStudent("--method", "opd+echo").rl.method).toBe("grpo_token+echo");
+    const rewarded = presetOfStudent("--method", "opd", "--advantage", "grpo", "--kl", "0.1");
+    expect([rewarded.rl.advantage, rewarded.rl.kl]).toEqual(["grpo", { beta: 0.1, estimator: "k2" }]);
+  });
+
+  it("opd needs a teacher, and a teacher a method that asks one", () => {
+    expect(() => presetOfFlags("--method", "opd")).toThrow(
+      "--method opd learns from another model: name its folder, or its run, by --teacher PATH",
+    );
+    for (const method of ["grpo", "sft", "echo"])
+      expect(() => presetOfStudent("--method", method)).toThrow(
+        `--teacher: --method ${method} asks no reference; add --kl X, or choose --method opd`,
+      );
+    expect(presetOfStudent("--method", "grpo", "--kl", "0.1").teacher).toEqual({ path: "teacher", sha256: "0" });
+    expect(() => presetOfStudent("--method", "opd", ...set("tokenizer.vocabSize=300"))).toThrow(
+      "--set tokenizer.vocabSize is about a tokenizer that is made, and the run begins with another's",
+    );
   });
 
   it("starpo_s has a critic, no KL, clip-higher, an entropy bonus, a filter and a price for malformed actions", () => {

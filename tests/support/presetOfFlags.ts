@@ -11,3 +11,9 @@ export const presetOfFlags = (...args: readonly string[]): Preset =>
 
 /** `--set` before each of the settings. */
 export const set = (...settings: readonly string[]): string[] => settings.flatMap((text) => ["--set", text]);
+
+/** The same for a run that learns from a teacher. */
+export const presetOfStudent = (...args: readonly string[]): Preset => {
+  const options = definedOf(parseStart(args) as StartOptions);
+  return presetFor({ env: "terminal", ...options }, undefined, undefined, { path: "teacher", sha256: "0" });
+};
