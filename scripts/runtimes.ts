@@ -72,7 +72,9 @@ const CELLS: Readonly<Record<string, (runtime: Runtime) => Promise<string> | str
       const promised = /Its last line: `([^`]+)`/.exec(
         readFileSync(join(packageFolder, "examples", name), "utf8"),
       )?.[1];
-      const last = start(runtime, [...runtime.typescript, `examples/${name}`])
+      const folder = mkdtempSync(join(tmpdir(), "worldgrad-runtimes-"));
+      const args = name === "run-folder.ts" ? [join(folder, "run")] : []; // else it goes on with what lies in runs/
+      const last = start(runtime, [...runtime.typescript, `examples/${name}`, ...args])
         .trimEnd()
         .split("\n")
         .at(-1);
