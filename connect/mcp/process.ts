@@ -149,9 +149,9 @@ function watcherOf(group: number): Watcher {
   });
   watcher.on("error", () => undefined);
   watcher.stdin.on("error", () => undefined);
-  // Neither of the two keeps this process alive.
+  // Neither of the two keeps this process alive. In Bun a pipe has no `unref`, and does not.
   watcher.unref();
-  (watcher.stdin as Socket).unref();
+  (watcher.stdin as Partial<Socket>).unref?.();
   return watcher;
 }
 

@@ -5,6 +5,7 @@
  * A thread imports this module and runs `playInThread`, so that it works from sources, from a build and under a loader.
  */
 import { createRequire } from "node:module";
+import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../../engine/errors.ts";
@@ -99,12 +100,16 @@ function setupFor(setup: WorkerSetup): WireSetup {
   return setup.device.kind === "webgpu" ? { ...wire, device: { kind: "wasm", precision: "f32" } } : wire;
 }
 
-/** The program of a thread. When running from sources, it registers the loader for TypeScript first. */
+/**
+ * The program of a thread. When running from sources, it registers the loader for TypeScript first; Bun and Deno read
+ * TypeScript by themselves, and a thread of Deno waits for ever for the loader.
+ */
 function programOf({ module, environmentFile, env }: ThreadOptions): string {
   const here = import.meta.url;
   const given = JSON.stringify({ module: module?.toString(), environmentFile, env });
   const play = `import(${JSON.stringify(here)}).then(({ playInThread }) => playInThread(${given}))`;
-  if (!here.endsWith(".ts")) return play;
+  const readsTypeScript = "bun" in process.versions || "deno" in process.versions;
+  if (!here.endsWith(".ts") || readsTypeScript) return play;
   const require = createRequire(here);
   const { exports } = require("tsx/package.json") as { exports: { "./esm/api": { import: { default: string } } } };
   const loader = new URL(exports["./esm/api"].import.default, pathToFileURL(require.resolve("tsx/package.json")));

@@ -1,6 +1,8 @@
 /** Where worker threads cannot start, one thread does everything, and the process goes on. */
 import { spawnSync } from "node:child_process";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 import { expect, it } from "vitest";
 
 const NEVER = "class extends EventEmitter { postMessage() {} unref() {} async terminate() { return 0; } }";
@@ -26,5 +28,21 @@ it.each([
   const run = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 60_000 });
   expect(run.stderr).toBe("");
   expect(run.stdout.trim()).toBe(`wasm (SIMD, 1 thread: the workers do not start: ${reason}) 3`);
+  expect(run.status).toBe(0);
+});
+
+it("under Node's permission model there is one thread, and nothing ends the process", async () => {
+  // Bundled, because a loader of TypeScript needs permissions itself.
+  const contents = `
+    import { device, sum, tensor } from "./engine/index.ts";
+    const on = await device("wasm", { threads: 3 });
+    console.log(on.description, await sum(tensor([1, 2])).item());`;
+  const stdin = { contents, resolveDir: fileURLToPath(new URL("../..", import.meta.url)), loader: "ts" } as const;
+  const { outputFiles } = await build({ stdin, bundle: true, format: "esm", platform: "node", write: false });
+  const isOld = !process.allowedNodeEnvironmentFlags.has("--permission"); // its name before Node 23.5
+  const args = [isOld ? "--experimental-permission" : "--permission", "--no-warnings", "--input-type=module", "-"];
+  const run = spawnSync(process.execPath, args, { encoding: "utf8", input: outputFiles[0]!.text, timeout: 60_000 });
+  expect(run.stderr).toBe("");
+  expect(run.stdout.trim()).toMatch(/^wasm \(SIMD, 1 thread: the workers do not start: Access to this API .*\) 3$/);
   expect(run.status).toBe(0);
 });

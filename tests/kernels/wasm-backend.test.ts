@@ -108,7 +108,7 @@ describe("wasm backend", () => {
     const backend = await createWasmBackend();
     const [x, y] = [backend.alloc(8), backend.alloc(8)];
     expect(() => backend.run(double(1e7), [x, y], () => "mul [10000000]")).toThrow(
-      /^mul \[10000000\]: .*out of bounds/,
+      /^mul \[10000000\]: .*out of bounds/i,
     );
     expect(backend.stats().liveBuffers).toBe(2);
   });
