@@ -2,7 +2,7 @@
  * Continues many prompts with one decoder while requests come and go (continuous batching, Yu et al. 2022, "Orca"). A
  * request has a row of the decoder's cache while its answer is being drawn. Each pass draws the next token of all rows,
  * and a free row takes the next request. Requests with different sampling settings (temperature, top-p) are drawn in
- * separate passes.
+ * separate passes; those whose logits are needed on the host (`top`, `process`) share one.
  *
  * A free row keeps the tokens that it has read. If a prompt begins with them, as the next turn of a conversation does,
  * only the rest is read. This changes no drawn token, nor do the other rows: the token at position p uses the p-th
@@ -15,7 +15,7 @@ import { check, fail } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
 import { inCode, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { Decoder, type Model, type SampledToken, sampleToken } from "../../nn/index.ts";
-import type { SamplingOptions } from "../../nn/sampler.ts";
+import { plainLogProbs, type SamplingOptions } from "../../nn/sampler.ts";
 import { SharedSignals } from "./sharedSignals.ts";
 
 /**
@@ -30,6 +30,12 @@ export interface ServedToken extends SampledToken {
 /** The reason why a text ended: a stop token or stop string, the limit of tokens or of the context, or an abort. */
 export type FinishReason = "stop" | "length" | "abort";
 
+/**
+ * Changes the logits [V] of the next token in place, −∞ for a token that cannot be drawn. An error that it throws ends
+ * its request alone. @param drawn the tokens of the answer so far
+ */
+export type LogitsProcessor = (logits: Float64Array, drawn: readonly SampledToken[]) => void;
+
 /** A prompt to be continued. */
 export interface GenerationRequest {
   readonly prompt: readonly number[];
@@ -40,6 +46,8 @@ export interface GenerationRequest {
   readonly stopIds: readonly number[];
   /** The number of likeliest tokens that are reported with each token; 0: none. */
   readonly top: number;
+  /** Changes logits before a token is drawn. The log-probabilities that tokens keep stay the model's own. */
+  readonly process?: LogitsProcessor | undefined;
   /** Is called with each token; true ends the text (a stop string). */
   readonly onToken?: (token: ServedToken) => boolean;
   /** Ends the text: the row becomes free, and the promise resolves with the tokens so far and the reason `abort`. */
@@ -299,9 +307,9 @@ export class GenerationEngine {
     }
   }
 
-  /** Draws the next token of requests with equal sampling settings. */
+  /** Draws the next token of requests that are alike. */
   async #draw(seats: readonly Seat[]): Promise<void> {
-    const { sampling, top } = seats[0]!.request;
+    const { sampling } = seats[0]!.request;
     const version = this.#version;
     const parts = seats.map((seat) => {
       const row = this.#rows[seat.row]!;
@@ -313,11 +321,17 @@ export class GenerationEngine {
       return { row: seat.row, tokens: all.slice(row.ids.length), rng: seat.request.rng };
     });
     try {
-      const drawn = top > 0 ? await this.#withTop(parts, sampling, top) : await this.#decoder.draw(parts, sampling);
+      const drawn = isOnHost(seats[0]!)
+        ? await this.#drawOnHost(seats, parts)
+        : (await this.#decoder.draw(parts, sampling)).map(([token]) => token!);
       parts.forEach(({ row, tokens }) => void this.#rows[row]!.ids.push(...tokens));
       seats.forEach((seat, i) => {
+        const token = drawn[i]!;
         // A request that was aborted meanwhile has no row any more.
-        if (seat.row === parts[i]!.row) this.#take(seat, { ...drawn[i]![0]!, version });
+        if (seat.row !== parts[i]!.row) return;
+        if (!(token instanceof Error)) return this.#take(seat, { ...token, version });
+        this.#free(seat, true);
+        seat.failed(token);
       });
     } catch (error) {
       // Weights that have diverged, or no memory, are no fault of a request, which has been checked before.
@@ -326,24 +340,34 @@ export class GenerationEngine {
     }
   }
 
-  /** Draws like `Decoder.draw`, but on the host, and reports the likeliest tokens. */
-  async #withTop(
+  /**
+   * Draws like `Decoder.draw`, but on the host: changes logits, and reports the likeliest tokens.
+   * @returns for each request a token, or the error of its logits processor
+   */
+  async #drawOnHost(
+    seats: readonly Seat[],
     parts: readonly { readonly row: number; readonly tokens: readonly number[]; readonly rng: Rng }[],
-    sampling: Required<SamplingOptions>,
-    top: number,
-  ): Promise<(SampledToken & Pick<ServedToken, "top">)[][]> {
+  ): Promise<((SampledToken & Pick<ServedToken, "top">) | Error)[]> {
     const lists = this.#rows.map((): readonly number[] => []);
     for (const { row, tokens } of parts) lists[row] = tokens;
     const values = await this.#decoder.feed(lists);
     const { vocabSize: V } = this.model.config;
-    return parts.map(({ row, rng }) => {
+    return parts.map(({ row, rng }, i) => {
+      const { request, tokens } = seats[i]!;
       const logits = values.subarray(row * V, (row + 1) * V);
       const stream = new Rng({ key: rng.key, counter: this.#decoder.lengths[row]! });
-      const token = sampleToken(logits, sampling, stream);
-      const normalizer = logits[token.id]! - token.plainLogProb;
-      const order = Array.from(logits, (_, id) => id).sort((a, b) => logits[b]! - logits[a]! || a - b);
-      const likeliest = order.slice(0, top).map((id) => ({ id, plainLogProb: logits[id]! - normalizer }));
-      return [{ ...token, top: likeliest }];
+      const changed = request.process === undefined ? logits : Float64Array.from(logits);
+      try {
+        request.process?.(changed as Float64Array, tokens);
+        check(
+          changed === logits || changed.some((logit) => logit !== -Infinity),
+          () => "no token is left that could be drawn: the request forbids all of them here",
+        );
+      } catch (error) {
+        return error as Error;
+      }
+      const token = sampleToken(logits, request.sampling, stream, changed);
+      return request.top === 0 ? token : { ...token, top: likeliest(logits, request.top) };
     });
   }
 
@@ -385,12 +409,21 @@ export class GenerationEngine {
 
 const failureOf = (error: unknown): Error => new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
 
-/** Groups of requests that can be drawn in one pass. */
+/** The `count` likeliest tokens, likeliest first; ties in the order of ids. @param logits [V] */
+function likeliest(logits: ArrayLike<number>, count: number): NonNullable<ServedToken["top"]> {
+  const plain = plainLogProbs(logits);
+  const order = Array.from(plain, (_, id) => id).sort((a, b) => logits[b]! - logits[a]! || a - b);
+  return order.slice(0, count).map((id) => ({ id, plainLogProb: plain[id]! }));
+}
+
+/** Whether a request's tokens are drawn on the host, each with its own settings. */
+const isOnHost = ({ request: { top, process } }: Seat): boolean => top > 0 || process !== undefined;
+
+/** Groups of requests that can be drawn in one pass: those on the host, and those with equal sampling settings. */
 function alike(seats: readonly Seat[]): Seat[][] {
   const groups = new Map<string, Seat[]>();
   for (const seat of seats) {
-    const { sampling, top } = seat.request;
-    const key = JSON.stringify([sampling, top]);
+    const key = isOnHost(seat) ? "host" : JSON.stringify(seat.request.sampling);
     const known = groups.get(key);
     if (known) known.push(seat);
     else groups.set(key, [seat]);

@@ -4,8 +4,9 @@
  * what was sampled.
  *
  * `logprobs` are the model's at temperature 1 (`raw_logprobs`, vLLM's default), or with `processed_logprobs` those of
- * the distribution that was sampled from, after temperature, top-k, top-p and min-p. Trajectories always keep the
- * log-probabilities at the sampling temperature over the whole vocabulary.
+ * the distribution that was sampled from, after penalties, masks, temperature, top-k, top-p and min-p; those of
+ * alternatives are always the model's. Trajectories always keep the model's log-probabilities at the sampling
+ * temperature over the whole vocabulary, without penalties and masks: a loss computes its ratios from the same ones.
  */
 import type { ServerResponse } from "node:http";
 import type { Rng } from "../../engine/index.ts";
@@ -23,6 +24,7 @@ import {
 import { type Fields, HttpError, sendJson } from "./http.ts";
 import { logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
+import { penaltiesOf } from "./penalties.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
 import type { Schemas } from "./markedCalls.ts";
@@ -181,6 +183,10 @@ export class OpenAiApi {
         return { index, prompt, ofRollout, text, tokens: [], callName: (n) => callName(request, index, n) };
       });
     });
+    // Made before the first token is drawn, because they may refuse the request.
+    const processors = choices.map(({ prompt }) =>
+      penaltiesOf(asked.penalties, prompt, tokenizer, engine.model.config.vocabSize),
+    );
     const head = {
       id: `${kind === "chat" ? "chatcmpl" : "cmpl"}-${request}`,
       created: Math.floor(now() / 1000),
@@ -197,6 +203,7 @@ export class OpenAiApi {
           rng: stream.split(choice.index),
           stopIds,
           top: asked.top ?? 0,
+          process: processors[choice.index],
           onToken: (token) => {
             choice.tokens.push(token);
             const isStopped = choice.text.push(token.id);

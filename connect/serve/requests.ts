@@ -1,9 +1,9 @@
 /**
  * Reads and checks requests to the completions and chat API. Fields and their meaning are OpenAI's, and those that vLLM
  * adds for tokens (vllm-project/vllm, entrypoints/openai/completion/protocol.py, 002032e): `top_k`, `min_p`,
- * `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`, `return_token_ids`, and for templates
- * `chat_template_kwargs`. Fields that would change the answer and are not supported are refused; those that only label
- * the request are accepted.
+ * `repetition_penalty`, `bad_words`, `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`,
+ * `return_token_ids`, and for templates `chat_template_kwargs`. Fields that would change the answer and are not
+ * supported are refused; those that only label the request are accepted.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
@@ -11,13 +11,18 @@ import { showValue } from "../../engine/options.ts";
 import { flag, inCode, number, options, text } from "../../engine/optionTable.ts";
 import { SAMPLING, type SamplingOptions } from "../../nn/sampler.ts";
 import { type Fields, HttpError, isFields } from "./http.ts";
+import type { Penalties } from "./penalties.ts";
 
 const isTexts = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((entry) => typeof entry === "string");
 const isIds = (value: unknown): value is readonly number[] =>
   Array.isArray(value) && value.every((id) => Number.isInteger(id) && (id as number) >= 0);
 const areLists = (value: readonly unknown[]): boolean => value.every(isIds);
-const isEmpty = (value: unknown): boolean => isFields(value) && Object.keys(value).length === 0;
+const areBiases = (value: unknown): boolean =>
+  isFields(value) &&
+  Object.entries(value).every(
+    ([id, bias]) => /^\d{1,9}$/.test(id) && typeof bias === "number" && Math.abs(bias) <= 100,
+  );
 const isTool = (value: unknown): boolean => {
   const called = isFields(value) && value["type"] === "function" ? value["function"] : undefined;
   return isFields(called) && typeof called["name"] === "string";
@@ -56,11 +61,21 @@ const COMMON = {
   service_tier: inCode("", "anything", anything),
   safety_identifier: inCode("", "anything", anything),
   prompt_cache_key: inCode("", "anything", anything),
-  // These would change the answer.
-  frequency_penalty: number(0, "", { min: 0, max: 0 }),
-  presence_penalty: number(0, "", { min: 0, max: 0 }),
-  repetition_penalty: number(1, "", { min: 1, max: 1 }),
-  logit_bias: inCode("", "left out: it is not supported", isEmpty),
+  frequency_penalty: number(0, "taken from a token's logit for each time it was drawn", { min: -2, max: 2 }),
+  presence_penalty: number(0, "taken from the logit of each token that was drawn", { min: -2, max: 2 }),
+  repetition_penalty: number(1, "divides positive logits of tokens in prompt and answer, multiplies negative ones", {
+    above: 0,
+  }),
+  logit_bias: inCode<Readonly<Record<string, number>>>(
+    "added to logits, by token id",
+    "an object of token ids, each with a number in [-100, 100]",
+    areBiases,
+  ),
+  bad_words: inCode<readonly string[]>(
+    "texts that are not drawn",
+    "a list of texts, none of them empty",
+    (value) => isTexts(value) && !value.includes(""),
+  ),
   response_format: inCode("", '{"type": "text"}', (value) => isFields(value) && value["type"] === "text"),
 };
 
@@ -110,6 +125,7 @@ const CHAT = options("chat.completions", {
 /** The fields that both kinds of requests have. */
 export interface Asked {
   readonly sampling: Required<SamplingOptions>;
+  readonly penalties: Penalties;
   readonly n: number;
   /** Undefined: the API's default. */
   readonly maxTokens: number | undefined;
@@ -163,6 +179,13 @@ function asked(given: Common, maxTokens: number | undefined, top: number | undef
   );
   return {
     sampling: SAMPLING.read({ temperature, topP: top_p, topK: Math.max(0, top_k), minP: min_p }),
+    penalties: {
+      frequency: given.frequency_penalty,
+      presence: given.presence_penalty,
+      repetition: given.repetition_penalty,
+      bias: Object.entries(given.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias] as const),
+      badWords: given.bad_words ?? [],
+    },
     n,
     maxTokens,
     stop: typeof stop === "string" ? [stop] : stop,

@@ -160,7 +160,7 @@ describe("what goes wrong", () => {
       [{ ...ask, temperature: 5e-324 }, 400, { param: "temperature" }],
       [{ ...ask, prompt: [99] }, 400, {}],
       [{ ...ask, prompt: [] }, 400, {}],
-      [{ ...ask, frequency_penalty: 0.5 }, 400, { param: "frequency_penalty" }],
+      [{ ...ask, frequency_penalty: 2.5 }, 400, { param: "frequency_penalty" }],
       [{ ...ask, max_tokens: 61 }, 400, { code: "context_length_exceeded" }],
       [{ ...ask, stop: [""] }, 400, { param: "stop" }],
       [{ ...ask, user: "x".repeat(4000) }, 413, {}],
