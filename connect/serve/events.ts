@@ -28,6 +28,8 @@ export interface Said {
 export interface EndedChoice {
   readonly said: Said;
   readonly result: Generation;
+  /** The API's reason. */
+  readonly finishReason: string;
 }
 
 /** The part of the server that a stream needs. */
@@ -46,10 +48,6 @@ export function stopReasonOf(
   const last = tokens.at(-1)!.id;
   return stopIds.includes(last) ? last : null;
 }
-
-/** The API's finish reason: `tool_calls` if the model ended its turn with calls. */
-export const finishReasonOf = ({ said, result: { finishReason } }: EndedChoice): string =>
-  said.tool_calls !== undefined && finishReason === "stop" ? "tool_calls" : finishReason;
 
 /** An answer as server-sent events. */
 export class EventStream {
@@ -150,7 +148,7 @@ export class EventStream {
           index,
           ...(isChat ? { delta } : { text }),
           logprobs: top === undefined ? null : logProbsOf(this.#kind, fresh, offsets, this.#options),
-          finish_reason: end ? finishReasonOf(end) : null,
+          finish_reason: end ? end.finishReason : null,
           ...(end ? { stop_reason: stopReasonOf(choice, end.result, this.#asked) } : {}),
           ...(returnTokenIds ? { token_ids: fresh.map(({ id }) => id) } : {}),
           ...(isChat ? {} : promptIds),

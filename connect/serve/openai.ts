@@ -12,19 +12,21 @@ import type { ServerResponse } from "node:http";
 import type { Rng } from "../../engine/index.ts";
 import type { SamplingOptions, Tokenizer } from "../../nn/index.ts";
 import { type ChatFormat, type ChatMessage, readMessages } from "./chat.ts";
-import type { GenerationEngine, ServedToken } from "./engine.ts";
 import {
-  EventStream,
-  type EndedChoice,
-  finishReasonOf,
-  type Said,
-  type StreamedChoice,
-  stopReasonOf,
-} from "./events.ts";
+  answerMachine,
+  callableTools,
+  type CallsForm,
+  ConstrainedAnswer,
+  formatShape,
+  MARKS,
+} from "./constrain/answers.ts";
+import { Vocabulary } from "./constrain/vocabulary.ts";
+import type { GenerationEngine, ServedToken } from "./engine.ts";
+import { EventStream, type EndedChoice, type Said, type StreamedChoice, stopReasonOf } from "./events.ts";
 import { type Fields, HttpError, sendJson } from "./http.ts";
 import { logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
-import { penaltiesOf } from "./penalties.ts";
+import { inTurn, penaltiesOf } from "./penalties.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
 import type { Schemas } from "./markedCalls.ts";
@@ -64,6 +66,19 @@ interface Choice extends StreamedChoice {
   readonly callName: (n: number) => string;
 }
 
+/** What is known of the answers to a conversation. */
+interface Conversation {
+  readonly messages: readonly ChatMessage[];
+  readonly reading: CallReading | undefined;
+  /** The calls that an answer may consist of, if it has to have a form. */
+  readonly calls: CallsForm | undefined;
+  readonly mustCall: boolean;
+  /** Whether the request names the tool that has to be called. */
+  readonly isNamed: boolean;
+  /** Whether the prompt has begun a thought. */
+  readonly isThought: boolean;
+}
+
 /** The form and context in which tool calls are found in an answer. */
 interface CallReading extends AnswerContext {
   readonly form: ToolForm;
@@ -93,6 +108,8 @@ export class OpenAiApi {
   #requests = 0;
   /** The largest number of characters of a token, once it is known. */
   #longest: number | undefined;
+  /** The tokens by their bytes, once an answer has to have a form. */
+  #vocabulary: Vocabulary | undefined;
 
   constructor(options: ApiOptions) {
     this.#options = options;
@@ -142,7 +159,11 @@ export class OpenAiApi {
     const isThought = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd().endsWith("<think>");
     const reading =
       readsCalls && form ? { form, names: namesOf(tools), schemas: schemasOf(tools), isThought } : undefined;
-    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, reading });
+    const { mustCall: names, isNamed, manyCalls: many, schema } = asked;
+    const needsCalls = names !== undefined || (schema !== undefined && readsCalls);
+    const calls = needsCalls && form ? { form, tools: callableTools(schemasOf(tools), names), many } : undefined;
+    const conversation = { messages, reading, calls, mustCall: names !== undefined, isNamed, isThought };
+    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, conversation);
   }
 
   async #answer(
@@ -150,7 +171,7 @@ export class OpenAiApi {
     asked: Asked,
     prompts: readonly { readonly prompt: readonly number[]; readonly ofRollout: RolloutPrompt | undefined }[],
     { response, signal, rollout }: Omit<Call, "body">,
-    conversation: { readonly messages: readonly ChatMessage[]; readonly reading: CallReading | undefined } | undefined,
+    conversation: Conversation | undefined,
   ): Promise<void> {
     const { engine, tokenizer, rng, now, model } = this.#options;
     const request = this.#requests++;
@@ -184,9 +205,12 @@ export class OpenAiApi {
       });
     });
     // Made before the first token is drawn, because they may refuse the request.
-    const processors = choices.map(({ prompt }) =>
-      penaltiesOf(asked.penalties, prompt, tokenizer, engine.model.config.vocabSize),
-    );
+    const constrain = this.#constraint(asked, conversation, stopIds);
+    const limits = choices.map(({ prompt }) => {
+      const penalties = penaltiesOf(asked.penalties, prompt, tokenizer, engine.model.config.vocabSize);
+      const constrained = constrain?.();
+      return { constrained, process: inTurn(penalties, constrained?.process) };
+    });
     const head = {
       id: `${kind === "chat" ? "chatcmpl" : "cmpl"}-${request}`,
       created: Math.floor(now() / 1000),
@@ -196,6 +220,7 @@ export class OpenAiApi {
     // An error before the first token is answered with a status, a later one with an event.
     const ends = await Promise.all(
       choices.map(async (choice): Promise<EndedChoice> => {
+        const { constrained, process } = limits[choice.index]!;
         const result = await engine.generate({
           prompt: choice.prompt,
           maxTokens: mostTokens(choice.prompt),
@@ -203,17 +228,21 @@ export class OpenAiApi {
           rng: stream.split(choice.index),
           stopIds,
           top: asked.top ?? 0,
-          process: processors[choice.index],
+          process,
           onToken: (token) => {
             choice.tokens.push(token);
             const isStopped = choice.text.push(token.id);
+            const isOver = constrained?.push(token.id) ?? false;
             events?.grown(choice);
-            return isStopped;
+            return isStopped || isOver;
           },
           signal,
         });
         choice.text.end();
-        const end = { said: saidIn(choice, reading), result };
+        const said = saidIn(choice, reading);
+        // As OpenAI answers: the reason is "stop" where the request names the tool (vllm-project/vllm#25054).
+        const isCall = said.tool_calls !== undefined && result.finishReason === "stop" && !conversation?.isNamed;
+        const end = { said, result, finishReason: isCall ? "tool_calls" : result.finishReason };
         if (signal.aborted) return end;
         if (choice.ofRollout && rollout && result.finishReason !== "abort") {
           const messages = conversation && [...conversation.messages, { role: "assistant", ...end.said } as const];
@@ -243,6 +272,20 @@ export class OpenAiApi {
       ...(kind === "chat" && asked.returnTokenIds ? { prompt_token_ids: choices[0]!.prompt } : {}),
       weight_version: String(choices[0]!.tokens.at(-1)?.version ?? engine.version),
     });
+  }
+
+  /** Makes constraints for answers; undefined if the request asks for no form. @throws if it cannot be kept to */
+  #constraint(
+    { schema }: Asked,
+    conversation: Conversation | undefined,
+    stopIds: readonly number[],
+  ): (() => ConstrainedAnswer) | undefined {
+    const { calls, mustCall = false, isThought = false } = conversation ?? {};
+    if (calls === undefined && schema === undefined) return undefined;
+    const vocabulary = (this.#vocabulary ??= new Vocabulary(this.#options.tokenizer, MARKS));
+    const value = schema === undefined || mustCall ? undefined : formatShape(schema);
+    const machine = answerMachine({ thought: isThought ? "open" : "none", value, calls }, vocabulary);
+    return () => new ConstrainedAnswer(machine, vocabulary, stopIds, mustCall ? "tool_choice" : "response_format");
   }
 
   #checkRoom(length: number, maxTokens: number | undefined): void {
@@ -284,7 +327,7 @@ export class OpenAiApi {
       index: choice.index,
       ...(kind === "chat" ? { message: { role: "assistant", ...said, refusal: null } } : { text: text.text }),
       logprobs: asked.top === undefined ? null : logProbsOf(kind, tokens, text.offsets, this.#options),
-      finish_reason: finishReasonOf(end),
+      finish_reason: end.finishReason,
       stop_reason: stopReasonOf(choice, end.result, asked),
       ...(asked.returnTokenIds
         ? {

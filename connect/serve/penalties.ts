@@ -70,3 +70,15 @@ function sequencesOf(word: string, tokenizer: Tokenizer): number[][] {
 
 const endsWith = (drawn: readonly SampledToken[], ids: readonly number[]): boolean =>
   ids.length <= drawn.length && ids.every((id, k) => drawn[drawn.length - ids.length + k]!.id === id);
+
+/** Two changes of logits, one after the other. */
+export function inTurn(
+  first: LogitsProcessor | undefined,
+  then: LogitsProcessor | undefined,
+): LogitsProcessor | undefined {
+  if (first === undefined || then === undefined) return first ?? then;
+  return (logits, drawn) => {
+    first(logits, drawn);
+    then(logits, drawn);
+  };
+}

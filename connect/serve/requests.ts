@@ -27,6 +27,14 @@ const isTool = (value: unknown): boolean => {
   const called = isFields(value) && value["type"] === "function" ? value["function"] : undefined;
   return isFields(called) && typeof called["name"] === "string";
 };
+const isFormat = (value: unknown): boolean => {
+  if (!isFields(value)) return false;
+  const { type, json_schema: given } = value;
+  if (type !== "json_schema") return (type === "text" || type === "json_object") && given === undefined;
+  return isFields(given) && typeof given["name"] === "string" && isFields(given["schema"]);
+};
+const isToolChoice = (value: unknown): boolean =>
+  ["none", "auto", "required"].includes(value as string) || isTool(value);
 const anything = (): boolean => true;
 
 const MOST_STOPS = 16;
@@ -76,7 +84,11 @@ const COMMON = {
     "a list of texts, none of them empty",
     (value) => isTexts(value) && !value.includes(""),
   ),
-  response_format: inCode("", '{"type": "text"}', (value) => isFields(value) && value["type"] === "text"),
+  response_format: inCode<{ readonly type: string; readonly json_schema?: { readonly schema: unknown } }>(
+    "the form of the answer",
+    '{ type: "text" }, { type: "json_object" } or { type: "json_schema", json_schema: { name, schema } }',
+    isFormat,
+  ),
 };
 
 const COMPLETION = options("completions", {
@@ -108,12 +120,12 @@ const CHAT = options("chat.completions", {
     'a list of { type: "function", function: { name, … } }',
     (value) => Array.isArray(value) && value.every(isTool),
   ),
-  tool_choice: inCode<"none" | "auto">(
-    "whether calls are looked for",
-    '"none" or "auto"',
-    (value) => value === "none" || value === "auto",
+  tool_choice: inCode<"none" | "auto" | "required" | { readonly function: { readonly name: string } }>(
+    "whether calls are looked for, or have to come",
+    '"none", "auto", "required" or { type: "function", function: { name } }',
+    isToolChoice,
   ),
-  parallel_tool_calls: inCode("", "anything", anything),
+  parallel_tool_calls: flag(true, "whether an answer of calls that have to come may have several"),
   chat_template_kwargs: inCode<Fields>(
     "further variables of the model's chat template, such as enable_thinking (vLLM's field)",
     "an object",
@@ -137,6 +149,8 @@ export interface Asked {
   readonly includeUsage: boolean;
   readonly returnTokenIds: boolean;
   readonly seed: number | undefined;
+  /** The schema that the answer fits: true for any JSON object; undefined: it is text. */
+  readonly schema: unknown;
   /** The number of alternatives that get log-probabilities; undefined: no log-probabilities are reported. */
   readonly top: number | undefined;
 }
@@ -155,6 +169,11 @@ export interface ChatAsked extends Asked {
   readonly variables: Fields | undefined;
   /** Whether calls of tools in the answer are separated from its text. */
   readonly readsCalls: boolean;
+  /** The names of tools of which one has to be called; undefined: none has to. */
+  readonly mustCall: readonly string[] | undefined;
+  /** Whether the request names the tool. */
+  readonly isNamed: boolean;
+  readonly manyCalls: boolean;
 }
 
 /**
@@ -172,6 +191,7 @@ type Common = ReturnType<typeof COMPLETION.read> | ReturnType<typeof CHAT.read>;
 
 function asked(given: Common, maxTokens: number | undefined, top: number | undefined): Asked {
   const { temperature, top_p, top_k, min_p, stop = [], stop_token_ids = [], stream_options, n, stream } = given;
+  const { response_format: format } = given;
   check(stream || stream_options === undefined, () => "stream_options must be left out unless stream is true");
   check(
     n === 1 || temperature > 0,
@@ -196,6 +216,7 @@ function asked(given: Common, maxTokens: number | undefined, top: number | undef
     includeUsage: stream_options?.include_usage === true,
     returnTokenIds: given.return_token_ids,
     seed: given.seed,
+    schema: format?.type === "json_object" ? true : format?.json_schema?.schema,
     top,
   };
 }
@@ -227,11 +248,25 @@ export function readChat(body: Fields, model: string, defaults: SamplingOptions 
   const most = given.max_completion_tokens ?? given.max_tokens;
   const { tools = [], tool_choice: choice, chat_template_kwargs: variables } = given;
   const readsCalls = tools.length > 0 && choice !== "none";
+  const names = tools.map((tool) => (tool as { readonly function: { readonly name: string } }).function.name);
+  const named = typeof choice === "object" ? choice.function.name : undefined;
+  const isForced = choice === "required" || named !== undefined;
+  check(
+    !isForced || tools.length > 0,
+    () => 'chat.completions: tool_choice must be "none" or "auto" without tools, got ' + showValue(choice),
+  );
+  check(
+    named === undefined || names.includes(named),
+    () => `chat.completions: tool_choice must be one of the tools (${names.join(", ")}), got ${showValue(named)}`,
+  );
   return {
     ...asked(given, most, given.logprobs ? (top_logprobs ?? 0) : undefined),
     messages,
     tools,
     readsCalls,
+    mustCall: isForced ? (named === undefined ? names : [named]) : undefined,
+    isNamed: named !== undefined,
+    manyCalls: named === undefined && given.parallel_tool_calls,
     variables,
   };
 }
