@@ -21,6 +21,8 @@ export interface StreamedChoice {
 /** The assistant's message: text, and calls of tools. */
 export interface Said {
   readonly content: string;
+  /** The thought before it; undefined if thoughts are part of the content. */
+  readonly reasoning_content?: string | undefined;
   readonly tool_calls?: readonly ToolCall[];
 }
 
@@ -126,8 +128,10 @@ export class EventStream {
   #eventOf(choice: StreamedChoice, end: EndedChoice | undefined): Fields | undefined {
     const { index, tokens, prompt } = choice;
     const { returnTokenIds, top } = this.#asked;
-    const text = end ? choice.text.rest(end.said.content) : choice.text.take();
-    if (end === undefined && text === "" && !returnTokenIds && top === undefined) return undefined;
+    const { text, thought } = end
+      ? choice.text.rest(end.said.content, end.said.reasoning_content ?? "")
+      : choice.text.take();
+    if (end === undefined && text === "" && thought === "" && !returnTokenIds && top === undefined) return undefined;
     const isFirst = !this.#sent.has(index);
     const from = this.#sent.get(index) ?? 0;
     this.#sent.set(index, tokens.length);
@@ -139,6 +143,7 @@ export class EventStream {
     const delta = {
       ...(isFirst ? { role: "assistant" } : {}),
       content: text,
+      ...(thought === "" ? {} : { reasoning_content: thought }),
       ...(calls ? { tool_calls: calls.map((call, n) => ({ index: n, ...call })) } : {}),
     };
     return {

@@ -11,26 +11,20 @@
 import type { ServerResponse } from "node:http";
 import type { Rng } from "../../engine/index.ts";
 import type { SamplingOptions, Tokenizer } from "../../nn/index.ts";
-import { type ChatFormat, type ChatMessage, readMessages } from "./chat.ts";
-import {
-  answerMachine,
-  callableTools,
-  type CallsForm,
-  ConstrainedAnswer,
-  formatShape,
-  MARKS,
-} from "./constrain/answers.ts";
+import { type ChatFormat, readMessages } from "./chat.ts";
+import { answerMachine, callableTools, ConstrainedAnswer, formatShape, MARKS } from "./constrain/answers.ts";
 import { Vocabulary } from "./constrain/vocabulary.ts";
+import { type Conversation, holding, messageOf, saidIn, specialsShown } from "./conversation.ts";
 import type { GenerationEngine, ServedToken } from "./engine.ts";
-import { EventStream, type EndedChoice, type Said, type StreamedChoice, stopReasonOf } from "./events.ts";
+import { EventStream, type EndedChoice, type StreamedChoice, stopReasonOf } from "./events.ts";
 import { type Fields, HttpError, sendJson } from "./http.ts";
 import { logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
 import { inTurn, penaltiesOf } from "./penalties.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
+import { THINK, THINK_END } from "./thoughts.ts";
 import type { Schemas } from "./markedCalls.ts";
-import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "./toolCalls.ts";
 
 /** Options of `OpenAiApi`. */
 export interface ApiOptions {
@@ -66,35 +60,9 @@ interface Choice extends StreamedChoice {
   readonly callName: (n: number) => string;
 }
 
-/** What is known of the answers to a conversation. */
-interface Conversation {
-  readonly messages: readonly ChatMessage[];
-  readonly reading: CallReading | undefined;
-  /** The calls that an answer may consist of, if it has to have a form. */
-  readonly calls: CallsForm | undefined;
-  readonly mustCall: boolean;
-  /** Whether the request names the tool that has to be called. */
-  readonly isNamed: boolean;
-  /** Whether the prompt has begun a thought. */
-  readonly isThought: boolean;
-}
-
-/** The form and context in which tool calls are found in an answer. */
-interface CallReading extends AnswerContext {
-  readonly form: ToolForm;
-}
-
 /** The id of a call: nine letters and digits, as Mistral's templates require. */
 const callName = (request: number, index: number, n: number): string =>
   `c${(128 * (128 * request + index) + n).toString(36).padStart(8, "0")}`;
-
-function saidIn({ text, callName }: Choice, reading: CallReading | undefined): Said {
-  const { content, calls } = reading
-    ? parseAnswer(reading.form, text.text, reading)
-    : { content: text.text, calls: [] };
-  if (calls.length === 0) return { content };
-  return { content, tool_calls: calls.map((call, n) => ({ id: callName(n), type: "function", function: call })) };
-}
 
 /** The number of tokens that hold `<think>` and a line end, whatever the tokenizer. */
 const THINK_TAG = 16;
@@ -156,13 +124,20 @@ export class OpenAiApi {
     this.#checkText([...texts, ...(tools.length > 0 ? [JSON.stringify(tools)] : [])].join("\n"));
     const ofRollout = call.rollout?.promptOfMessages(messages, chat, tools);
     const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages, tools.length > 0 ? tools : undefined);
-    const isThought = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd().endsWith("<think>");
+    const before = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd();
+    const isThought = before.endsWith(THINK);
+    const separates = asked.separatesThoughts && (chat.thinks ?? false);
     const reading =
-      readsCalls && form ? { form, names: namesOf(tools), schemas: schemasOf(tools), isThought } : undefined;
+      readsCalls && form
+        ? { form, names: namesOf(tools), schemas: schemasOf(tools), isThought: isThought && !separates }
+        : undefined;
     const { mustCall: names, isNamed, manyCalls: many, schema } = asked;
     const needsCalls = names !== undefined || (schema !== undefined && readsCalls);
     const calls = needsCalls && form ? { form, tools: callableTools(schemasOf(tools), names), many } : undefined;
-    const conversation = { messages, reading, calls, mustCall: names !== undefined, isNamed, isThought };
+    // A prompt that has closed a thought asks for none; a thought in the content would make it no JSON.
+    const mayThink = separates && !before.endsWith(THINK_END);
+    const mustCall = names !== undefined;
+    const conversation = { messages, reading, calls, mustCall, isNamed, isThought, mayThink, separates };
     await this.#answer("chat", asked, [{ prompt, ofRollout }], call, conversation);
   }
 
@@ -177,8 +152,8 @@ export class OpenAiApi {
     const request = this.#requests++;
     const stream = streamOf(asked.seed, rng, request);
     const stopIds = [...asked.stopIds, ...(asked.ignoreEos ? [] : this.#options.stopIds)];
-    const reading = conversation?.reading;
-    const hold = reading ? { plainLength: (text: string) => plainLength(reading.form, text, reading) } : {};
+    const hold = holding(conversation);
+    const specials = specialsShown(asked, conversation, tokenizer);
     const roomFor = ({ length }: readonly number[]): number => engine.capacity - length;
     const mostTokens = (prompt: readonly number[]): number =>
       Math.min(asked.maxTokens ?? (kind === "chat" ? Infinity : 16), roomFor(prompt));
@@ -194,10 +169,7 @@ export class OpenAiApi {
         const index = p * asked.n + k;
         const text = new GrowingText(tokenizer, {
           stop: asked.stop,
-          // The marks of these calls are special tokens.
-          ...(reading?.form === "mistral_args"
-            ? { skipSpecials: false, unseen: asked.skipSpecials ? stopIds : [] }
-            : { skipSpecials: asked.skipSpecials }),
+          ...specials,
           continues,
           ...hold,
         });
@@ -239,13 +211,13 @@ export class OpenAiApi {
           signal,
         });
         choice.text.end();
-        const said = saidIn(choice, reading);
+        const said = saidIn(choice.text.text, choice.callName, conversation);
         // As OpenAI answers: the reason is "stop" where the request names the tool (vllm-project/vllm#25054).
         const isCall = said.tool_calls !== undefined && result.finishReason === "stop" && !conversation?.isNamed;
         const end = { said, result, finishReason: isCall ? "tool_calls" : result.finishReason };
         if (signal.aborted) return end;
         if (choice.ofRollout && rollout && result.finishReason !== "abort") {
-          const messages = conversation && [...conversation.messages, { role: "assistant", ...end.said } as const];
+          const messages = conversation && [...conversation.messages, messageOf(said)];
           rollout.record(choice.ofRollout, result.tokens, asked.sampling.temperature, messages);
         }
         events?.ended(choice, end);
@@ -280,11 +252,14 @@ export class OpenAiApi {
     conversation: Conversation | undefined,
     stopIds: readonly number[],
   ): (() => ConstrainedAnswer) | undefined {
-    const { calls, mustCall = false, isThought = false } = conversation ?? {};
+    const { calls, mustCall = false, isThought = false, mayThink = false } = conversation ?? {};
     if (calls === undefined && schema === undefined) return undefined;
     const vocabulary = (this.#vocabulary ??= new Vocabulary(this.#options.tokenizer, MARKS));
     const value = schema === undefined || mustCall ? undefined : formatShape(schema);
-    const machine = answerMachine({ thought: isThought ? "open" : "none", value, calls }, vocabulary);
+    const machine = answerMachine(
+      { thought: isThought ? "open" : mayThink ? "allowed" : "none", value, calls },
+      vocabulary,
+    );
     return () => new ConstrainedAnswer(machine, vocabulary, stopIds, mustCall ? "tool_choice" : "response_format");
   }
 
@@ -321,8 +296,12 @@ export class OpenAiApi {
 
   #whole(kind: Kind, asked: Asked, choice: Choice, end: EndedChoice): Fields {
     const { text, tokens, prompt } = choice;
-    const { content, tool_calls: calls } = end.said;
-    const said = calls ? { content: content === "" ? null : content, tool_calls: calls } : { content };
+    const { content, tool_calls: calls, reasoning_content: thought } = end.said;
+    const said = {
+      content: content === "" && (calls || thought) ? null : content,
+      ...(thought === undefined ? {} : { reasoning_content: thought === "" ? null : thought }),
+      ...(calls ? { tool_calls: calls } : {}),
+    };
     return {
       index: choice.index,
       ...(kind === "chat" ? { message: { role: "assistant", ...said, refusal: null } } : { text: text.text }),

@@ -2,8 +2,8 @@
  * Reads and checks requests to the completions and chat API. Fields and their meaning are OpenAI's, and those that vLLM
  * adds for tokens (vllm-project/vllm, entrypoints/openai/completion/protocol.py, 002032e): `top_k`, `min_p`,
  * `repetition_penalty`, `bad_words`, `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`,
- * `return_token_ids`, and for templates `chat_template_kwargs`. Fields that would change the answer and are not
- * supported are refused; those that only label the request are accepted.
+ * `return_token_ids`, and for templates `chat_template_kwargs`; `separate_reasoning` is SGLang's. Fields that would
+ * change the answer and are not supported are refused; those that only label the request are accepted.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
@@ -131,6 +131,7 @@ const CHAT = options("chat.completions", {
     "an object",
     isFields,
   ),
+  separate_reasoning: flag(true, "whether a thought is told apart from the answer (SGLang's field and default)"),
   modalities: inCode("", '["text"]', (value) => isTexts(value) && value.join() === "text"),
 });
 
@@ -174,6 +175,8 @@ export interface ChatAsked extends Asked {
   /** Whether the request names the tool. */
   readonly isNamed: boolean;
   readonly manyCalls: boolean;
+  /** Whether thoughts are told apart, where the model has them. */
+  readonly separatesThoughts: boolean;
 }
 
 /**
@@ -267,6 +270,7 @@ export function readChat(body: Fields, model: string, defaults: SamplingOptions 
     mustCall: isForced ? (named === undefined ? names : [named]) : undefined,
     isNamed: named !== undefined,
     manyCalls: named === undefined && given.parallel_tool_calls,
+    separatesThoughts: given.separate_reasoning,
     variables,
   };
 }

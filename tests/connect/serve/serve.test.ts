@@ -326,11 +326,11 @@ describe("the text of tokens", () => {
       let shown = "";
       for (const letter of letters) {
         const stopped = text.push(toyTokenizer.encode(letter)[0]!);
-        shown += text.take();
+        shown += text.take().text;
         if (stopped) break;
       }
       text.end();
-      shown += text.take();
+      shown += text.take().text;
       expect(shown).toBe(text.text);
       const all = letters.join("");
       expect(shown).toBe(all.includes(stop) ? all.slice(0, all.indexOf(stop)) : all);
