@@ -15,17 +15,9 @@ import { check, fail } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
 import { inCode, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { Decoder, type Model, type SampledToken, sampleToken } from "../../nn/index.ts";
-import { plainLogProbs, type SamplingOptions } from "../../nn/sampler.ts";
+import type { SamplingOptions } from "../../nn/sampler.ts";
+import { likeliest, scorePrompt, type ServedToken } from "./scores.ts";
 import { SharedSignals } from "./sharedSignals.ts";
-
-/**
- * A token that was drawn: the version of the weights, and the likeliest tokens of its position if they were asked for.
- */
-export interface ServedToken extends SampledToken {
-  readonly version: number;
-  /** Likeliest first; `plainLogProb` as in `SampledToken`. */
-  readonly top?: readonly { readonly id: number; readonly plainLogProb: number }[];
-}
 
 /** The reason why a text ended: a stop token or stop string, the limit of tokens or of the context, or an abort. */
 export type FinishReason = "stop" | "length" | "abort";
@@ -158,15 +150,7 @@ export class GenerationEngine {
    */
   async generate(request: GenerationRequest): Promise<Generation> {
     const { prompt, signal } = request;
-    const { vocabSize } = this.model.config;
-    check(!this.#isClosed, () => "the server is closing");
-    check(prompt.length > 0, () => "the prompt has no tokens");
-    check(
-      prompt.length < this.capacity,
-      () => `the prompt has ${prompt.length} tokens, the context is ${this.capacity} with the answer's`,
-    );
-    const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
-    check(wrong === undefined, () => `the prompt has the token id ${wrong}, the vocabulary has ${vocabSize}`);
+    this.#checkPrompt(prompt, this.capacity - 1);
     if (signal?.aborted) return { tokens: [], finishReason: "abort" };
     this.checkRoom(1);
     return await new Promise<Generation>((resolve, reject) => {
@@ -181,6 +165,36 @@ export class GenerationEngine {
       this.#waiting.push(seat);
       this.#start();
     });
+  }
+
+  /**
+   * Log-probabilities of a prompt's tokens from the second on, each behind those before it, with `top` likeliest ones.
+   * They are computed between two tokens, with one version of the weights.
+   * @throws as `generate`
+   */
+  async score(prompt: readonly number[], top: number): Promise<ServedToken[]> {
+    this.#checkPrompt(prompt, this.capacity);
+    let scored: ServedToken[] = [];
+    await this.#atRest(async () => {
+      scored = await scorePrompt(this.model, prompt, top, this.#version).catch((error: unknown) => {
+        this.#onFailure(error);
+        throw failureOf(error);
+      });
+    });
+    return scored;
+  }
+
+  /** @throws WorldgradError if a prompt is empty, too long, or has unknown ids */
+  #checkPrompt(prompt: readonly number[], longest: number): void {
+    const { vocabSize } = this.model.config;
+    check(!this.#isClosed, () => "the server is closing");
+    check(prompt.length > 0, () => "the prompt has no tokens");
+    check(
+      prompt.length <= longest,
+      () => `the prompt has ${prompt.length} tokens, the context is ${this.capacity} with the answer's`,
+    );
+    const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
+    check(wrong === undefined, () => `the prompt has the token id ${wrong}, the vocabulary has ${vocabSize}`);
   }
 
   /**
@@ -408,13 +422,6 @@ export class GenerationEngine {
 }
 
 const failureOf = (error: unknown): Error => new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
-
-/** The `count` likeliest tokens, likeliest first; ties in the order of ids. @param logits [V] */
-function likeliest(logits: ArrayLike<number>, count: number): NonNullable<ServedToken["top"]> {
-  const plain = plainLogProbs(logits);
-  const order = Array.from(plain, (_, id) => id).sort((a, b) => logits[b]! - logits[a]! || a - b);
-  return order.slice(0, count).map((id) => ({ id, plainLogProb: plain[id]! }));
-}
 
 /** Whether a request's tokens are drawn on the host, each with its own settings. */
 const isOnHost = ({ request: { top, process } }: Seat): boolean => top > 0 || process !== undefined;

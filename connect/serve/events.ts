@@ -3,7 +3,8 @@
  * when it reads again. So an answer takes the memory of its tokens, however slow its reader is.
  */
 import type { ServerResponse } from "node:http";
-import type { Generation, GenerationEngine, ServedToken } from "./engine.ts";
+import type { Generation, GenerationEngine } from "./engine.ts";
+import type { ServedToken } from "./scores.ts";
 import type { Fields } from "./http.ts";
 import { type LogProbOptions, logProbsOf } from "./logProbs.ts";
 import type { Asked } from "./requests.ts";

@@ -15,10 +15,11 @@ import { type ChatFormat, readMessages } from "./chat.ts";
 import { answerMachine, callableTools, ConstrainedAnswer, formatShape, MARKS } from "./constrain/answers.ts";
 import { Vocabulary } from "./constrain/vocabulary.ts";
 import { type Conversation, holding, messageOf, saidIn, specialsShown } from "./conversation.ts";
-import type { GenerationEngine, ServedToken } from "./engine.ts";
+import type { GenerationEngine } from "./engine.ts";
+import type { ServedToken } from "./scores.ts";
 import { EventStream, type EndedChoice, type StreamedChoice, stopReasonOf } from "./events.ts";
 import { type Fields, HttpError, sendJson } from "./http.ts";
-import { logProbsOf } from "./logProbs.ts";
+import { type Echo, echoedLogProbs, echoOf, logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
 import { inTurn, penaltiesOf } from "./penalties.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
@@ -54,6 +55,7 @@ export interface Call {
 
 /** One answer. */
 interface Choice extends StreamedChoice {
+  readonly echo: Echo | undefined;
   readonly ofRollout: RolloutPrompt | undefined;
   readonly tokens: ServedToken[];
   /** Makes the id of its n-th tool call. */
@@ -97,7 +99,11 @@ export class OpenAiApi {
         await new Promise((resolve) => setImmediate(resolve)); // others are served between two long texts
       }
     }
-    const prompts = ids.map((prompt) => ({ prompt, ofRollout: call.rollout?.promptOfIds(prompt) }));
+    const prompts = ids.map((prompt, p) => ({
+      prompt,
+      ofRollout: call.rollout?.promptOfIds(prompt),
+      echo: asked.echo ? echoOf(tokenizer, prompt, asked.prompts[p]!, asked.skipSpecials) : undefined,
+    }));
     await this.#answer("completion", asked, prompts, call, undefined);
   }
 
@@ -144,7 +150,11 @@ export class OpenAiApi {
   async #answer(
     kind: Kind,
     asked: Asked,
-    prompts: readonly { readonly prompt: readonly number[]; readonly ofRollout: RolloutPrompt | undefined }[],
+    prompts: readonly {
+      readonly prompt: readonly number[];
+      readonly ofRollout: RolloutPrompt | undefined;
+      readonly echo?: Echo | undefined;
+    }[],
     { response, signal, rollout }: Omit<Call, "body">,
     conversation: Conversation | undefined,
   ): Promise<void> {
@@ -160,9 +170,9 @@ export class OpenAiApi {
     for (const { prompt } of prompts) this.#checkRoom(prompt.length, asked.maxTokens);
     checkLogProbs(
       asked,
-      prompts.reduce((n, { prompt }) => n + asked.n * mostTokens(prompt), 0),
+      prompts.reduce((n, { prompt, echo }) => n + asked.n * (mostTokens(prompt) + (echo ? prompt.length : 0)), 0),
     );
-    const choices = prompts.flatMap(({ prompt, ofRollout }, p) => {
+    const choices = prompts.flatMap(({ prompt, ofRollout, echo }, p) => {
       // A message is a new text; a completion continues the prompt's text, if there is any.
       const continues = kind === "completion" && tokenizer.decodeBytes(prompt, { specials: "skip" }).length > 0;
       return Array.from({ length: asked.n }, (_, k): Choice => {
@@ -173,7 +183,7 @@ export class OpenAiApi {
           continues,
           ...hold,
         });
-        return { index, prompt, ofRollout, text, tokens: [], callName: (n) => callName(request, index, n) };
+        return { index, prompt, ofRollout, echo, text, tokens: [], callName: (n) => callName(request, index, n) };
       });
     });
     // Made before the first token is drawn, because they may refuse the request.
@@ -193,9 +203,14 @@ export class OpenAiApi {
     const ends = await Promise.all(
       choices.map(async (choice): Promise<EndedChoice> => {
         const { constrained, process } = limits[choice.index]!;
+        const maxTokens = mostTokens(choice.prompt);
+        if (maxTokens === 0) {
+          const result = { tokens: [], finishReason: "length" } as const;
+          return { said: { content: "" }, result, finishReason: "length" };
+        }
         const result = await engine.generate({
           prompt: choice.prompt,
-          maxTokens: mostTokens(choice.prompt),
+          maxTokens,
           sampling: asked.sampling,
           rng: stream.split(choice.index),
           stopIds,
@@ -225,6 +240,9 @@ export class OpenAiApi {
       }),
     );
     await events?.flushed();
+    const scored = new Map<readonly number[], readonly ServedToken[]>();
+    if (asked.top !== undefined)
+      for (const { prompt, echo } of prompts) if (echo) scored.set(prompt, await engine.score(prompt, asked.top));
     if (response.destroyed || response.writableEnded) return;
     if (signal.aborted) {
       if (!response.headersSent)
@@ -238,7 +256,7 @@ export class OpenAiApi {
     sendJson(response, 200, {
       ...head,
       object: kind === "chat" ? "chat.completion" : "text_completion",
-      choices: choices.map((choice, i) => this.#whole(kind, asked, choice, ends[i]!)),
+      choices: choices.map((choice, i) => this.#whole(kind, asked, choice, ends[i]!, scored.get(choice.prompt))),
       usage,
       // Outside of the choices, where vLLM has it for chat.
       ...(kind === "chat" && asked.returnTokenIds ? { prompt_token_ids: choices[0]!.prompt } : {}),
@@ -265,7 +283,7 @@ export class OpenAiApi {
 
   #checkRoom(length: number, maxTokens: number | undefined): void {
     const { capacity } = this.#options.engine;
-    if (length < capacity && length + (maxTokens ?? 1) <= capacity) return;
+    if (length + (maxTokens ?? 1) <= capacity) return;
     throw new HttpError(
       400,
       `the context has ${capacity} tokens; the prompt has ${length}, and ${maxTokens ?? 1} more are asked for`,
@@ -294,18 +312,33 @@ export class OpenAiApi {
     }
   }
 
-  #whole(kind: Kind, asked: Asked, choice: Choice, end: EndedChoice): Fields {
-    const { text, tokens, prompt } = choice;
+  /** @param scored the prompt's tokens, if the answer repeats them with log-probabilities */
+  #whole(
+    kind: Kind,
+    asked: Asked,
+    choice: Choice,
+    end: EndedChoice,
+    scored: readonly ServedToken[] | undefined,
+  ): Fields {
+    const { text, tokens, prompt, echo } = choice;
     const { content, tool_calls: calls, reasoning_content: thought } = end.said;
     const said = {
       content: content === "" && (calls || thought) ? null : content,
       ...(thought === undefined ? {} : { reasoning_content: thought === "" ? null : thought }),
       ...(calls ? { tool_calls: calls } : {}),
     };
+    const logprobs =
+      asked.top === undefined
+        ? null
+        : echo && scored
+          ? echoedLogProbs(echo, scored, tokens, text.offsets, this.#options)
+          : logProbsOf(kind, tokens, text.offsets, this.#options);
     return {
       index: choice.index,
-      ...(kind === "chat" ? { message: { role: "assistant", ...said, refusal: null } } : { text: text.text }),
-      logprobs: asked.top === undefined ? null : logProbsOf(kind, tokens, text.offsets, this.#options),
+      ...(kind === "chat"
+        ? { message: { role: "assistant", ...said, refusal: null } }
+        : { text: (echo?.text ?? "") + text.text }),
+      logprobs,
       finish_reason: end.finishReason,
       stop_reason: stopReasonOf(choice, end.result, asked),
       ...(asked.returnTokenIds

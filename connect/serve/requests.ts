@@ -101,9 +101,9 @@ const COMPLETION = options("completions", {
       (Array.isArray(value) && value.length > 0 && (isTexts(value) || isIds(value) || areLists(value))),
   ),
   add_special_tokens: flag(true, "whether a text gets the tokens that the tokenizer puts around one, such as BOS"),
-  max_tokens: number(undefined, "tokens of an answer", { integer: true, min: 1 }),
+  max_tokens: number(undefined, "tokens of an answer; 0 only with echo", { integer: true, min: 0 }),
   logprobs: number(undefined, "log-probabilities of this many alternatives", { integer: true, min: 0, max: MOST_TOP }),
-  echo: inCode("", "false", (value) => value === false),
+  echo: flag(false, "whether the answer begins with the prompt, and its log-probabilities with the prompt's"),
   best_of: inCode("", "left out, or the same as n", anything),
   suffix: inCode("", "left out: it is not supported", (value) => value === ""),
 });
@@ -160,6 +160,8 @@ export interface Asked {
 export interface CompletionAsked extends Asked {
   readonly prompts: readonly (string | readonly number[])[];
   readonly addSpecialTokens: boolean;
+  /** Whether the answer begins with the prompt. */
+  readonly echo: boolean;
 }
 
 /** A request for chat. */
@@ -235,8 +237,10 @@ export function readCompletion(body: Fields, model: string, defaults: SamplingOp
   check(best_of === undefined || best_of === given.n, () => "completions: best_of must be the same as n");
   const isOne = typeof prompt === "string" || isIds(prompt);
   const prompts = isOne ? [prompt] : (prompt as readonly (string | readonly number[])[]);
-  const { add_special_tokens: addSpecialTokens } = given;
-  return { ...asked(given, given.max_tokens, given.logprobs), prompts, addSpecialTokens };
+  const { add_special_tokens: addSpecialTokens, echo, max_tokens: most } = given;
+  check(echo || most !== 0, () => "completions: max_tokens must be an integer ≥ 1 unless echo is true, got 0");
+  check(!echo || !given.stream, () => "completions: echo must be false with stream, got true");
+  return { ...asked(given, given.max_tokens, given.logprobs), prompts, addSpecialTokens, echo };
 }
 
 /** @throws as `readCompletion` */
