@@ -99,12 +99,17 @@ export function sampleToken(
   const keptMass = kept ? kept.reduce((total, id) => total + Math.exp(logProbOf(id)), 0) : 1;
   const count = kept?.length ?? row.length;
   let remaining = rng.uniform() * keptMass;
-  let id = 0;
-  for (let i = 0; i < count && remaining >= 0; i++) {
+  // Rounding may leave a rest behind the last token that can be drawn.
+  let last = count - 1;
+  while (changed[kept?.[last] ?? last] === -Infinity) last--;
+  let id = kept?.[last] ?? last;
+  for (let i = 0; i < count; i++) {
     const candidate = kept?.[i] ?? i;
-    if (changed[candidate] === -Infinity) continue;
-    id = candidate;
-    remaining -= Math.exp(logProbOf(id));
+    remaining -= Math.exp(logProbOf(candidate));
+    if (remaining < 0) {
+      id = candidate;
+      break;
+    }
   }
   return {
     id,
