@@ -72,26 +72,37 @@ export function plainLogProbs(row: ArrayLike<number>): Float64Array {
 /**
  * Draws one token. Filters apply in the order top-k, top-p, min-p, after the temperature (as in Transformers).
  * @param row logits over the vocabulary
- * @throws if a logit is NaN or infinite
+ * @param changed the logits to draw from if they are not the model's own, such as after penalties; −∞ is never drawn.
+ *   `logProb` and `plainLogProb` stay those of `row`
+ * @throws if a logit of `row` is NaN or infinite
  */
-export function sampleToken(row: ArrayLike<number>, given: SamplingOptions, rng: Rng): SampledToken {
+export function sampleToken(
+  row: ArrayLike<number>,
+  given: SamplingOptions,
+  rng: Rng,
+  changed: ArrayLike<number> = row,
+): SampledToken {
   const sampling = SAMPLING.read(given);
   const { temperature, topK, topP, minP } = sampling;
   checkLogits(row);
   const plainNormalizer = logSumExp(row, 1);
   if (temperature === 0) {
     let id = 0;
-    for (let i = 1; i < row.length; i++) if (row[i]! > row[id]!) id = i;
+    for (let i = 1; i < row.length; i++) if (changed[i]! > changed[id]!) id = i;
     const plainLogProb = row[id]! - plainNormalizer;
     return { id, logProb: plainLogProb, samplingLogProb: 0, plainLogProb };
   }
-  const normalizer = temperature === 1 ? plainNormalizer : logSumExp(row, temperature);
-  const logProbOf = (id: number): number => row[id]! / temperature - normalizer;
+  const ownNormalizer = temperature === 1 ? plainNormalizer : logSumExp(row, temperature);
+  const normalizer = changed === row ? ownNormalizer : logSumExp(changed, temperature);
+  const logProbOf = (id: number): number => changed[id]! / temperature - normalizer;
   const kept = isFiltering(sampling) ? filterTokens(row.length, logProbOf, topK, topP, minP) : undefined;
   const keptMass = kept ? kept.reduce((total, id) => total + Math.exp(logProbOf(id)), 0) : 1;
   const count = kept?.length ?? row.length;
   let remaining = rng.uniform() * keptMass;
-  let id = kept?.[count - 1] ?? count - 1;
+  // Rounding may leave a rest behind the last token that can be drawn.
+  let last = count - 1;
+  while (changed[kept?.[last] ?? last] === -Infinity) last--;
+  let id = kept?.[last] ?? last;
   for (let i = 0; i < count; i++) {
     const candidate = kept?.[i] ?? i;
     remaining -= Math.exp(logProbOf(candidate));
@@ -102,7 +113,7 @@ export function sampleToken(row: ArrayLike<number>, given: SamplingOptions, rng:
   }
   return {
     id,
-    logProb: logProbOf(id),
+    logProb: row[id]! / temperature - ownNormalizer,
     samplingLogProb: logProbOf(id) - Math.log(keptMass),
     plainLogProb: row[id]! - plainNormalizer,
   };

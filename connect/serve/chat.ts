@@ -13,6 +13,8 @@ import type { ToolCall, ToolForm } from "./toolCalls.ts";
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
+  /** The thought before an assistant's message, for templates that write it. */
+  readonly reasoning_content?: string;
   /** The calls of tools in an assistant's message. */
   readonly tool_calls?: readonly ToolCall[];
   /** The id of the call that a tool's message answers. */
@@ -27,6 +29,8 @@ export interface ChatFormat {
   readonly toolForm?: ToolForm | undefined;
   /** The reason why it has no tools, if it has none. */
   readonly noTools?: string | undefined;
+  /** Whether answers may begin with thoughts, between `<think>` and `</think>`. Default false. */
+  readonly thinks?: boolean;
   /** The same with further variables of the chat template; undefined: it has no template. */
   readonly withVariables?: (variables: Readonly<Record<string, unknown>>) => ChatFormat;
   /**
@@ -118,7 +122,7 @@ export function readMessages(value: unknown, hasTools = false): ChatMessage[] {
   return (value as readonly unknown[]).map((message, i) => {
     const where = `messages[${i}]`;
     if (!isFields(message)) return fail(`${where} must be an object, got ${showValue(message)}`);
-    const { role, content, tool_calls: given, tool_call_id: id } = message;
+    const { role, content, tool_calls: given, tool_call_id: id, reasoning_content: thought } = message;
     const known = typeof role === "string" && Object.hasOwn(ROLES, role) ? ROLES[role] : undefined;
     if (known === undefined) return fail(`${where}.role must be one of ${Object.keys(ROLES).join(", ")}`);
     const calls = callsOf(given ?? [], `${where}.tool_calls`);
@@ -134,9 +138,14 @@ export function readMessages(value: unknown, hasTools = false): ChatMessage[] {
       id === undefined || typeof id === "string",
       () => `${where}.tool_call_id must be a text, got ${showValue(id)}`,
     );
+    check(
+      thought === undefined || thought === null || typeof thought === "string",
+      () => `${where}.reasoning_content must be a text, got ${showValue(thought)}`,
+    );
     return {
       role: known,
       content: contentOf(content, where),
+      ...(typeof thought === "string" && thought !== "" ? { reasoning_content: thought } : {}),
       ...(calls.length > 0 ? { tool_calls: calls } : {}),
       ...(id === undefined ? {} : { tool_call_id: id }),
     };

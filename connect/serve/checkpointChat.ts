@@ -8,6 +8,7 @@ import { parseExactly } from "../chat/json.ts";
 import { check, fail } from "../../engine/errors.ts";
 import { append, emptyStream, type Role, type TokenStream } from "../../rl/episode/stream.ts";
 import type { ChatFormat, ChatMessage } from "./chat.ts";
+import { writesThoughts } from "./thoughts.ts";
 import { callsWrittenBy, type NoForm } from "./toolCalls.ts";
 
 /** Options of `checkpointChat`. */
@@ -47,6 +48,7 @@ export function checkpointChat(
   const written = callsWrittenBy(template);
   return {
     stopIds: endIds,
+    thinks: writesThoughts(template, variables),
     withVariables: (more) => checkpointChat(template, { stopIds, variables: { ...variables, ...more } }),
     ...(written === "none" || written === "unsaid" || written === "other"
       ? { noTools: NO_TOOLS[written] }

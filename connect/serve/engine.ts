@@ -2,7 +2,7 @@
  * Continues many prompts with one decoder while requests come and go (continuous batching, Yu et al. 2022, "Orca"). A
  * request has a row of the decoder's cache while its answer is being drawn. Each pass draws the next token of all rows,
  * and a free row takes the next request. Requests with different sampling settings (temperature, top-p) are drawn in
- * separate passes.
+ * separate passes; those whose logits are needed on the host (`top`, `process`) share one.
  *
  * A free row keeps the tokens that it has read. If a prompt begins with them, as the next turn of a conversation does,
  * only the rest is read. This changes no drawn token, nor do the other rows: the token at position p uses the p-th
@@ -16,19 +16,17 @@ import { Rng } from "../../engine/index.ts";
 import { inCode, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { Decoder, type Model, type SampledToken, sampleToken } from "../../nn/index.ts";
 import type { SamplingOptions } from "../../nn/sampler.ts";
+import { likeliest, scorePrompt, type ServedToken } from "./scores.ts";
 import { SharedSignals } from "./sharedSignals.ts";
-
-/**
- * A token that was drawn: the version of the weights, and the likeliest tokens of its position if they were asked for.
- */
-export interface ServedToken extends SampledToken {
-  readonly version: number;
-  /** Likeliest first; `plainLogProb` as in `SampledToken`. */
-  readonly top?: readonly { readonly id: number; readonly plainLogProb: number }[];
-}
 
 /** The reason why a text ended: a stop token or stop string, the limit of tokens or of the context, or an abort. */
 export type FinishReason = "stop" | "length" | "abort";
+
+/**
+ * Changes the logits [V] of the next token in place, −∞ for a token that cannot be drawn. An error that it throws ends
+ * its request alone. @param drawn the tokens of the answer so far
+ */
+export type LogitsProcessor = (logits: Float64Array, drawn: readonly SampledToken[]) => void;
 
 /** A prompt to be continued. */
 export interface GenerationRequest {
@@ -40,6 +38,8 @@ export interface GenerationRequest {
   readonly stopIds: readonly number[];
   /** The number of likeliest tokens that are reported with each token; 0: none. */
   readonly top: number;
+  /** Changes logits before a token is drawn. The log-probabilities that tokens keep stay the model's own. */
+  readonly process?: LogitsProcessor | undefined;
   /** Is called with each token; true ends the text (a stop string). */
   readonly onToken?: (token: ServedToken) => boolean;
   /** Ends the text: the row becomes free, and the promise resolves with the tokens so far and the reason `abort`. */
@@ -150,15 +150,7 @@ export class GenerationEngine {
    */
   async generate(request: GenerationRequest): Promise<Generation> {
     const { prompt, signal } = request;
-    const { vocabSize } = this.model.config;
-    check(!this.#isClosed, () => "the server is closing");
-    check(prompt.length > 0, () => "the prompt has no tokens");
-    check(
-      prompt.length < this.capacity,
-      () => `the prompt has ${prompt.length} tokens, the context is ${this.capacity} with the answer's`,
-    );
-    const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
-    check(wrong === undefined, () => `the prompt has the token id ${wrong}, the vocabulary has ${vocabSize}`);
+    this.#checkPrompt(prompt, this.capacity - 1);
     if (signal?.aborted) return { tokens: [], finishReason: "abort" };
     this.checkRoom(1);
     return await new Promise<Generation>((resolve, reject) => {
@@ -173,6 +165,36 @@ export class GenerationEngine {
       this.#waiting.push(seat);
       this.#start();
     });
+  }
+
+  /**
+   * Log-probabilities of a prompt's tokens from the second on, each behind those before it, with `top` likeliest ones.
+   * They are computed between two tokens, with one version of the weights.
+   * @throws as `generate`
+   */
+  async score(prompt: readonly number[], top: number): Promise<ServedToken[]> {
+    this.#checkPrompt(prompt, this.capacity);
+    let scored: ServedToken[] = [];
+    await this.#atRest(async () => {
+      scored = await scorePrompt(this.model, prompt, top, this.#version).catch((error: unknown) => {
+        this.#onFailure(error);
+        throw failureOf(error);
+      });
+    });
+    return scored;
+  }
+
+  /** @throws WorldgradError if a prompt is empty, too long, or has unknown ids */
+  #checkPrompt(prompt: readonly number[], longest: number): void {
+    const { vocabSize } = this.model.config;
+    check(!this.#isClosed, () => "the server is closing");
+    check(prompt.length > 0, () => "the prompt has no tokens");
+    check(
+      prompt.length <= longest,
+      () => `the prompt has ${prompt.length} tokens, the context is ${this.capacity} with the answer's`,
+    );
+    const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
+    check(wrong === undefined, () => `the prompt has the token id ${wrong}, the vocabulary has ${vocabSize}`);
   }
 
   /**
@@ -299,9 +321,9 @@ export class GenerationEngine {
     }
   }
 
-  /** Draws the next token of requests with equal sampling settings. */
+  /** Draws the next token of requests that are alike. */
   async #draw(seats: readonly Seat[]): Promise<void> {
-    const { sampling, top } = seats[0]!.request;
+    const { sampling } = seats[0]!.request;
     const version = this.#version;
     const parts = seats.map((seat) => {
       const row = this.#rows[seat.row]!;
@@ -313,11 +335,17 @@ export class GenerationEngine {
       return { row: seat.row, tokens: all.slice(row.ids.length), rng: seat.request.rng };
     });
     try {
-      const drawn = top > 0 ? await this.#withTop(parts, sampling, top) : await this.#decoder.draw(parts, sampling);
+      const drawn = isOnHost(seats[0]!)
+        ? await this.#drawOnHost(seats, parts)
+        : (await this.#decoder.draw(parts, sampling)).map(([token]) => token!);
       parts.forEach(({ row, tokens }) => void this.#rows[row]!.ids.push(...tokens));
       seats.forEach((seat, i) => {
+        const token = drawn[i]!;
         // A request that was aborted meanwhile has no row any more.
-        if (seat.row === parts[i]!.row) this.#take(seat, { ...drawn[i]![0]!, version });
+        if (seat.row !== parts[i]!.row) return;
+        if (!(token instanceof Error)) return this.#take(seat, { ...token, version });
+        this.#free(seat, true);
+        seat.failed(token);
       });
     } catch (error) {
       // Weights that have diverged, or no memory, are no fault of a request, which has been checked before.
@@ -326,24 +354,34 @@ export class GenerationEngine {
     }
   }
 
-  /** Draws like `Decoder.draw`, but on the host, and reports the likeliest tokens. */
-  async #withTop(
+  /**
+   * Draws like `Decoder.draw`, but on the host: changes logits, and reports the likeliest tokens.
+   * @returns for each request a token, or the error of its logits processor
+   */
+  async #drawOnHost(
+    seats: readonly Seat[],
     parts: readonly { readonly row: number; readonly tokens: readonly number[]; readonly rng: Rng }[],
-    sampling: Required<SamplingOptions>,
-    top: number,
-  ): Promise<(SampledToken & Pick<ServedToken, "top">)[][]> {
+  ): Promise<((SampledToken & Pick<ServedToken, "top">) | Error)[]> {
     const lists = this.#rows.map((): readonly number[] => []);
     for (const { row, tokens } of parts) lists[row] = tokens;
     const values = await this.#decoder.feed(lists);
     const { vocabSize: V } = this.model.config;
-    return parts.map(({ row, rng }) => {
+    return parts.map(({ row, rng }, i) => {
+      const { request, tokens } = seats[i]!;
       const logits = values.subarray(row * V, (row + 1) * V);
       const stream = new Rng({ key: rng.key, counter: this.#decoder.lengths[row]! });
-      const token = sampleToken(logits, sampling, stream);
-      const normalizer = logits[token.id]! - token.plainLogProb;
-      const order = Array.from(logits, (_, id) => id).sort((a, b) => logits[b]! - logits[a]! || a - b);
-      const likeliest = order.slice(0, top).map((id) => ({ id, plainLogProb: logits[id]! - normalizer }));
-      return [{ ...token, top: likeliest }];
+      const changed = request.process === undefined ? logits : Float64Array.from(logits);
+      try {
+        request.process?.(changed as Float64Array, tokens);
+        check(
+          changed === logits || changed.some((logit) => logit !== -Infinity),
+          () => "no token is left that could be drawn: the request forbids all of them here",
+        );
+      } catch (error) {
+        return error as Error;
+      }
+      const token = sampleToken(logits, request.sampling, stream, changed);
+      return request.top === 0 ? token : { ...token, top: likeliest(logits, request.top) };
     });
   }
 
@@ -385,12 +423,14 @@ export class GenerationEngine {
 
 const failureOf = (error: unknown): Error => new Error(`drawing failed: ${(error as Error).message}`, { cause: error });
 
-/** Groups of requests that can be drawn in one pass. */
+/** Whether a request's tokens are drawn on the host, each with its own settings. */
+const isOnHost = ({ request: { top, process } }: Seat): boolean => top > 0 || process !== undefined;
+
+/** Groups of requests that can be drawn in one pass: those on the host, and those with equal sampling settings. */
 function alike(seats: readonly Seat[]): Seat[][] {
   const groups = new Map<string, Seat[]>();
   for (const seat of seats) {
-    const { sampling, top } = seat.request;
-    const key = JSON.stringify([sampling, top]);
+    const key = isOnHost(seat) ? "host" : JSON.stringify(seat.request.sampling);
     const known = groups.get(key);
     if (known) known.push(seat);
     else groups.set(key, [seat]);

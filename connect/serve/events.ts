@@ -3,7 +3,8 @@
  * when it reads again. So an answer takes the memory of its tokens, however slow its reader is.
  */
 import type { ServerResponse } from "node:http";
-import type { Generation, GenerationEngine, ServedToken } from "./engine.ts";
+import type { Generation, GenerationEngine } from "./engine.ts";
+import type { ServedToken } from "./scores.ts";
 import type { Fields } from "./http.ts";
 import { type LogProbOptions, logProbsOf } from "./logProbs.ts";
 import type { Asked } from "./requests.ts";
@@ -21,6 +22,8 @@ export interface StreamedChoice {
 /** The assistant's message: text, and calls of tools. */
 export interface Said {
   readonly content: string;
+  /** The thought before it; undefined if thoughts are part of the content. */
+  readonly reasoning_content?: string | undefined;
   readonly tool_calls?: readonly ToolCall[];
 }
 
@@ -28,6 +31,8 @@ export interface Said {
 export interface EndedChoice {
   readonly said: Said;
   readonly result: Generation;
+  /** The API's reason. */
+  readonly finishReason: string;
 }
 
 /** The part of the server that a stream needs. */
@@ -46,10 +51,6 @@ export function stopReasonOf(
   const last = tokens.at(-1)!.id;
   return stopIds.includes(last) ? last : null;
 }
-
-/** The API's finish reason: `tool_calls` if the model ended its turn with calls. */
-export const finishReasonOf = ({ said, result: { finishReason } }: EndedChoice): string =>
-  said.tool_calls !== undefined && finishReason === "stop" ? "tool_calls" : finishReason;
 
 /** An answer as server-sent events. */
 export class EventStream {
@@ -128,8 +129,10 @@ export class EventStream {
   #eventOf(choice: StreamedChoice, end: EndedChoice | undefined): Fields | undefined {
     const { index, tokens, prompt } = choice;
     const { returnTokenIds, top } = this.#asked;
-    const text = end ? choice.text.rest(end.said.content) : choice.text.take();
-    if (end === undefined && text === "" && !returnTokenIds && top === undefined) return undefined;
+    const { text, thought } = end
+      ? choice.text.rest(end.said.content, end.said.reasoning_content ?? "")
+      : choice.text.take();
+    if (end === undefined && text === "" && thought === "" && !returnTokenIds && top === undefined) return undefined;
     const isFirst = !this.#sent.has(index);
     const from = this.#sent.get(index) ?? 0;
     this.#sent.set(index, tokens.length);
@@ -141,6 +144,7 @@ export class EventStream {
     const delta = {
       ...(isFirst ? { role: "assistant" } : {}),
       content: text,
+      ...(thought === "" ? {} : { reasoning_content: thought }),
       ...(calls ? { tool_calls: calls.map((call, n) => ({ index: n, ...call })) } : {}),
     };
     return {
@@ -150,7 +154,7 @@ export class EventStream {
           index,
           ...(isChat ? { delta } : { text }),
           logprobs: top === undefined ? null : logProbsOf(this.#kind, fresh, offsets, this.#options),
-          finish_reason: end ? finishReasonOf(end) : null,
+          finish_reason: end ? end.finishReason : null,
           ...(end ? { stop_reason: stopReasonOf(choice, end.result, this.#asked) } : {}),
           ...(returnTokenIds ? { token_ids: fresh.map(({ id }) => id) } : {}),
           ...(isChat ? {} : promptIds),

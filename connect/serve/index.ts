@@ -6,7 +6,8 @@ export { checkpointChat, type CheckpointChatOptions } from "./checkpointChat.ts"
 export type { ToolCall, ToolForm } from "./toolCalls.ts";
 export { type ChatFormat, type ChatMessage, episodeChat } from "./chat.ts";
 export { type EngineOptions, type FinishReason, type Generation, GenerationEngine } from "./engine.ts";
-export { type GenerationRequest, OverloadedError, type ServedToken } from "./engine.ts";
+export { type GenerationRequest, type LogitsProcessor, OverloadedError } from "./engine.ts";
+export type { ServedToken } from "./scores.ts";
 export { HttpError } from "./http.ts";
 export { type AgentCall, agentEpisodes, type AgentEpisodesOptions } from "./agents.ts";
 export { type OpenEnvServer, serveOpenEnv, type ServeOpenEnvOptions } from "./openEnv.ts";

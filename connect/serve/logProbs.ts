@@ -4,8 +4,9 @@
  * character alone are named as OpenAI does: `bytes:\xe2\x82`.
  */
 import type { Tokenizer } from "../../nn/index.ts";
-import type { ServedToken } from "./engine.ts";
+import type { ServedToken } from "./scores.ts";
 import type { Fields } from "./http.ts";
+import { GrowingText } from "./text.ts";
 
 /** Options that decide the values and names of tokens. */
 export interface LogProbOptions {
@@ -53,6 +54,49 @@ export function logProbsOf(
     tokens: tokens.map(({ id }) => nameOf(tokenizer, id)),
     top_logprobs: tokens.map((token) => byName(tokenizer, token)),
   };
+}
+
+/** A prompt that an answer repeats, and where its tokens begin. */
+export interface Echo {
+  readonly ids: readonly number[];
+  readonly text: string;
+  readonly offsets: readonly number[];
+}
+
+/** A prompt as an answer repeats it: the text as it was given, or that of its ids. */
+export function echoOf(
+  tokenizer: Tokenizer,
+  ids: readonly number[],
+  given: string | readonly number[],
+  skipSpecials: boolean,
+): Echo {
+  const text = new GrowingText(tokenizer, { stop: [], skipSpecials });
+  for (const id of ids) text.push(id);
+  text.end();
+  return { ids, text: typeof given === "string" ? given : text.text, offsets: text.offsets };
+}
+
+/**
+ * `logprobs` of a prompt and the completion behind it. The first token has none, because nothing stands before it.
+ * @param scored the prompt's tokens from the second on
+ */
+export function echoedLogProbs(
+  { ids, text, offsets: before }: Echo,
+  scored: readonly ServedToken[],
+  tokens: readonly ServedToken[],
+  offsets: readonly number[],
+  options: LogProbOptions,
+): Fields {
+  const length = [...text].length;
+  const places = [...before.slice(1), ...offsets.map((at) => at + length)];
+  const rest = logProbsOf("completion", [...scored, ...tokens], places, options);
+  const first: Fields = {
+    text_offset: before[0],
+    token_logprobs: null,
+    tokens: nameOf(options.tokenizer, ids[0]!),
+    top_logprobs: null,
+  };
+  return Object.fromEntries(Object.entries(rest).map(([name, list]) => [name, [first[name], ...(list as unknown[])]]));
 }
 
 /**

@@ -4,29 +4,28 @@
  * what was sampled.
  *
  * `logprobs` are the model's at temperature 1 (`raw_logprobs`, vLLM's default), or with `processed_logprobs` those of
- * the distribution that was sampled from, after temperature, top-k, top-p and min-p. Trajectories always keep the
- * log-probabilities at the sampling temperature over the whole vocabulary.
+ * the distribution that was sampled from, after penalties, masks, temperature, top-k, top-p and min-p; those of
+ * alternatives are always the model's. Trajectories always keep the model's log-probabilities at the sampling
+ * temperature over the whole vocabulary, without penalties and masks: a loss computes its ratios from the same ones.
  */
 import type { ServerResponse } from "node:http";
 import type { Rng } from "../../engine/index.ts";
 import type { SamplingOptions, Tokenizer } from "../../nn/index.ts";
-import { type ChatFormat, type ChatMessage, readMessages } from "./chat.ts";
-import type { GenerationEngine, ServedToken } from "./engine.ts";
-import {
-  EventStream,
-  type EndedChoice,
-  finishReasonOf,
-  type Said,
-  type StreamedChoice,
-  stopReasonOf,
-} from "./events.ts";
+import { type ChatFormat, readMessages } from "./chat.ts";
+import { answerMachine, callableTools, ConstrainedAnswer, formatShape, MARKS } from "./constrain/answers.ts";
+import { Vocabulary } from "./constrain/vocabulary.ts";
+import { type Conversation, holding, messageOf, saidIn, specialsShown } from "./conversation.ts";
+import type { GenerationEngine } from "./engine.ts";
+import type { ServedToken } from "./scores.ts";
+import { EventStream, type EndedChoice, type StreamedChoice, stopReasonOf } from "./events.ts";
 import { type Fields, HttpError, sendJson } from "./http.ts";
-import { logProbsOf } from "./logProbs.ts";
+import { type Echo, echoedLogProbs, echoOf, logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
+import { inTurn, penaltiesOf } from "./penalties.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
+import { THINK, THINK_END } from "./thoughts.ts";
 import type { Schemas } from "./markedCalls.ts";
-import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "./toolCalls.ts";
 
 /** Options of `OpenAiApi`. */
 export interface ApiOptions {
@@ -56,28 +55,16 @@ export interface Call {
 
 /** One answer. */
 interface Choice extends StreamedChoice {
+  readonly echo: Echo | undefined;
   readonly ofRollout: RolloutPrompt | undefined;
   readonly tokens: ServedToken[];
   /** Makes the id of its n-th tool call. */
   readonly callName: (n: number) => string;
 }
 
-/** The form and context in which tool calls are found in an answer. */
-interface CallReading extends AnswerContext {
-  readonly form: ToolForm;
-}
-
 /** The id of a call: nine letters and digits, as Mistral's templates require. */
 const callName = (request: number, index: number, n: number): string =>
   `c${(128 * (128 * request + index) + n).toString(36).padStart(8, "0")}`;
-
-function saidIn({ text, callName }: Choice, reading: CallReading | undefined): Said {
-  const { content, calls } = reading
-    ? parseAnswer(reading.form, text.text, reading)
-    : { content: text.text, calls: [] };
-  if (calls.length === 0) return { content };
-  return { content, tool_calls: calls.map((call, n) => ({ id: callName(n), type: "function", function: call })) };
-}
 
 /** The number of tokens that hold `<think>` and a line end, whatever the tokenizer. */
 const THINK_TAG = 16;
@@ -91,6 +78,8 @@ export class OpenAiApi {
   #requests = 0;
   /** The largest number of characters of a token, once it is known. */
   #longest: number | undefined;
+  /** The tokens by their bytes, once an answer has to have a form. */
+  #vocabulary: Vocabulary | undefined;
 
   constructor(options: ApiOptions) {
     this.#options = options;
@@ -110,7 +99,11 @@ export class OpenAiApi {
         await new Promise((resolve) => setImmediate(resolve)); // others are served between two long texts
       }
     }
-    const prompts = ids.map((prompt) => ({ prompt, ofRollout: call.rollout?.promptOfIds(prompt) }));
+    const prompts = ids.map((prompt, p) => ({
+      prompt,
+      ofRollout: call.rollout?.promptOfIds(prompt),
+      echo: asked.echo ? echoOf(tokenizer, prompt, asked.prompts[p]!, asked.skipSpecials) : undefined,
+    }));
     await this.#answer("completion", asked, prompts, call, undefined);
   }
 
@@ -137,49 +130,68 @@ export class OpenAiApi {
     this.#checkText([...texts, ...(tools.length > 0 ? [JSON.stringify(tools)] : [])].join("\n"));
     const ofRollout = call.rollout?.promptOfMessages(messages, chat, tools);
     const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages, tools.length > 0 ? tools : undefined);
-    const isThought = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd().endsWith("<think>");
+    const before = tokenizer.decode(prompt.slice(-THINK_TAG)).trimEnd();
+    const isThought = before.endsWith(THINK);
+    const separates = asked.separatesThoughts && (chat.thinks ?? false);
     const reading =
-      readsCalls && form ? { form, names: namesOf(tools), schemas: schemasOf(tools), isThought } : undefined;
-    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, reading });
+      readsCalls && form
+        ? { form, names: namesOf(tools), schemas: schemasOf(tools), isThought: isThought && !separates }
+        : undefined;
+    const { mustCall: names, isNamed, manyCalls: many, schema } = asked;
+    const needsCalls = names !== undefined || (schema !== undefined && readsCalls);
+    const calls = needsCalls && form ? { form, tools: callableTools(schemasOf(tools), names), many } : undefined;
+    // A prompt that has closed a thought asks for none; a thought in the content would make it no JSON.
+    const mayThink = separates && !before.endsWith(THINK_END);
+    const mustCall = names !== undefined;
+    const conversation = { messages, reading, calls, mustCall, isNamed, isThought, mayThink, separates };
+    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, conversation);
   }
 
   async #answer(
     kind: Kind,
     asked: Asked,
-    prompts: readonly { readonly prompt: readonly number[]; readonly ofRollout: RolloutPrompt | undefined }[],
+    prompts: readonly {
+      readonly prompt: readonly number[];
+      readonly ofRollout: RolloutPrompt | undefined;
+      readonly echo?: Echo | undefined;
+    }[],
     { response, signal, rollout }: Omit<Call, "body">,
-    conversation: { readonly messages: readonly ChatMessage[]; readonly reading: CallReading | undefined } | undefined,
+    conversation: Conversation | undefined,
   ): Promise<void> {
     const { engine, tokenizer, rng, now, model } = this.#options;
     const request = this.#requests++;
     const stream = streamOf(asked.seed, rng, request);
     const stopIds = [...asked.stopIds, ...(asked.ignoreEos ? [] : this.#options.stopIds)];
-    const reading = conversation?.reading;
-    const hold = reading ? { plainLength: (text: string) => plainLength(reading.form, text, reading) } : {};
+    const hold = holding(conversation);
+    const specials = specialsShown(asked, conversation, tokenizer);
     const roomFor = ({ length }: readonly number[]): number => engine.capacity - length;
     const mostTokens = (prompt: readonly number[]): number =>
       Math.min(asked.maxTokens ?? (kind === "chat" ? Infinity : 16), roomFor(prompt));
     for (const { prompt } of prompts) this.#checkRoom(prompt.length, asked.maxTokens);
     checkLogProbs(
       asked,
-      prompts.reduce((n, { prompt }) => n + asked.n * mostTokens(prompt), 0),
+      prompts.reduce((n, { prompt, echo }) => n + asked.n * (mostTokens(prompt) + (echo ? prompt.length : 0)), 0),
     );
-    const choices = prompts.flatMap(({ prompt, ofRollout }, p) => {
+    const choices = prompts.flatMap(({ prompt, ofRollout, echo }, p) => {
       // A message is a new text; a completion continues the prompt's text, if there is any.
       const continues = kind === "completion" && tokenizer.decodeBytes(prompt, { specials: "skip" }).length > 0;
       return Array.from({ length: asked.n }, (_, k): Choice => {
         const index = p * asked.n + k;
         const text = new GrowingText(tokenizer, {
           stop: asked.stop,
-          // The marks of these calls are special tokens.
-          ...(reading?.form === "mistral_args"
-            ? { skipSpecials: false, unseen: asked.skipSpecials ? stopIds : [] }
-            : { skipSpecials: asked.skipSpecials }),
+          ...specials,
           continues,
           ...hold,
         });
-        return { index, prompt, ofRollout, text, tokens: [], callName: (n) => callName(request, index, n) };
+        return { index, prompt, ofRollout, echo, text, tokens: [], callName: (n) => callName(request, index, n) };
       });
+    });
+    // Made before the first token is drawn, because they may refuse the request.
+    const constrain = this.#constraint(asked, conversation, stopIds);
+    const limits = choices.map(({ prompt }) => {
+      const penalties = penaltiesOf(asked.penalties, prompt, tokenizer, engine.model.config.vocabSize);
+      const constrained = constrain?.();
+      return { constrained, process: inTurn(penalties, constrained?.process) };
     });
     const head = {
       id: `${kind === "chat" ? "chatcmpl" : "cmpl"}-${request}`,
@@ -190,26 +202,37 @@ export class OpenAiApi {
     // An error before the first token is answered with a status, a later one with an event.
     const ends = await Promise.all(
       choices.map(async (choice): Promise<EndedChoice> => {
+        const { constrained, process } = limits[choice.index]!;
+        const maxTokens = mostTokens(choice.prompt);
+        if (maxTokens === 0) {
+          const result = { tokens: [], finishReason: "length" } as const;
+          return { said: { content: "" }, result, finishReason: "length" };
+        }
         const result = await engine.generate({
           prompt: choice.prompt,
-          maxTokens: mostTokens(choice.prompt),
+          maxTokens,
           sampling: asked.sampling,
           rng: stream.split(choice.index),
           stopIds,
           top: asked.top ?? 0,
+          process,
           onToken: (token) => {
             choice.tokens.push(token);
             const isStopped = choice.text.push(token.id);
+            const isOver = constrained?.push(token.id) ?? false;
             events?.grown(choice);
-            return isStopped;
+            return isStopped || isOver;
           },
           signal,
         });
         choice.text.end();
-        const end = { said: saidIn(choice, reading), result };
+        const said = saidIn(choice.text.text, choice.callName, conversation);
+        // As OpenAI answers: the reason is "stop" where the request names the tool (vllm-project/vllm#25054).
+        const isCall = said.tool_calls !== undefined && result.finishReason === "stop" && !conversation?.isNamed;
+        const end = { said, result, finishReason: isCall ? "tool_calls" : result.finishReason };
         if (signal.aborted) return end;
         if (choice.ofRollout && rollout && result.finishReason !== "abort") {
-          const messages = conversation && [...conversation.messages, { role: "assistant", ...end.said } as const];
+          const messages = conversation && [...conversation.messages, messageOf(said)];
           rollout.record(choice.ofRollout, result.tokens, asked.sampling.temperature, messages);
         }
         events?.ended(choice, end);
@@ -217,6 +240,9 @@ export class OpenAiApi {
       }),
     );
     await events?.flushed();
+    const scored = new Map<readonly number[], readonly ServedToken[]>();
+    if (asked.top !== undefined)
+      for (const { prompt, echo } of prompts) if (echo) scored.set(prompt, await engine.score(prompt, asked.top));
     if (response.destroyed || response.writableEnded) return;
     if (signal.aborted) {
       if (!response.headersSent)
@@ -230,7 +256,7 @@ export class OpenAiApi {
     sendJson(response, 200, {
       ...head,
       object: kind === "chat" ? "chat.completion" : "text_completion",
-      choices: choices.map((choice, i) => this.#whole(kind, asked, choice, ends[i]!)),
+      choices: choices.map((choice, i) => this.#whole(kind, asked, choice, ends[i]!, scored.get(choice.prompt))),
       usage,
       // Outside of the choices, where vLLM has it for chat.
       ...(kind === "chat" && asked.returnTokenIds ? { prompt_token_ids: choices[0]!.prompt } : {}),
@@ -238,9 +264,26 @@ export class OpenAiApi {
     });
   }
 
+  /** Makes constraints for answers; undefined if the request asks for no form. @throws if it cannot be kept to */
+  #constraint(
+    { schema }: Asked,
+    conversation: Conversation | undefined,
+    stopIds: readonly number[],
+  ): (() => ConstrainedAnswer) | undefined {
+    const { calls, mustCall = false, isThought = false, mayThink = false } = conversation ?? {};
+    if (calls === undefined && schema === undefined) return undefined;
+    const vocabulary = (this.#vocabulary ??= new Vocabulary(this.#options.tokenizer, MARKS));
+    const value = schema === undefined || mustCall ? undefined : formatShape(schema);
+    const machine = answerMachine(
+      { thought: isThought ? "open" : mayThink ? "allowed" : "none", value, calls },
+      vocabulary,
+    );
+    return () => new ConstrainedAnswer(machine, vocabulary, stopIds, mustCall ? "tool_choice" : "response_format");
+  }
+
   #checkRoom(length: number, maxTokens: number | undefined): void {
     const { capacity } = this.#options.engine;
-    if (length < capacity && length + (maxTokens ?? 1) <= capacity) return;
+    if (length + (maxTokens ?? 1) <= capacity) return;
     throw new HttpError(
       400,
       `the context has ${capacity} tokens; the prompt has ${length}, and ${maxTokens ?? 1} more are asked for`,
@@ -269,15 +312,34 @@ export class OpenAiApi {
     }
   }
 
-  #whole(kind: Kind, asked: Asked, choice: Choice, end: EndedChoice): Fields {
-    const { text, tokens, prompt } = choice;
-    const { content, tool_calls: calls } = end.said;
-    const said = calls ? { content: content === "" ? null : content, tool_calls: calls } : { content };
+  /** @param scored the prompt's tokens, if the answer repeats them with log-probabilities */
+  #whole(
+    kind: Kind,
+    asked: Asked,
+    choice: Choice,
+    end: EndedChoice,
+    scored: readonly ServedToken[] | undefined,
+  ): Fields {
+    const { text, tokens, prompt, echo } = choice;
+    const { content, tool_calls: calls, reasoning_content: thought } = end.said;
+    const said = {
+      content: content === "" && (calls || thought) ? null : content,
+      ...(thought === undefined ? {} : { reasoning_content: thought === "" ? null : thought }),
+      ...(calls ? { tool_calls: calls } : {}),
+    };
+    const logprobs =
+      asked.top === undefined
+        ? null
+        : echo && scored
+          ? echoedLogProbs(echo, scored, tokens, text.offsets, this.#options)
+          : logProbsOf(kind, tokens, text.offsets, this.#options);
     return {
       index: choice.index,
-      ...(kind === "chat" ? { message: { role: "assistant", ...said, refusal: null } } : { text: text.text }),
-      logprobs: asked.top === undefined ? null : logProbsOf(kind, tokens, text.offsets, this.#options),
-      finish_reason: finishReasonOf(end),
+      ...(kind === "chat"
+        ? { message: { role: "assistant", ...said, refusal: null } }
+        : { text: (echo?.text ?? "") + text.text }),
+      logprobs,
+      finish_reason: end.finishReason,
       stop_reason: stopReasonOf(choice, end.result, asked),
       ...(asked.returnTokenIds
         ? {

@@ -1,9 +1,9 @@
 /**
  * Reads and checks requests to the completions and chat API. Fields and their meaning are OpenAI's, and those that vLLM
  * adds for tokens (vllm-project/vllm, entrypoints/openai/completion/protocol.py, 002032e): `top_k`, `min_p`,
- * `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`, `return_token_ids`, and for templates
- * `chat_template_kwargs`. Fields that would change the answer and are not supported are refused; those that only label
- * the request are accepted.
+ * `repetition_penalty`, `bad_words`, `stop_token_ids`, `ignore_eos`, `add_special_tokens`, `skip_special_tokens`,
+ * `return_token_ids`, and for templates `chat_template_kwargs`; `separate_reasoning` is SGLang's. Fields that would
+ * change the answer and are not supported are refused; those that only label the request are accepted.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
@@ -11,17 +11,30 @@ import { showValue } from "../../engine/options.ts";
 import { flag, inCode, number, options, text } from "../../engine/optionTable.ts";
 import { SAMPLING, type SamplingOptions } from "../../nn/sampler.ts";
 import { type Fields, HttpError, isFields } from "./http.ts";
+import type { Penalties } from "./penalties.ts";
 
 const isTexts = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((entry) => typeof entry === "string");
 const isIds = (value: unknown): value is readonly number[] =>
   Array.isArray(value) && value.every((id) => Number.isInteger(id) && (id as number) >= 0);
 const areLists = (value: readonly unknown[]): boolean => value.every(isIds);
-const isEmpty = (value: unknown): boolean => isFields(value) && Object.keys(value).length === 0;
+const areBiases = (value: unknown): boolean =>
+  isFields(value) &&
+  Object.entries(value).every(
+    ([id, bias]) => /^\d{1,9}$/.test(id) && typeof bias === "number" && Math.abs(bias) <= 100,
+  );
 const isTool = (value: unknown): boolean => {
   const called = isFields(value) && value["type"] === "function" ? value["function"] : undefined;
   return isFields(called) && typeof called["name"] === "string";
 };
+const isFormat = (value: unknown): boolean => {
+  if (!isFields(value)) return false;
+  const { type, json_schema: given } = value;
+  if (type !== "json_schema") return (type === "text" || type === "json_object") && given === undefined;
+  return isFields(given) && typeof given["name"] === "string" && isFields(given["schema"]);
+};
+const isToolChoice = (value: unknown): boolean =>
+  ["none", "auto", "required"].includes(value as string) || isTool(value);
 const anything = (): boolean => true;
 
 const MOST_STOPS = 16;
@@ -56,12 +69,26 @@ const COMMON = {
   service_tier: inCode("", "anything", anything),
   safety_identifier: inCode("", "anything", anything),
   prompt_cache_key: inCode("", "anything", anything),
-  // These would change the answer.
-  frequency_penalty: number(0, "", { min: 0, max: 0 }),
-  presence_penalty: number(0, "", { min: 0, max: 0 }),
-  repetition_penalty: number(1, "", { min: 1, max: 1 }),
-  logit_bias: inCode("", "left out: it is not supported", isEmpty),
-  response_format: inCode("", '{"type": "text"}', (value) => isFields(value) && value["type"] === "text"),
+  frequency_penalty: number(0, "taken from a token's logit for each time it was drawn", { min: -2, max: 2 }),
+  presence_penalty: number(0, "taken from the logit of each token that was drawn", { min: -2, max: 2 }),
+  repetition_penalty: number(1, "divides positive logits of tokens in prompt and answer, multiplies negative ones", {
+    above: 0,
+  }),
+  logit_bias: inCode<Readonly<Record<string, number>>>(
+    "added to logits, by token id",
+    "an object of token ids, each with a number in [-100, 100]",
+    areBiases,
+  ),
+  bad_words: inCode<readonly string[]>(
+    "texts that are not drawn",
+    "a list of texts, none of them empty",
+    (value) => isTexts(value) && !value.includes(""),
+  ),
+  response_format: inCode<{ readonly type: string; readonly json_schema?: { readonly schema: unknown } }>(
+    "the form of the answer",
+    '{ type: "text" }, { type: "json_object" } or { type: "json_schema", json_schema: { name, schema } }',
+    isFormat,
+  ),
 };
 
 const COMPLETION = options("completions", {
@@ -74,9 +101,9 @@ const COMPLETION = options("completions", {
       (Array.isArray(value) && value.length > 0 && (isTexts(value) || isIds(value) || areLists(value))),
   ),
   add_special_tokens: flag(true, "whether a text gets the tokens that the tokenizer puts around one, such as BOS"),
-  max_tokens: number(undefined, "tokens of an answer", { integer: true, min: 1 }),
+  max_tokens: number(undefined, "tokens of an answer; 0 only with echo", { integer: true, min: 0 }),
   logprobs: number(undefined, "log-probabilities of this many alternatives", { integer: true, min: 0, max: MOST_TOP }),
-  echo: inCode("", "false", (value) => value === false),
+  echo: flag(false, "whether the answer begins with the prompt, and its log-probabilities with the prompt's"),
   best_of: inCode("", "left out, or the same as n", anything),
   suffix: inCode("", "left out: it is not supported", (value) => value === ""),
 });
@@ -93,23 +120,25 @@ const CHAT = options("chat.completions", {
     'a list of { type: "function", function: { name, … } }',
     (value) => Array.isArray(value) && value.every(isTool),
   ),
-  tool_choice: inCode<"none" | "auto">(
-    "whether calls are looked for",
-    '"none" or "auto"',
-    (value) => value === "none" || value === "auto",
+  tool_choice: inCode<"none" | "auto" | "required" | { readonly function: { readonly name: string } }>(
+    "whether calls are looked for, or have to come",
+    '"none", "auto", "required" or { type: "function", function: { name } }',
+    isToolChoice,
   ),
-  parallel_tool_calls: inCode("", "anything", anything),
+  parallel_tool_calls: flag(true, "whether an answer of calls that have to come may have several"),
   chat_template_kwargs: inCode<Fields>(
     "further variables of the model's chat template, such as enable_thinking (vLLM's field)",
     "an object",
     isFields,
   ),
+  separate_reasoning: flag(true, "whether a thought is told apart from the answer (SGLang's field and default)"),
   modalities: inCode("", '["text"]', (value) => isTexts(value) && value.join() === "text"),
 });
 
 /** The fields that both kinds of requests have. */
 export interface Asked {
   readonly sampling: Required<SamplingOptions>;
+  readonly penalties: Penalties;
   readonly n: number;
   /** Undefined: the API's default. */
   readonly maxTokens: number | undefined;
@@ -121,6 +150,8 @@ export interface Asked {
   readonly includeUsage: boolean;
   readonly returnTokenIds: boolean;
   readonly seed: number | undefined;
+  /** The schema that the answer fits: true for any JSON object; undefined: it is text. */
+  readonly schema: unknown;
   /** The number of alternatives that get log-probabilities; undefined: no log-probabilities are reported. */
   readonly top: number | undefined;
 }
@@ -129,6 +160,8 @@ export interface Asked {
 export interface CompletionAsked extends Asked {
   readonly prompts: readonly (string | readonly number[])[];
   readonly addSpecialTokens: boolean;
+  /** Whether the answer begins with the prompt. */
+  readonly echo: boolean;
 }
 
 /** A request for chat. */
@@ -139,6 +172,13 @@ export interface ChatAsked extends Asked {
   readonly variables: Fields | undefined;
   /** Whether calls of tools in the answer are separated from its text. */
   readonly readsCalls: boolean;
+  /** The names of tools of which one has to be called; undefined: none has to. */
+  readonly mustCall: readonly string[] | undefined;
+  /** Whether the request names the tool. */
+  readonly isNamed: boolean;
+  readonly manyCalls: boolean;
+  /** Whether thoughts are told apart, where the model has them. */
+  readonly separatesThoughts: boolean;
 }
 
 /**
@@ -156,6 +196,7 @@ type Common = ReturnType<typeof COMPLETION.read> | ReturnType<typeof CHAT.read>;
 
 function asked(given: Common, maxTokens: number | undefined, top: number | undefined): Asked {
   const { temperature, top_p, top_k, min_p, stop = [], stop_token_ids = [], stream_options, n, stream } = given;
+  const { response_format: format } = given;
   check(stream || stream_options === undefined, () => "stream_options must be left out unless stream is true");
   check(
     n === 1 || temperature > 0,
@@ -163,6 +204,13 @@ function asked(given: Common, maxTokens: number | undefined, top: number | undef
   );
   return {
     sampling: SAMPLING.read({ temperature, topP: top_p, topK: Math.max(0, top_k), minP: min_p }),
+    penalties: {
+      frequency: given.frequency_penalty,
+      presence: given.presence_penalty,
+      repetition: given.repetition_penalty,
+      bias: Object.entries(given.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias] as const),
+      badWords: given.bad_words ?? [],
+    },
     n,
     maxTokens,
     stop: typeof stop === "string" ? [stop] : stop,
@@ -173,6 +221,7 @@ function asked(given: Common, maxTokens: number | undefined, top: number | undef
     includeUsage: stream_options?.include_usage === true,
     returnTokenIds: given.return_token_ids,
     seed: given.seed,
+    schema: format?.type === "json_object" ? true : format?.json_schema?.schema,
     top,
   };
 }
@@ -188,8 +237,10 @@ export function readCompletion(body: Fields, model: string, defaults: SamplingOp
   check(best_of === undefined || best_of === given.n, () => "completions: best_of must be the same as n");
   const isOne = typeof prompt === "string" || isIds(prompt);
   const prompts = isOne ? [prompt] : (prompt as readonly (string | readonly number[])[]);
-  const { add_special_tokens: addSpecialTokens } = given;
-  return { ...asked(given, given.max_tokens, given.logprobs), prompts, addSpecialTokens };
+  const { add_special_tokens: addSpecialTokens, echo, max_tokens: most } = given;
+  check(echo || most !== 0, () => "completions: max_tokens must be an integer ≥ 1 unless echo is true, got 0");
+  check(!echo || !given.stream, () => "completions: echo must be false with stream, got true");
+  return { ...asked(given, given.max_tokens, given.logprobs), prompts, addSpecialTokens, echo };
 }
 
 /** @throws as `readCompletion` */
@@ -204,11 +255,26 @@ export function readChat(body: Fields, model: string, defaults: SamplingOptions 
   const most = given.max_completion_tokens ?? given.max_tokens;
   const { tools = [], tool_choice: choice, chat_template_kwargs: variables } = given;
   const readsCalls = tools.length > 0 && choice !== "none";
+  const names = tools.map((tool) => (tool as { readonly function: { readonly name: string } }).function.name);
+  const named = typeof choice === "object" ? choice.function.name : undefined;
+  const isForced = choice === "required" || named !== undefined;
+  check(
+    !isForced || tools.length > 0,
+    () => 'chat.completions: tool_choice must be "none" or "auto" without tools, got ' + showValue(choice),
+  );
+  check(
+    named === undefined || names.includes(named),
+    () => `chat.completions: tool_choice must be one of the tools (${names.join(", ")}), got ${showValue(named)}`,
+  );
   return {
     ...asked(given, most, given.logprobs ? (top_logprobs ?? 0) : undefined),
     messages,
     tools,
     readsCalls,
+    mustCall: isForced ? (named === undefined ? names : [named]) : undefined,
+    isNamed: named !== undefined,
+    manyCalls: named === undefined && given.parallel_tool_calls,
+    separatesThoughts: given.separate_reasoning,
     variables,
   };
 }

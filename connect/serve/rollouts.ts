@@ -13,7 +13,7 @@ import { check } from "../../engine/errors.ts";
 import { append, emptyStream, type StopReason, type TokenStream, type Trajectory } from "../../rl/episode/stream.ts";
 import type { Template } from "../../rl/episode/template.ts";
 import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
-import type { ServedToken } from "./engine.ts";
+import type { ServedToken } from "./scores.ts";
 import { HttpError } from "./http.ts";
 
 /** The facts that are known of an episode when it is opened. */

@@ -5,6 +5,7 @@
  */
 import { TextStream } from "../../pretrained/index.ts";
 import type { Tokenizer } from "../../nn/index.ts";
+import type { Thought } from "./thoughts.ts";
 
 /** Options of `GrowingText`. */
 export interface TextOptions {
@@ -18,6 +19,8 @@ export interface TextOptions {
   readonly continues?: boolean;
   /** The length of the part of a growing text that may be shown; default all of it. */
   readonly plainLength?: (text: string) => number;
+  /** The thought of a growing text, which is shown apart; default none. */
+  readonly thoughtIn?: (text: string) => Thought;
 }
 
 /** The growing text of one answer. */
@@ -27,6 +30,8 @@ export class GrowingText {
   readonly #stream: TextStream;
   #text = "";
   #shown = 0;
+  /** Characters of the thought that were shown. */
+  #thoughtShown = 0;
   readonly #offsets: number[] = [];
   /** Characters that the tokens have begun. */
   #begun = 0;
@@ -83,14 +88,20 @@ export class GrowingText {
     this.#text += this.#stream.end();
   }
 
-  /** The text that has become showable since the last call. */
-  take(): string {
+  /** The text and the thought that have become showable since the last call. */
+  take(): { readonly text: string; readonly thought: string } {
+    const { from = 0, to = 0, answer = 0 } = this.#options.thoughtIn?.(this.#text) ?? {};
+    const thought = this.#text.slice(from, to).slice(this.#thoughtShown);
+    this.#thoughtShown += thought.length;
     const end = this.#options.plainLength?.(this.#text) ?? this.#text.length;
-    return end > this.#shown ? this.#text.slice(this.#shown, (this.#shown = end)) : "";
+    const start = answer + this.#shown;
+    if (end <= start) return { text: "", thought };
+    this.#shown = end - answer;
+    return { text: this.#text.slice(start, end), thought };
   }
 
-  /** The rest of `whole`, a text that begins with what `take` has shown. */
-  rest(whole: string): string {
-    return whole.slice(this.#shown);
+  /** The rest of a text and a thought that begin with what `take` has shown. */
+  rest(whole: string, thought: string): { readonly text: string; readonly thought: string } {
+    return { text: whole.slice(this.#shown), thought: thought.slice(this.#thoughtShown) };
   }
 }

@@ -83,6 +83,8 @@ const OWN: Readonly<Record<string, string>> = {
   "connect/remote/sampler.ts": "the address that a person gives",
   "connect/sandbox/bubblewrap.ts": "arguments, and what bubblewrap says of itself",
   "papers/selfplay/rZero.ts": "programs of at most 20 letters, after they were read",
+  "connect/serve/constrain/json.ts": "the text of a number, which is bounded at 34 signs",
+  "connect/serve/constrain/schema.ts": "the text of a double, and parts of a $ref; one pass",
   "connect/serve/http.ts": "a header, which Node bounds at 16 KiB, and errors of the library's; one pass each",
   "connect/serve/openEnvMain.ts": "a flag",
   "connect/serve/server.ts": "an address, which Node bounds at 16 KiB; one pass",

@@ -187,7 +187,11 @@ describe("a client that does not read", () => {
       events.grown(choice);
     }
     text.end();
-    events.ended(choice, { said: { content: text.text }, result: { tokens, finishReason: "length" } });
+    events.ended(choice, {
+      said: { content: text.text },
+      result: { tokens, finishReason: "length" },
+      finishReason: "length",
+    });
     expect(slow.writableLength).toBe(written[0]!.length);
     const flushed = events.flushed();
     while (release) {

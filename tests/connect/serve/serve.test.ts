@@ -160,7 +160,7 @@ describe("what goes wrong", () => {
       [{ ...ask, temperature: 5e-324 }, 400, { param: "temperature" }],
       [{ ...ask, prompt: [99] }, 400, {}],
       [{ ...ask, prompt: [] }, 400, {}],
-      [{ ...ask, frequency_penalty: 0.5 }, 400, { param: "frequency_penalty" }],
+      [{ ...ask, frequency_penalty: 2.5 }, 400, { param: "frequency_penalty" }],
       [{ ...ask, max_tokens: 61 }, 400, { code: "context_length_exceeded" }],
       [{ ...ask, stop: [""] }, 400, { param: "stop" }],
       [{ ...ask, user: "x".repeat(4000) }, 413, {}],
@@ -326,11 +326,11 @@ describe("the text of tokens", () => {
       let shown = "";
       for (const letter of letters) {
         const stopped = text.push(toyTokenizer.encode(letter)[0]!);
-        shown += text.take();
+        shown += text.take().text;
         if (stopped) break;
       }
       text.end();
-      shown += text.take();
+      shown += text.take().text;
       expect(shown).toBe(text.text);
       const all = letters.join("");
       expect(shown).toBe(all.includes(stop) ? all.slice(0, all.indexOf(stop)) : all);

@@ -194,10 +194,10 @@ describe.each<[string, Tokenizer]>([
         let shown = "";
         for (const id of ids) {
           text.push(id);
-          shown += text.take();
+          shown += text.take().text;
         }
         text.end();
-        shown += text.take();
+        shown += text.take().text;
         const whole = each.decode(ids, { specials: skipSpecials ? "skip" : "name" });
         expect(text.text).toBe(shown);
         expect(shown).toBe(continues && shown !== whole ? ` ${whole}` : whole);
