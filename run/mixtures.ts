@@ -18,7 +18,7 @@ export interface MixturePart {
  * @throws UsageError on a weight that is no number above 0, and on a name that is there twice
  */
 export function partsOf(env: string): readonly MixturePart[] {
-  if (!/[+:]/.test(env)) return [{ name: env, weight: 1 }];
+  if (!env.includes("+")) return [{ name: env, weight: 1 }];
   const parts = env.split("+").map((part) => {
     const [name = "", weight, ...more] = part.split(":");
     const isWeight = weight === undefined || (/^\d+(\.\d+)?$/.test(weight) && Number(weight) > 0);

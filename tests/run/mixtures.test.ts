@@ -40,7 +40,6 @@ describe("the name", () => {
     "a:1:2+b",
     "a:1e3+b",
     "a:NaN+b",
-    ":2",
   ])("%s is refused", (name) =>
     expect(() => partsOf(name)).toThrow(
       `expected names with weights above 0, as in calculator:3+tools:1, got "${name}"`,
