@@ -25,7 +25,9 @@ const flags = (name: string, values: readonly string[]): string[] => ["", ...val
 /** Losses of pairs and of demonstrations, which RL refuses one by one; other tests say how. */
 const isOfRewards = (name: string): boolean => !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name);
 
-const METHOD_NAMES = [...Object.keys(METHODS), ...Object.keys(RECIPES), ...Object.keys(BASELINES)];
+/** Without `opd`, which needs the folder of another model (tests/run/cli/teacher.long.test.ts). */
+const OF_PAPERS = Object.keys(RECIPES).filter((name) => name !== "opd");
+const METHOD_NAMES = [...Object.keys(METHODS), ...OF_PAPERS, ...Object.keys(BASELINES)];
 /** What a few small steps cannot do of a recipe: find groups with spread, and train the critic for 50 steps. */
 const SMALLER: Readonly<Record<string, string>> = {
   dapo_full: " --set dynamicSampling.exhausted=train",
