@@ -43,10 +43,10 @@ interface MemberSettings {
  */
 export function mixedSettings(members: readonly MemberSettings[]): EnvironmentSettings {
   /** The values of an option in all of them, the default where one says nothing. */
-  const values = (part: keyof EnvironmentSettings, option: string, fallback?: number): number[] =>
+  const values = (part: keyof EnvironmentSettings, option: string): number[] =>
     members.flatMap(({ settings }) => {
       const own = (settings[part] as Readonly<Record<string, unknown>> | undefined)?.[option];
-      const value = own ?? DEFAULTS[`${part === "limits" ? "rollout" : part}.${option}`] ?? fallback;
+      const value = own ?? DEFAULTS[`${part === "limits" ? "rollout" : part}.${option}`];
       return typeof value === "number" ? [value] : [];
     });
   const merged = (part: keyof EnvironmentSettings, how: Readonly<Record<string, Merge>>): Record<string, number> =>
@@ -64,7 +64,6 @@ export function mixedSettings(members: readonly MemberSettings[]): EnvironmentSe
   };
   const isSaid = (part: "sft" | "tokenizer", option: string, value: boolean): boolean =>
     members.some(({ settings }) => (settings[part] as Record<string, unknown> | undefined)?.[option] === value);
-  const small = merged("small", { layers: most, heads: most });
   return {
     tasks: tasks(({ tasks: own }) => own),
     trainTasks: tasks(({ trainTasks }) => trainTasks),
@@ -72,7 +71,8 @@ export function mixedSettings(members: readonly MemberSettings[]): EnvironmentSe
     tasksOfSeed: (seed) => tasks(({ tasksOfSeed }) => tasksOfSeed?.(seed)) ?? {},
     limits: merged("limits", { maxTurns: most, maxActionTokens: most, maxObservationTokens: most }),
     maxPositions: most(members.map(({ settings }) => settings.maxPositions ?? 0)),
-    small,
+    // A world without a smaller model of its own needs the usual one.
+    small: members.every(({ settings }) => settings.small) ? merged("small", { layers: most, heads: most }) : {},
     tokenizer: {
       ...merged("tokenizer", { vocabSize: most, corpusEpisodes: most }),
       ...(isSaid("tokenizer", "novices", true) ? { novices: true } : {}),

@@ -17,14 +17,7 @@ import { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
-import {
-  fileOf,
-  filesOfModel,
-  modelFromCheckpoint,
-  type ModelWithTokenizer,
-  MOMENTS,
-  partsToSave,
-} from "./modelFiles.ts";
+import { fileOf, filesOfModel, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
 import type { Observer, Watch } from "./observer.ts";
 import { bestOf, isBetter } from "./best.ts";
 import { Experiment } from "./experiment.ts";
@@ -35,8 +28,8 @@ import type { Preset } from "./preset.ts";
 import type { Evaluation, MetricsRecord, State, Summary } from "./records.ts";
 import type { Checkpoint, RunStore } from "./runStore.ts";
 import { factsOf } from "./facts.ts";
+import { fittingTeacher } from "./teacher.ts";
 import { templateFor } from "./template.ts";
-import { UsageError } from "./usage.ts";
 import { phaseOf } from "./baselines.ts";
 import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
@@ -160,14 +153,14 @@ export class Run {
       const source = await this.#parts.source?.(this.#device);
       const given = source?.tokenizer ?? teacher?.tokenizer;
       this.#template = templateFor(this.#preset, given ?? (await this.#experiment.trainTokenizer(this.#signal)));
-      this.#teacher = teacher && this.#ofTeacher(teacher);
+      this.#teacher = teacher && fittingTeacher(teacher, this.#template.tokenizer, this.#preset);
       this.#model = source?.model ?? this.#experiment.newModel(this.#template.tokenizer, this.#device);
       return;
     }
     const { model, tokenizer } = await modelFromCheckpoint(checkpoint, this.#device, this.#parts.source);
     this.#model = model;
     this.#template = templateFor(this.#preset, tokenizer);
-    this.#teacher = teacher && this.#ofTeacher(teacher);
+    this.#teacher = teacher && fittingTeacher(teacher, this.#template.tokenizer, this.#preset);
     this.#state = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as State;
     this.#earlierSeconds = this.#state.seconds;
     const isWarmStart = this.#state.phase === "rl" && this.#state.done === 0;
@@ -213,20 +206,6 @@ export class Run {
     );
     if (state.note !== undefined) this.#observer.note(state.note);
     return state;
-  }
-
-  /** The teacher's model. @throws UsageError if it cannot read what the run's model reads */
-  #ofTeacher({ model, tokenizer }: ModelWithTokenizer): Model {
-    const [own, its] = [this.#template.tokenizer, tokenizer].map((one) => JSON.stringify(one.toJSON()));
-    const [needed, most] = [this.#preset.model.maxPositions, model.config.maxPositions];
-    if (own === its && most >= needed) return model;
-    for (const x of treeLeaves(model.params)) x.dispose();
-    throw new UsageError(
-      `--teacher ${this.#preset.teacher!.path}: ` +
-        (own === its
-          ? `it reads ${most} tokens at most, and an episode may have ${needed} (--set rollout.maxTokens=${most})`
-          : "it has another tokenizer than the run's model, and the two are compared token by token"),
-    );
   }
 
   /** The result of `work`, or `null` if it rejects because the run was stopped. */

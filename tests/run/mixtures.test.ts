@@ -103,7 +103,11 @@ describe("the settings", () => {
     expect(both.rollout.maxTurns).toBe(larger(({ rollout }) => rollout.maxTurns));
     expect(both.rollout.maxActionTokens).toBe(larger(({ rollout }) => rollout.maxActionTokens));
     expect(both.rollout.maxObservationTokens).toBe(larger(({ rollout }) => rollout.maxObservationTokens));
-    expect(both.model).toEqual(one.model);
+    // `calculator` has the usual model, which has more layers and heads than that of `web`.
+    const maxPositions = larger(({ model }) => model.maxPositions);
+    expect(both.model).toEqual({ ...other.model, maxPositions });
+    expect([other.model.layers > one.model.layers, other.model.heads > one.model.heads]).toEqual([true, true]);
+    expect(presetOfFlags("--env", "web+home").model).toMatchObject({ layers: 2, heads: 4 });
     expect(both.tokenizer).toEqual({ vocabSize: 370, corpusEpisodes: 2000, novices: true });
     expect(both.sft).toMatchObject({
       demonstrations: one.sft.demonstrations + other.sft.demonstrations,

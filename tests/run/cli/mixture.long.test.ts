@@ -38,6 +38,16 @@ test("one agent in two environments: each one's metrics, and the same with threa
   expect(preset).toMatchObject({ env: "calculator+tools:2", tasks: { "tools.levels": [1, 2] } });
 });
 
+test("it teaches a student in both of them, whose episodes threads play", async () => {
+  const flags = "--quick --method opd --teacher runs/alone --seed 5 --steps 2 --device wasm --name".split(" ");
+  await said("run/cli/main.ts", ...flags, "student");
+  const once = linesOf("student", "rl");
+  expect(once[0]!["kl"]).toBeGreaterThan(0);
+  expect(once.map((line) => line["policy_loss"])).toEqual([0, 0]);
+  await said("run/cli/main.ts", ...flags, "threaded", "--workers", "2");
+  expect(linesOf("threaded", "rl").map((line) => line["kl"])).toEqual(once.map((line) => line["kl"]));
+});
+
 test("it is measured in one of them, played, exported and continued in one of them", async () => {
   const evaluate = (...args: readonly string[]): Promise<string> =>
     said("run/cli/evaluate.ts", "--run", "runs/alone", "--episodes", "5", "--json", "--device", "wasm", ...args);
