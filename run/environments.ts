@@ -8,7 +8,8 @@ import { COMMON_OPTIONS, type EnvironmentSpec, FAULTS } from "../environments/in
 import { usage, UsageError } from "./usage.ts";
 import type { TaskOptions, Tasks } from "./preset.ts";
 import type { Value } from "./layout.ts";
-import { mixedSettings, partsOf } from "./mixtures.ts";
+import { mixedSettings } from "./mixedSettings.ts";
+import { partsOf } from "./mixtures.ts";
 import type { SetValues } from "./settings.ts";
 import { showSetting } from "./shownSettings.ts";
 import { taskOptions, USES, worldNamed, WORLDS } from "./worlds.ts";

@@ -64,9 +64,10 @@ _save() {
 } 2>&-
 _again() { return "$1"; }
 # Waits until the last job has ended, or a signal has stopped it; then it stays in the background, as in a terminal.
+# A signal that comes between two waits of bash ends the second at its begin, as 128 and its number, here 138 or 140.
 _end() {
   job=$! code=148
-  while wait "$job"; code=$?; [ -n "$late" ] && kill -0 "$job"; do :; done
+  while wait "$job"; code=$?; [[ -n $late || $code == 138 || $code == 140 ]] && kill -0 "$job"; do :; done
 }
 _children() {
   local kids kid

@@ -8,6 +8,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { makeFiles, readFiles } from "../../connect/sandbox/files.ts";
 import { type CommandResult, Session } from "../../connect/sandbox/session.ts";
+import { supervisor } from "../../connect/sandbox/supervisor.ts";
 
 const LIMITS = { processes: 32, memoryMb: 1024, diskMb: 4 };
 const SHORT = { seconds: 1.5, outputBytes: 4000 };
@@ -207,6 +208,14 @@ describe("what users of other shells reported", () => {
     ]);
     expect(all.slice(0, 4).map(({ problem }) => problem)).toEqual(Array(4).fill("timeout"));
     expect(all[4]!.output).toBe("0\n");
+  });
+
+  it("a signal that comes just behind the end of a command does not end the next", () => {
+    const end = /^_end\(\) \{\n[^]*?^\}/m.exec(supervisor(32, []))![0];
+    // Bash 5.2 remembers a signal that comes behind `wait`, before another builtin; its next `wait` is over at once.
+    const behind = "trap : USR2; set -m; late=; sleep 0.01 & wait $!; x=$(command kill -USR2 $$)";
+    const lines = [end, behind, "(sleep 0.3; exit 5) & _end; echo $code"].join("\n");
+    expect(execFileSync("bash", ["-c", lines], { encoding: "utf8", stdio: "pipe" })).toBe("5\n");
   });
 
   it("a command that is stopped is over, and the session goes on", async () => {
