@@ -94,9 +94,9 @@ export function report(error: unknown): number {
     console.error(visible(`worldgrad: ${error.message}`));
     return 2;
   }
-  // The message of a system error (no permission, no space) names the file.
-  const isSystemError = error instanceof Error && "syscall" in error;
-  if (error instanceof WorldgradError || isSystemError) console.error(visible(`worldgrad: ${error.message}`));
+  // The message of a system error (no permission, no space) names the file, and that of a time-out the environment.
+  const isKnown = error instanceof Error && ("syscall" in error || error.name === "TimeoutError");
+  if (error instanceof WorldgradError || isKnown) console.error(visible(`worldgrad: ${error.message}`));
   else console.error(visible(inspect(error)));
   return 1;
 }
