@@ -6,6 +6,7 @@
  * split into chunks loads the one that it uses.
  */
 import type { Backend, BackendKind, Buffer } from "./backends/backend.ts";
+import type { Schedules } from "../kernels/kernel.ts";
 import { programOf } from "../kernels/program.ts";
 import { createReferenceBackend } from "./backends/reference.ts";
 import type { WebgpuOptions } from "./backends/webgpu.ts";
@@ -39,6 +40,10 @@ export class Device {
   }
   get description(): string {
     return this.backend.description;
+  }
+  /** The schedules that were measured for this device (`worldgrad/tune`); undefined if it has those of the tables. */
+  get schedules(): Schedules | undefined {
+    return this.backend.kind === "webgpu" ? this.backend.profile.schedules : undefined;
   }
 
   /** @throws if `dtype` is no element type, or none of this executor's */

@@ -86,7 +86,23 @@ export interface AdapterProfile {
   readonly matmul?: MatmulRung;
   /** The schedule of every attention, in place of the table's; for benchmarks and tests. */
   readonly attention?: AttentionSchedule;
+  /** What was measured to be fastest on this adapter, in place of the tables'. */
+  readonly schedules?: Schedules | undefined;
 }
+
+/**
+ * Schedules by class of shapes, as `tune/` measures them. Plain data, to be kept: another schedule
+ * may add in another order, so that results differ in their last bits. A class that is absent has the table's.
+ */
+export interface Schedules {
+  readonly matmul: { readonly [C in MatmulClass]?: Exclude<MatmulRung, { kind: "naive" }> };
+  readonly attention: { readonly [C in AttentionClass]?: AttentionSchedule };
+}
+
+/** Products by their rows and columns, see `wgsl/matmulTable.ts`. */
+export type MatmulClass = "row" | "rows" | "edge" | "small" | "large";
+/** Passes of attention by the number of their queries (or keys), see `wgsl/attentionTable.ts`. */
+export type AttentionClass = `${"forward" | "backward"}/${"few" | "many"}`;
 
 /**
  * How the passes of attention divide their work, see `wgsl/attentionWalk.ts`. `thread`: a thread per query (or key).

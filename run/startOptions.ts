@@ -57,6 +57,8 @@ export const flagOf = (key: string): string => {
 /** All flags of `npm start`. */
 export interface StartOptions extends SettingFlags {
   readonly device: (typeof DEVICES)[number];
+  /** Whether the schedules of a GPU are measured first. */
+  readonly tune?: boolean;
   readonly seed: number;
   /** Texts `PART.OPTION=VALUE` (settings.ts). */
   readonly set?: readonly string[] | undefined;
@@ -100,6 +102,7 @@ const TEXT = { type: "string" } as const;
 /** All flags with a value, and the switches. */
 export const START_FLAGS = {
   device: TEXT,
+  tune: { type: "boolean" },
   seed: TEXT,
   model: TEXT,
   "model-path": TEXT,
@@ -127,6 +130,8 @@ export type Said = Readonly<Record<string, unknown>>;
 /** Checks the values one by one. @throws UsageError with one line that names what was expected */
 export function startOptions(values: Said): StartOptions {
   const text = (name: keyof typeof START_FLAGS): string | undefined => values[name] as string | undefined;
+  if (values["tune"] === true && !["webgpu", "auto"].includes(text("device") ?? "auto"))
+    throw new UsageError(`--tune measures a GPU; expected --device webgpu or auto beside it, got ${text("device")}`);
   const modelPath = text("model-path");
   for (const name of ["storage", "system"] as const) {
     if (text(name) !== undefined && modelPath === undefined)
@@ -143,6 +148,7 @@ export function startOptions(values: Said): StartOptions {
   return {
     ...(Object.fromEntries(flags) as SettingFlags),
     device: oneOf("device", text("device") ?? "auto", DEVICES),
+    tune: values["tune"] === true,
     seed: wholeNumber("seed", text("seed") ?? "0", 0),
     set: values["set"] as readonly string[] | undefined,
     grpoConfig: values["grpo-config"] as StartOptions["grpoConfig"],

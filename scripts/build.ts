@@ -26,13 +26,14 @@ interface Entry {
 }
 
 const ROOMS = ["kernels", "engine", "nn", "rl"];
-const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect"];
+const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "tune"];
 /** Folders that each entry point may import from. A page gets only the environments and methods that it names. */
 const ENTRIES: readonly Entry[] = [
   { name: "worldgrad", file: "index.js", folders: [...ROOMS, ...OUTER] },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"] },
   // All ops as methods, for chains. Functions make smaller pages.
   { name: "worldgrad/tensor-methods", file: "tensorMethods.js", folders: ["kernels", "engine"] },
+  { name: "worldgrad/tune", file: "tune/index.js", folders: ["kernels", "engine", "tune"] },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"] },
   { name: "worldgrad/rl", file: "rl/index.js", folders: ROOMS },
   { name: "worldgrad/methods", file: "methods/index.js", folders: [...ROOMS, "methods"] },

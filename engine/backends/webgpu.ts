@@ -12,7 +12,14 @@
  * it; nothing is silently zero and nothing hangs. This executor knows no op and no shape, and cannot read
  * synchronously.
  */
-import type { AdapterProfile, AttentionSchedule, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
+import type {
+  AdapterProfile,
+  AttentionSchedule,
+  MatmulRung,
+  Program,
+  Schedules,
+  WgslKernel,
+} from "../../kernels/kernel.ts";
 import type { Generators } from "../../kernels/program.ts";
 import { generatorsFor } from "../../kernels/wgsl/generators.ts";
 import { check, fail, WorldgradError } from "../errors.ts";
@@ -42,6 +49,8 @@ export interface WebgpuOptions extends AdapterOptions {
   readonly matmul?: MatmulRung;
   /** The schedule of every attention, for measurements: see `AttentionSchedule`. */
   readonly attention?: AttentionSchedule;
+  /** Schedules that were measured before, as `Device.schedules` gives them. */
+  readonly schedules?: Schedules;
 }
 
 export interface WebgpuStats extends BackendStats {
@@ -102,6 +111,7 @@ export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<
     features,
     ...(options.matmul === undefined ? {} : { matmul: options.matmul }),
     ...(options.attention === undefined ? {} : { attention: options.attention }),
+    ...(options.schedules === undefined ? {} : { schedules: options.schedules }),
   };
   return new Webgpu(device, `webgpu: ${adapterName(adapter)}, ${schedule} schedule`, profile, canTime);
 }

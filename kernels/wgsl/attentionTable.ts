@@ -20,7 +20,7 @@
  * | `split4`        |              221 |                5,585 |             2,539 |              5,029 |
  * | `tiled64`       |              135 |                4,528 |             2,868 |              6,390 |
  */
-import type { AdapterProfile, AttentionSchedule } from "../kernel.ts";
+import type { AdapterProfile, AttentionClass, AttentionSchedule } from "../kernel.ts";
 
 /** The schedules by name, for the table, benchmarks and tests. Those with lanes need subgroups. */
 export const attentionSchedules: Readonly<Record<string, AttentionSchedule>> = {
@@ -55,10 +55,31 @@ const SHORT = 16;
  */
 const LONG = 64;
 
-/** The schedule of a walk: the profile's, if it names one, else the table's. */
+/** The schedule of a walk: the profile's, if it names one, else the one that was measured, else the table's. */
 export function chooseSchedule(pass: "forward" | "backward", walk: Owners, profile: AdapterProfile): AttentionSchedule {
-  return profile.attention ?? attentionSchedules[tableSchedule(pass, walk, profile)]!;
+  if (profile.attention !== undefined) return profile.attention;
+  const name = classOf(pass, walk, profile);
+  const measured = name && profile.schedules?.attention[name];
+  return measured ?? attentionSchedules[tableSchedule(pass, walk, profile)]!;
 }
+
+/**
+ * The class of a walk, for schedules that are measured; undefined for heads of few owners, or large, which always have
+ * the table's. Software adapters have one class for each pass.
+ */
+export function classOf(
+  pass: "forward" | "backward",
+  { count, owners, headDim }: Owners,
+  { schedule }: AdapterProfile,
+): AttentionClass | undefined {
+  if (schedule === "software") return `${pass}/few`;
+  if (owners <= SHORT || headDim > LONG) return undefined;
+  return `${pass}/${count < FEW ? "few" : "many"}`;
+}
+
+/** Whether groups of four threads exchange parts of a head on this adapter: see `tableSchedule`. */
+export const hasLanes = ({ adapter, features = [] }: AdapterProfile): boolean =>
+  adapter === "nvidia" && features.includes("subgroups");
 
 /**
  * The name of the table's schedule of a walk. Four lanes divide heads of whole quads of `vec4f`. They exchange by quad
@@ -68,10 +89,10 @@ export function chooseSchedule(pass: "forward" | "backward", walk: Owners, profi
 export function tableSchedule(
   pass: "forward" | "backward",
   { count, owners, headDim }: Owners,
-  { schedule, adapter, features = [] }: AdapterProfile,
+  profile: AdapterProfile,
 ): string {
-  if (schedule === "software") return "thread";
-  const lanes = adapter === "nvidia" && features.includes("subgroups") && headDim % 16 === 0;
+  if (profile.schedule === "software") return "thread";
+  const lanes = hasLanes(profile) && headDim % 16 === 0;
   const [few, short, long] = [count < FEW, owners <= SHORT, headDim > LONG];
   if (pass === "forward") {
     if (lanes && few) return "lanesSplit4";

@@ -7,7 +7,7 @@
  * `npm run gpu` on an NVIDIA H200 (docs/performance.md). The rows for few rows or columns on GPUs are not tuned; sums
  * are split there as vinhowe/torchlette splits them, where there are fewer than 128 tiles.
  */
-import type { AdapterProfile, MatmulRung, TiledBlock } from "../kernel.ts";
+import type { AdapterProfile, MatmulClass, MatmulRung, TiledBlock } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { tileCount } from "./matmulCommon.ts";
 import { tileOf, type TiledRung } from "./matmulTiled.ts";
@@ -57,34 +57,60 @@ const LARGE = 64;
 const LONGEST_CHAIN = 65536;
 const MOST_PARTIALS = 2 ** 24;
 
-/** The rung for `spec`: the profile's, if it names one, else the table's, with the small tiles of GPUs as given. */
+/**
+ * The rung for `spec`: the profile's, if it names one, else the one that was measured for its class, else the table's,
+ * with the small tiles of GPUs as given.
+ */
 export function chooseRung(spec: MatmulSpec, profile: AdapterProfile, small = GPU_SMALL): MatmulRung {
   if (profile.matmul !== undefined) return profile.matmul;
-  const rung = tableRung(spec, profile, small);
+  const rung = rungOfClass(spec, profile, small);
   const parts = Math.ceil(spec.k / LONGEST_CHAIN);
   const splits = Math.min(parts, Math.floor(MOST_PARTIALS / (spec.batch * spec.m * spec.n)));
   return splits > (rung.splits ?? 1) ? { ...rung, splits } : rung;
 }
 
-function tableRung(spec: MatmulSpec, profile: AdapterProfile, small: SmallTiles): SplitRung {
+/** The class of a product. Few rows or columns leave most of a tile idle (`edge`). */
+export function classOf(spec: MatmulSpec, { schedule }: AdapterProfile): MatmulClass {
   const { m, n } = spec;
-  if (m === 1) return withSplits(spec, profile, ONE_ROW);
-  if (m <= 4) return withSplits(spec, profile, FOUR_ROWS);
-  if (profile.schedule === "software") {
-    if (Math.min(m, n) < LARGE) return SMALL;
-    return profile.adapter === "swiftshader" ? SWIFTSHADER : LLVMPIPE;
+  if (m === 1) return "row";
+  if (m <= 4) return "rows";
+  if (m <= 32 || n <= 16) return "edge";
+  if (schedule === "software") return Math.min(m, n) < LARGE ? "small" : "large";
+  return tileCount(spec, ...tileOf(GPU_LARGE)) >= BUSY ? "large" : "small";
+}
+
+function rungOfClass(
+  spec: MatmulSpec,
+  profile: AdapterProfile,
+  small: SmallTiles,
+): Exclude<MatmulRung, { kind: "naive" }> {
+  const name = classOf(spec, profile);
+  const rung = profile.schedules?.matmul[name] ?? tableRung(name, profile, small);
+  if (profile.schedule === "software" || name === "large" || rung.kind === "subgroup") return rung;
+  return withSplits(spec, rung, name === "small" ? small.busy : BUSY);
+}
+
+function tableRung(name: MatmulClass, { schedule, adapter }: AdapterProfile, small: SmallTiles): SplitRung {
+  const isSoftware = schedule === "software";
+  switch (name) {
+    case "row":
+      return ONE_ROW;
+    case "rows":
+      return FOUR_ROWS;
+    case "edge":
+      return isSoftware ? SMALL : GPU_EDGE;
+    case "small":
+      return isSoftware ? SMALL : { kind: "tiled", block: small.block };
+    case "large":
+      if (isSoftware) return adapter === "swiftshader" ? SWIFTSHADER : LLVMPIPE;
+      return GPU_LARGE;
   }
-  // Few rows or columns leave most of a tile idle.
-  if (m <= 32 || n <= 16) return withSplits(spec, profile, GPU_EDGE);
-  if (tileCount(spec, ...tileOf(GPU_LARGE)) >= BUSY) return GPU_LARGE;
-  return withSplits(spec, profile, { kind: "tiled", block: small.block }, small.busy);
 }
 
 type SplitRung = Extract<MatmulRung, { kind: "direct" | "tiled" }>;
 
 /** Splits the sum on GPUs: enough workgroups to keep one busy, and enough steps per part to pay for the second pass. */
-function withSplits(spec: MatmulSpec, profile: AdapterProfile, rung: SplitRung, busy = BUSY): SplitRung {
-  if (profile.schedule !== "gpu") return rung;
+function withSplits(spec: MatmulSpec, rung: SplitRung, busy: number): SplitRung {
   const tiles =
     rung.kind === "direct"
       ? tileCount(spec, rung.rows * rung.down, rung.quads * 4 * rung.across)

@@ -116,7 +116,8 @@ const plain = ({ m, rows, columns, transposed, bias }: PackedMatmulSpec): Matmul
 /** See `PackedMatmulSpec`. If the sum is split, a temporary holds its parts. */
 export function packedMatmul(spec: PackedMatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
   const matrix = plain(spec);
-  const rung = chooseRung(matrix, profile, SMALL);
+  // What was measured for products of floats says nothing of these.
+  const rung = chooseRung(matrix, { ...profile, schedules: undefined }, SMALL);
   const splits = rung.splits ?? 1;
   const kernel = productKernel(spec, matrix, rung, splits);
   if (splits === 1) return single(kernel, bufferCount(matrix));

@@ -4,7 +4,7 @@
  */
 import { basename, relative } from "node:path";
 import process from "node:process";
-import { type Device, device } from "../../engine/index.ts";
+import type { Device } from "../../engine/index.ts";
 import { listMethods } from "../../methods/presets.ts";
 import { compare } from "../compare/compare.ts";
 import { isAboutSeveral, isComparison } from "../compare/settings.ts";
@@ -18,6 +18,7 @@ import { freeFolder, openGiven, report } from "../node/flags.ts";
 import { HELP, parseStart, saidIn } from "../node/commandLine.ts";
 import { FLAGS_FILE, flagsText } from "../node/flagsFile.ts";
 import { type Said, type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
+import { UsageError } from "../usage.ts";
 import type { Preset } from "../preset.ts";
 import { presetFor, presetOf } from "../presets.ts";
 import type { ModelConfig } from "../../nn/index.ts";
@@ -36,6 +37,7 @@ import { openTeacher, teacherLoader } from "../node/teacher.ts";
 import { giveWebSocketTo } from "../node/webSocket.ts";
 import { displayOutput, outliveOutput, outputTaken } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
+import { deviceOfRun, keepSchedules, schedulesOf } from "../node/schedules.ts";
 import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSource.ts";
 import { loadUserFilesOf, withUserFiles } from "../node/userFiles.ts";
 import { listSettings } from "../settings.ts";
@@ -77,6 +79,7 @@ async function main(): Promise<number> {
   const isSeveral = options.resume === undefined ? isAboutSeveral(options) : isComparison(options.resume);
   const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
   if (isSeveral) {
+    if (options.tune) throw new UsageError("--tune measures for one agent; name its method, as in --method grpo_token");
     try {
       return await compare(options, display, signal, saidIn(args));
     } finally {
@@ -87,10 +90,11 @@ async function main(): Promise<number> {
   const { open, source } = chosen;
   // Environment, device and server come first: a run that lacks one leaves no folder behind.
   await checkEnvironment(chosen.settings);
-  const executor = await device(options.device, { log: (line) => display.note(line) });
+  const executor = await deviceOfRun(options, chosen.schedules, (line) => display.note(line));
   await giveWebSocketTo(chosen.settings.env);
   const playAhead = await playAheadFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open(executor);
+  if (options.tune) keepSchedules(folder.path, executor);
   if (options.reportTo) folder.reportTo(options.reportTo);
   if (chosen.warning !== undefined) display.note(chosen.warning);
   const { pretrained } = preset;
@@ -152,6 +156,8 @@ interface Chosen {
   readonly source: LoadSource | undefined;
   /** The configuration of that model. */
   readonly config: ModelConfig | undefined;
+  /** The schedules that it was begun with. */
+  readonly schedules?: ReturnType<typeof schedulesOf>;
   /** A sentence about missing files of its folder. */
   readonly warning?: string | undefined;
 }
@@ -169,7 +175,8 @@ async function checkFolder(options: StartOptions, said: Said): Promise<Chosen> {
     };
     const begun = await checkSource(preset);
     const [source, config] = [sourceLoader(preset, begun), begun?.config];
-    return { workers: serverOf(preset.async?.workers), settings: preset, open, source, config };
+    const schedules = schedulesOf(folder.path);
+    return { workers: serverOf(preset.async?.workers), settings: preset, open, source, config, schedules };
   }
   // The settings are saved with the run, so they must not hold a password.
   const { workers } = options;

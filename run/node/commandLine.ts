@@ -25,6 +25,7 @@ any other flag about a method, one agent is trained.
   npm start -- [flags]
 
   --device NAME       auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
+  --tune              measures the GPU's schedules first; for one agent; later runs find them in runs/schedules.json
   --seed N            seed of everything random             (default 0)
   --steps N           optimiser steps of the RL phase       (default: sized for minutes on two CPU cores)
   --model SIZE        tiny | small | base                   (default small)

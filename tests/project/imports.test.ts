@@ -4,7 +4,7 @@ import { importsOf, isTypeScript, projectFiles, readSource } from "./sources.ts"
 
 /** The four rooms. Nothing in them imports from outside them. */
 const CORE = ["kernels", "engine", "nn", "rl"];
-const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect"];
+const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "tune"];
 /** What each part may import besides itself. Tests may import everything; nothing imports tests. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   kernels: [],
@@ -21,6 +21,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   pretrained: ["kernels", "engine", "nn"],
   distribute: ["engine", "nn", "rl", "methods", "data", "pretrained"],
   connect: ["engine", "nn", "rl", "methods", "environments", "pretrained", "distribute"],
+  // Schedules are a matter of kernels.
+  tune: ["kernels", "engine"],
   run: ["engine", "nn", "rl", ...OUTER],
   studies: ["engine", "rl", "methods", "run"],
   "index.ts": ["engine", "nn", "rl", ...OUTER],
@@ -83,7 +85,17 @@ const PAST_FACES = new Set([
   "pretrained/fit.ts", // what memory a model needs: it brings an executor that only counts
 ]);
 /** Where neither a package nor anything of Node is imported: what runs in a page, too. */
-const LIBRARY = [...CORE, "methods", "data", "papers", "environments", "pretrained", "index.ts", "tensorMethods.ts"];
+const LIBRARY = [
+  ...CORE,
+  "methods",
+  "data",
+  "papers",
+  "environments",
+  "pretrained",
+  "tune",
+  "index.ts",
+  "tensorMethods.ts",
+];
 const LIBRARY_ROOMS = ["distribute/async", "distribute/worker", "connect/grpoConfig.ts", "connect/openEnvRoles.ts"];
 const isLibrary = (path: string): boolean =>
   LIBRARY.includes(part(path)) || LIBRARY_ROOMS.includes(room(path)) || /^run\/\w+\.ts$/.test(path);

@@ -19,6 +19,7 @@ const SOURCES = [
   "environments",
   "pretrained",
   "distribute",
+  "tune",
   "connect",
   "run",
   "studies",
@@ -45,7 +46,7 @@ function hasPage(path: string): boolean {
 
 /** Names that programs import from index.ts, each with the place of its declaration. */
 export function declarationsOf(entries: readonly EntryPoint[]): ReadonlyMap<string, Name> {
-  const common = entries.filter(({ page }) => !["node", "tensor-methods", "fast-check"].includes(page));
+  const common = entries.filter(({ page }) => !["node", "tune", "tensor-methods", "fast-check"].includes(page));
   return new Map(common.flatMap(({ names }) => names.map((one) => [one.name, one] as const)));
 }
 
