@@ -71,6 +71,7 @@ export async function deviceOfRun(
     const plain = await device(kind, options);
     if (!tune || plain.kind !== "webgpu") return plain;
     plain.dispose();
+    note(`the schedules of this adapter are in ${SCHEDULE_FILE}, or are measured now, for some seconds`);
     return tunedDevice({ store: scheduleFile(SCHEDULE_FILE), webgpu });
   }
   const made = await device(kind, { ...options, webgpu: { ...webgpu, schedules: kept.schedules } });
