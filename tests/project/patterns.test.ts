@@ -7,7 +7,7 @@ import { ts } from "ts-morph";
 import { expect, it } from "vitest";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
-const FOLDERS = /^(rl|methods|data|papers|environments|connect|distribute\/(async|worker))\//;
+const FOLDERS = /^(rl|methods|data|papers|environments|connect|tune|distribute\/(async|worker))\//;
 
 /** Where the texts of `tests/support/cost.ts` come through the file. */
 const WORLDS = "tests/environments/cost.test.ts";

@@ -17,7 +17,7 @@ import { projectFiles, readSource } from "../project/sources.ts";
 
 /** What the main job consists of, and the formulas of the live page; most tests and programs beside it stay away. */
 const FOLDERS =
-  "kernels|engine|nn|rl|methods|data|papers|environments|pretrained|distribute|connect|run|studies|tests|site";
+  "kernels|engine|nn|rl|methods|data|papers|environments|pretrained|distribute|tune|connect|run|studies|tests|site";
 const COPIED = new RegExp(`^((${FOLDERS})/|(index|package|tsconfig)\\.\\w+$)`);
 
 export class PatchedCopy {
