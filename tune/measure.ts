@@ -11,7 +11,7 @@ import type { BackendOf, Buffer } from "../engine/backends/backend.ts";
 
 /**
  * The place where measured schedules are kept, by the adapter's name: `localStorage` is one, and
- * `run/node/scheduleFile.ts` makes one of a file.
+ * `run/node/schedules.ts` makes one of a file.
  */
 export interface ScheduleStore {
   getItem(key: string): string | null;
@@ -55,7 +55,8 @@ export async function tunedSchedules(open: Open, store?: ScheduleStore): Promise
 function readSchedules(text: string | null | undefined): Schedules | undefined {
   try {
     const { matmul, attention } = JSON.parse(text ?? "") as Partial<Schedules>;
-    return typeof matmul === "object" && typeof attention === "object" ? { matmul, attention } : undefined;
+    const isRecord = (part: unknown): boolean => typeof part === "object" && part !== null;
+    return isRecord(matmul) && isRecord(attention) ? { matmul: matmul!, attention: attention! } : undefined;
   } catch {
     return undefined;
   }
@@ -218,7 +219,7 @@ function noise(words: number, seed: number): Float32Array {
   });
 }
 
-/** The outputs of all problems. */
+/** The outputs of all problems, which begin as NaN: a kernel that writes nothing must not show another's results. */
 async function resultsOf(
   entry: Entry,
   run: (entry: Entry) => void,
@@ -226,6 +227,11 @@ async function resultsOf(
   contest: Contest,
   backend: Gpu,
 ): Promise<readonly Float32Array[]> {
+  for (const [i, buffers] of operands.entries()) {
+    const [inputs, outputs] = wordsOf(contest, i);
+    for (const [place, words] of outputs.entries())
+      backend.write(buffers[inputs.length + place]!, new Float32Array(words).fill(NaN));
+  }
   run(entry);
   const reads = operands.flatMap((buffers, i) => {
     const [inputs, outputs] = wordsOf(contest, i);
