@@ -32,6 +32,8 @@ export interface MeasureOptions {
   readonly warmMs: number;
   /** Threads of contenders with several threads. */
   readonly threads: number;
+  /** Seconds that an answer of a contender may take; one that is late takes no further part in a case. */
+  readonly patience: number;
   /** Environment variables of processes that use a GPU adapter. */
   readonly env: Readonly<Record<string, string>>;
 }
@@ -56,8 +58,8 @@ export class Stable {
   async get(who: Pick<Contender, "name"> & Partial<Contender>): Promise<ContenderProcess> {
     const running = this.#running.get(who.name);
     if (running !== undefined) return running;
-    const threads = who.threads === "all" ? this.#options.threads : 1;
-    const started = await ContenderProcess.start(who, threads, this.#options.env);
+    const { threads: all, patience, env } = this.#options;
+    const started = await ContenderProcess.start(who, { threads: who.threads === "all" ? all : 1, patience, env });
     this.#running.set(who.name, started);
     return started;
   }

@@ -12,6 +12,8 @@ export interface BenchOptions {
   /** Longest warm-up of a contender in milliseconds. */
   readonly warmMs: number;
   readonly threads: number;
+  /** Seconds that an answer of a contender may take: a first call may compile for minutes on a software adapter. */
+  readonly patience: number;
   readonly json: boolean;
   readonly mode: "run" | "check" | "report" | "list";
   /** File to which results are appended; undefined for none. */
@@ -31,6 +33,7 @@ and their results are checked before they are timed
   --rounds N        rounds; a figure is their median                           (default 7)
   --warm MS         longest warm-up of a contender, in milliseconds            (default 2500)
   --threads N       threads of worldgrad-threads                               (default: one per processor, at most 8)
+  --patience S      seconds until a contender that does not answer is left out (default 300)
   --json            one JSON object a case instead of tables
   --results FILE    where results are appended; "none" for nowhere             (default bench/results.jsonl)
   --list            the names of all cases
@@ -45,6 +48,7 @@ const FLAGS = {
   rounds: { type: "string" },
   warm: { type: "string" },
   threads: { type: "string" },
+  patience: { type: "string" },
   json: { type: "boolean" },
   results: { type: "string" },
   list: { type: "boolean" },
@@ -76,6 +80,7 @@ export function parseBench(args: readonly string[], processors: number): BenchOp
     rounds: wholeNumber("rounds", text("rounds") ?? "7", 1),
     warmMs: wholeNumber("warm", text("warm") ?? "2500", 0),
     threads: wholeNumber("threads", text("threads") ?? String(Math.min(processors, 8)), 1),
+    patience: wholeNumber("patience", text("patience") ?? "300", 1),
     json: values["json"] === true,
     mode: modes[0] ?? "run",
     results: results === "none" ? undefined : results,

@@ -24,9 +24,6 @@ async function compileChild(): Promise<string> {
   return `${outdir}/child.js`;
 }
 
-/** Time limit of an answer: a first call may compile for minutes on a software adapter. */
-const PATIENCE_MS = 300_000;
-
 /** Whether a contender is a program in Python, `peers/ENGINE_bench.py`. */
 export const isPython = (engine: Contender["engine"] | undefined): boolean => engine === "torch" || engine === "trl";
 
@@ -39,11 +36,14 @@ function threadLimits({ engine }: Partial<Contender>, threads: number): Record<s
 export class ContenderProcess {
   readonly #child: ChildProcess;
   readonly #answers: AsyncIterator<string>;
+  /** Seconds that an answer may take. */
+  readonly #patience: number;
   #complaints = "";
   description = "";
 
-  private constructor(child: ChildProcess) {
+  private constructor(child: ChildProcess, patience: number) {
     this.#child = child;
+    this.#patience = patience;
     this.#answers = createInterface({ input: child.stdio[3] as Readable })[Symbol.asyncIterator]();
     child.stderr!.on("data", (text: Buffer) => (this.#complaints = (this.#complaints + text.toString()).slice(-4000)));
     child.stdin!.on("error", () => undefined); // the missing answer will show that the process has died
@@ -52,8 +52,7 @@ export class ContenderProcess {
   /** @throws with the contender's reason if it cannot run here */
   static async start(
     who: Pick<Contender, "name"> & Partial<Contender>,
-    threads: number,
-    env: object,
+    { threads, env, patience }: { readonly threads: number; readonly env: object; readonly patience: number },
   ): Promise<ContenderProcess> {
     const [program, args] = isPython(who.engine)
       ? [PYTHON, [here(`peers/${who.engine}_bench.py`), who.variant!, String(threads)]]
@@ -62,7 +61,7 @@ export class ContenderProcess {
       stdio: ["pipe", "ignore", "pipe", "pipe"] as ("pipe" | "ignore")[],
       env: { ...process.env, ...threadLimits(who, threads), ...env },
     };
-    const started = new ContenderProcess(spawn(program, args, options));
+    const started = new ContenderProcess(spawn(program, args, options), patience);
     started.description = (await started.#answer()).description ?? who.name;
     return started;
   }
@@ -74,10 +73,14 @@ export class ContenderProcess {
   }
 
   async #answer(): Promise<Answer> {
-    const timer = setTimeout(() => this.#child.kill("SIGKILL"), PATIENCE_MS);
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      this.#child.kill("SIGKILL");
+    }, 1000 * this.#patience);
     try {
       const line = (await this.#answers.next()) as IteratorResult<string, undefined>;
-      if (line.done) throw new Error(this.#lastWords());
+      if (line.done) throw new Error(isLate ? `no answer within ${this.#patience} s` : this.#lastWords());
       const answer = JSON.parse(line.value) as Answer;
       if (answer.error !== undefined) throw new Error(answer.error.split("\n")[0]!.slice(0, 300));
       return answer;

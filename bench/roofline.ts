@@ -23,7 +23,9 @@ const CALLS = 8;
  */
 export async function measureRoofline(threads: number): Promise<Roofline> {
   const runners = await Promise.all(
-    Array.from({ length: threads }, () => ContenderProcess.start({ name: "roofline" }, 1, {})),
+    Array.from({ length: threads }, () =>
+      ContenderProcess.start({ name: "roofline" }, { threads: 1, env: {}, patience: 300 }),
+    ),
   );
   const best = async (op: "fma" | "bandwidth"): Promise<number> => {
     for (const runner of runners) await runner.ask({ do: "prepare", task: { op } });

@@ -65,7 +65,8 @@ export async function runCases(
   setting: Setting,
 ): Promise<Map<string, Map<string, Measurement>>> {
   const { options, contenders, adapter } = setting;
-  const settings = { rounds: options.rounds, warmMs: options.warmMs, threads: options.threads, env: adapter.env };
+  const { rounds, warmMs, threads, patience } = options;
+  const settings = { rounds, warmMs, threads, patience, env: adapter.env };
   const stable = new Stable(settings);
   const all = new Map<string, Map<string, Measurement>>();
   try {

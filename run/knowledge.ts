@@ -68,6 +68,10 @@ export async function knowledgeOf(
 function rowOfQuestion(template: Template, { task, action, places }: FactQuestion): AskedRow {
   const stream = emptyStream();
   template.appendTask(stream, task);
+  // The question is asked behind a thought that the format has begun.
+  const given = emptyStream();
+  template.appendAction(given, 0, action);
+  append(stream, "thought", 0, given.ids.slice(0, given.roles.indexOf("action")));
   const start = stream.ids.length;
   const [open = "", close = ""] = template.options.action ?? [];
   const { ids, offsets } = encodeWithOffsets(template.tokenizer, open + action + close);

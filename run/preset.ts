@@ -47,6 +47,8 @@ export interface PretrainedSettings {
   readonly format: EpisodeFormat;
   /** Further tokens that end an action: the model's own ends of a text. */
   readonly ends?: readonly string[];
+  /** The tags around its thoughts, if it thinks. */
+  readonly thought?: readonly [open: string, close: string];
 }
 
 /** The checkpoint of another run that a run begins with. Its weights are copied into the run's first checkpoint. */
@@ -60,6 +62,8 @@ export interface FromSettings {
   readonly format?: EpisodeFormat;
   /** Further tokens that end an action. */
   readonly ends?: readonly string[];
+  /** The tags around thoughts of a model that thinks. */
+  readonly thought?: readonly [open: string, close: string];
 }
 
 /** The model of `--teacher`, which stays as it is. A run copies none of it. */

@@ -80,6 +80,8 @@ export interface StartOptions extends SettingFlags {
   readonly storage?: WeightStorage | undefined;
   /** The system message of its episodes; undefined: a line about the environment. */
   readonly system?: string | undefined;
+  /** Whether it thinks before it acts, in the tags of its chat template. */
+  readonly thinking?: boolean;
   /** The run whose weights it begins with, and the name of its checkpoint; default the newest. */
   readonly from?: string | undefined;
   readonly checkpoint?: string | undefined;
@@ -108,6 +110,7 @@ export const START_FLAGS = {
   "model-path": TEXT,
   storage: TEXT,
   system: TEXT,
+  thinking: { type: "boolean" },
   env: TEXT,
   arms: TEXT,
   ...(Object.fromEntries(
@@ -133,8 +136,8 @@ export function startOptions(values: Said): StartOptions {
   if (values["tune"] === true && !["webgpu", "auto"].includes(text("device") ?? "auto"))
     throw new UsageError(`--tune measures a GPU; expected --device webgpu or auto beside it, got ${text("device")}`);
   const modelPath = text("model-path");
-  for (const name of ["storage", "system"] as const) {
-    if (text(name) !== undefined && modelPath === undefined)
+  for (const name of ["storage", "system", "thinking"] as const) {
+    if (values[name] !== undefined && modelPath === undefined)
       throw new UsageError(`--${name} is about the model of --model-path, and there is none`);
   }
   if (modelPath !== undefined && text("model") !== undefined)
@@ -159,6 +162,7 @@ export function startOptions(values: Said): StartOptions {
     modelPath,
     storage: text("storage") === undefined ? undefined : oneOf("storage", text("storage")!, WEIGHT_STORAGES),
     system: text("system"),
+    thinking: values["thinking"] === true,
     name: text("name") === undefined ? undefined : folderName(text("name")!),
     reportTo: text("report-to") === undefined ? undefined : reportersIn(text("report-to")!),
     from: text("from"),

@@ -8,7 +8,8 @@ export const longestCompletion = ({ rollout, model }: Preset): number =>
   Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
 
 /**
- * The tags around an action that has a thought before it. Each is one byte and therefore a token in every vocabulary.
+ * The tags around an action that has a thought before it, unless a pretrained model has tags of its own. Each is one
+ * byte and therefore a token in every vocabulary.
  */
 const ACTION_TAGS = ["[", "]"] as const;
 
@@ -17,9 +18,9 @@ export const templateFor = (
   { sft, pretrained, from }: Pick<Preset, "sft" | "pretrained" | "from">,
   tokenizer: Tokenizer,
 ): Template => {
-  const { format, ends = [] }: Partial<FromSettings> = pretrained ?? from ?? {};
+  const { format, ends = [], thought }: Partial<FromSettings> = pretrained ?? from ?? {};
   return new Template(tokenizer, {
-    ...(sft.thoughts ? { action: ACTION_TAGS } : {}),
+    ...(thought ? { thought } : sft.thoughts ? { action: ACTION_TAGS } : {}),
     ...(format ? { format, ends } : {}),
   });
 };

@@ -1,6 +1,7 @@
 /**
  * `npm run gpu -- --pack FOLDER`: a folder for a Linux machine that has an NVIDIA driver and nothing else, no Node and
- * no network. It holds Node, the project with the packages that tests and benchmarks load, jax-js, and Vulkan's loader.
+ * no network. It holds Node and its C++ library, the project with the packages that tests and benchmarks load, jax-js,
+ * and Vulkan's loader.
  * `sh FOLDER/run.sh` unpacks and measures there; it needs `gzip` and `tar`.
  */
 import { execFileSync, spawnSync } from "node:child_process";
@@ -10,6 +11,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -17,7 +19,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { UsageError } from "../../run/usage.ts";
 import { commit } from "../machine.ts";
@@ -28,7 +30,9 @@ const PACKAGES = ["vitest", "tsx", "esbuild", "webgpu", "fast-check"];
 /** Tracked files that the packed folder does not need. */
 const LEFT_OUT = /^(docs\/plots\/|bench\/results\.jsonl$|site\/|package-lock\.json$)/;
 
-const LOADERS = ["/usr/lib/x86_64-linux-gnu/libvulkan.so.1", "/usr/lib/aarch64-linux-gnu/libvulkan.so.1"];
+const LIBRARIES = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
+/** What Node and Dawn link to beside the C library. */
+const CXX = ["libstdc++.so.6", "libgcc_s.so.1"];
 
 const RUN = `#!/bin/sh
 # Measures this machine's GPU: unpacks beside itself, then runs the tests and benchmarks of bench/gpu/main.ts.
@@ -39,6 +43,13 @@ cd "$here"
 if [ ! -d tree ]; then
   gzip -dc node.gz >node
   chmod +x node
+fi
+# The folder's C++ library serves a system without one; where there is one, a driver may need a newer one than ours.
+if ! ./node --version >/dev/null 2>&1; then
+  LD_LIBRARY_PATH="\${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/cxx"
+  export LD_LIBRARY_PATH
+fi
+if [ ! -d tree ]; then
   rm -rf unpacking
   mkdir unpacking
   ./node unpack.cjs tree.tar.br | tar -xf - -C unpacking
@@ -86,8 +97,12 @@ export function packageFolders(lock: Readonly<Record<string, LockedPackage>>, na
 export function pack(folder: string): void {
   if (existsSync(folder)) throw new UsageError(`--pack: ${folder} exists already`);
   if (process.platform !== "linux") throw new UsageError("--pack: the folder is for Linux and is made on Linux");
-  const loader = LOADERS.find((path) => existsSync(path));
-  if (loader === undefined) throw new UsageError("--pack: no Vulkan loader here; apt-get install libvulkan1");
+  const library = (name: string): string => {
+    const path = LIBRARIES.map((directory) => join(directory, name)).find((file) => existsSync(file));
+    if (path === undefined) throw new UsageError(`--pack: no ${name} here (Debian: libvulkan1, libstdc++6, libgcc-s1)`);
+    return path;
+  };
+  const [loader, ...cxx] = ["libvulkan.so.1", ...CXX].map(library);
   if (!existsSync("bench/peers/node_modules/@jax-js/jax"))
     throw new UsageError("--pack: jax-js is not installed; npm run bench:peers");
 
@@ -105,7 +120,7 @@ export function pack(folder: string): void {
     };
     for (const path of packageFolders(packages, PACKAGES)) copy(path);
     copy("bench/peers/node_modules/@jax-js/jax");
-    copy(loader, ".vulkan/libvulkan.so.1");
+    copy(loader!, ".vulkan/libvulkan.so.1");
     writeFileSync(join(stage, ".commit"), `${commit()}\n`);
 
     const tar = execFileSync("tar", ["-cf", "-", "-C", stage, "."], { maxBuffer: 2 ** 30 });
@@ -117,13 +132,16 @@ export function pack(folder: string): void {
     copyFileSync(process.execPath, join(stage, "node"));
     spawnSync("strip", [join(stage, "node")]); // a tenth smaller, where there is a `strip`
     writeFileSync(join(draft, "node.gz"), gzipSync(readFileSync(join(stage, "node")), { level: 9 }));
+    mkdirSync(join(draft, "cxx"));
+    for (const path of cxx) copyFileSync(path, join(draft, "cxx", basename(path)));
     writeFileSync(join(draft, "unpack.cjs"), UNPACK);
     writeFileSync(join(draft, "run.sh"), RUN);
     renameSync(draft, folder);
   } finally {
     rmSync(stage, { recursive: true });
   }
-  const size = ["tree.tar.br", "node.gz"].reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  const size = files.reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
   console.log(`${folder}: ${(size / 2 ** 20).toFixed(1)} MiB. Run it there: sh ${folder}/run.sh`);
 }
 

@@ -1,9 +1,9 @@
 /**
  * What an agent's text asks for. One command of bash, in one of three forms: the text itself, the first block between
- * fences of three backticks, or a call of the tool `bash`. `done`, or a call of `done` or `submit`, ends the episode.
+ * fences of three backticks, or calls of the tool `bash`, of which there may be several. `done`, or a call of `done` or
+ * `submit`, ends the episode. A thought before it is left out.
  */
-import { WorldgradError } from "../../engine/errors.ts";
-import { type McpTool, parseToolCall, type ToolCall } from "../mcp/toolCall.ts";
+import { isCall, type McpTool, parseToolCalls, type ReadCall, withoutThought } from "../mcp/toolCall.ts";
 
 export type HarborAction =
   | { readonly kind: "command"; readonly command: string }
@@ -42,34 +42,19 @@ function fenced(text: string): string | undefined {
   return undefined;
 }
 
-/** The tool call in a text, as JSON with or without tags; undefined if there is none. */
-function callIn(text: string): string | undefined {
-  const at = text.indexOf("<tool_call>");
-  if (at >= 0) {
-    const end = text.indexOf("</tool_call>", at);
-    return text.slice(at + "<tool_call>".length, end < 0 ? text.length : end).trim();
-  }
-  return text.startsWith("{") && text.slice(1).trimStart().startsWith('"name"') ? text : undefined;
+/** What an action asks for, in this order: at least one thing. It never throws. */
+export function actionsOf(action: string): HarborAction[] {
+  // As in a terminal: the return key is a line end, and NUL is nothing.
+  const text = withoutThought(action.replaceAll("\0", "").replaceAll("\r\n", "\n").trim());
+  if (text === undefined || isCall(text)) return parseToolCalls(text ?? action, KNOWN).map(asked);
+  const command = (fenced(text) ?? text).trim();
+  return [command === "done" ? { kind: "end" } : { kind: "command", command }];
 }
 
-/** What an action asks for. It never throws. */
-export function actionOf(action: string): HarborAction {
-  // As in a terminal: the return key is a line end, and NUL is nothing.
-  const text = action.replaceAll("\0", "").replaceAll("\r\n", "\n").trim();
-  const call = callIn(text);
-  if (call === undefined) {
-    const command = (fenced(text) ?? text).trim();
-    return command === "done" ? { kind: "end" } : { kind: "command", command };
-  }
-  let read: ToolCall;
-  try {
-    read = parseToolCall(call, KNOWN);
-  } catch (error) {
-    if (!(error instanceof WorldgradError)) throw error;
-    return { kind: "mistake", what: error.message };
-  }
-  if (read.name !== "bash") return { kind: "end" };
-  const { command } = read.arguments;
+function asked({ call, mistake }: ReadCall): HarborAction {
+  if (call === undefined) return { kind: "mistake", what: mistake };
+  if (call.name !== "bash") return { kind: "end" };
+  const { command } = call.arguments;
   return typeof command === "string"
     ? { kind: "command", command: command.replaceAll("\0", "") }
     : { kind: "mistake", what: 'bash needs a "command", a text' };

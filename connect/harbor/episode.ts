@@ -8,7 +8,8 @@ import {
 } from "../../environments/index.ts";
 import { Rng } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
-import { actionOf } from "./action.ts";
+import { joinResults } from "../mcp/toolCall.ts";
+import { actionsOf } from "./action.ts";
 import { engineOf } from "./engines.ts";
 import { playable } from "./folder.ts";
 import type { Machine } from "./machine.ts";
@@ -61,28 +62,40 @@ export class HarborEpisode extends SingleUseEnvironment {
   }
 
   protected async act(text: string): Promise<StepResult> {
-    const action = actionOf(text);
     this.#turns++;
-    if (action.kind === "end") return this.#verified("", "done");
-    if (action.kind === "mistake") {
-      this.#toolErrors++;
-      return this.#going(`${action.what}\n[exit 2]`);
+    const actions = actionsOf(text);
+    const results: string[] = [];
+    const observed = (): string => joinResults(results, actions.length);
+    for (const action of actions) {
+      if (action.kind === "end") return this.#verified(observed(), "done");
+      if (action.kind === "mistake") {
+        this.#toolErrors++;
+        results.push(`${action.what}\n[exit 2]`);
+        continue;
+      }
+      const result = await this.#run(action.command);
+      results.push(result ?? "[the shell is gone]");
+      // An agent can bring this about, so it is the end of its episode, and not the end of the world.
+      if (result === undefined)
+        return this.#ended(observed(), "broken", { reward: 0, keys: {}, problem: "the shell is gone" });
+      if (this.#spent >= this.#seconds) return this.#verified(observed(), "agent_timeout");
     }
+    return this.#going(observed());
+  }
+
+  /** Runs a command; returns what the agent reads, or undefined if the shell is gone. */
+  async #run(command: string): Promise<string | undefined> {
     const { seconds, maxOutput } = this.#settings;
     const left = this.#seconds - this.#spent;
     const start = performance.now();
     const limits = { seconds: Math.min(seconds, left), outputBytes: maxOutput };
-    const { output, code, problem } = await this.#machine!.run(action.command, limits);
+    const { output, code, problem } = await this.#machine!.run(command, limits);
     this.#spent += (performance.now() - start) / 1000;
     if (code !== 0) this.#toolErrors++;
-    if (problem === "gone") {
-      // An agent can bring this about, so it is the end of its episode, and not the end of the world.
-      return this.#ended("[the shell is gone]", "broken", { reward: 0, keys: {}, problem: "the shell is gone" });
-    }
+    if (problem === "gone") return undefined;
     const note = problem !== undefined ? [`[${problem}]`] : code === 0 ? [] : [`[exit ${code}]`];
     const shown = output.replace(/\n$/, "");
-    const observation = [...(shown === "" ? [] : [shown]), ...note].join("\n");
-    return this.#spent >= this.#seconds ? this.#verified(observation, "agent_timeout") : this.#going(observation);
+    return [...(shown === "" ? [] : [shown]), ...note].join("\n");
   }
 
   protected override async finish(reason: OutsideEnd): Promise<EndResult> {

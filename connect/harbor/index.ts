@@ -9,7 +9,7 @@ import { engineOf } from "./engines.ts";
 import { fingerprintOf, playable } from "./folder.ts";
 import { type HarborOptions, type HarborSettings, scaled, TABLE } from "./options.ts";
 
-export { actionOf, HARBOR_TOOLS, type HarborAction } from "./action.ts";
+export { actionsOf, HARBOR_TOOLS, type HarborAction } from "./action.ts";
 export { type CheckedTask, checkTasks, NO_SOLUTION } from "./checkTasks.ts";
 export { HarborEpisode } from "./episode.ts";
 export type { HarborOptions } from "./options.ts";

@@ -1,7 +1,8 @@
 /**
  * The tools of an MCP server as an environment: the agent's action is a tool call (toolCall.ts says how it is written),
- * the observation is the tool's result as text, and a function of the user's computes the reward. An action that begins
- * with the word of the option `finish` ("answer" by default) ends the episode; the text after it is the answer.
+ * the observation is the tool's result as text, and a function of the user's computes the reward. Several calls in one
+ * action are made one after the other. An action that begins with the word of the option `finish` ("answer" by default)
+ * ends the episode; the text after it is the answer. A call of that name among others does so, too.
  *
  * By default each episode has a session of its own, with a server process that is started for it, because most servers
  * keep state. An action that cannot be read, a tool that is not on the list, and a tool that fails are told to the
@@ -22,7 +23,15 @@ import {
   type StepResult,
 } from "../../environments/index.ts";
 import { McpError, type McpServer, type McpSession, openSession } from "./session.ts";
-import { describeTools, type McpTool, parseToolCall, resultText, type ToolCall, type ToolResult } from "./toolCall.ts";
+import {
+  describeTools,
+  joinResults,
+  type McpTool,
+  parseToolCalls,
+  resultText,
+  type ToolCall,
+  type ToolResult,
+} from "./toolCall.ts";
 
 /** A tool call of an episode, and its result. */
 export interface McpTurn extends ToolCall {
@@ -144,6 +153,12 @@ interface Sessions {
   release(session: McpSession): void;
 }
 
+/** What came of an action: what the agent reads, and its answer if the action has ended the episode. */
+interface Played {
+  readonly observation: string;
+  readonly answer: string | undefined;
+}
+
 /** A live episode on a server. */
 export class McpEnvironment extends SingleUseEnvironment {
   readonly name: string;
@@ -205,10 +220,10 @@ export class McpEnvironment extends SingleUseEnvironment {
       const { finish, maxTurns, maxActionChars } = this.#rules;
       this.#count++;
       const isLast = this.#count >= maxTurns;
-      const answer = action.length <= maxActionChars ? answerOf(action, finish) : undefined;
-      if (answer !== undefined) return await this.#end("", answer, signal);
-      const observation = await this.#play(action, signal);
-      if (isLast) return await this.#end(observation, undefined, signal);
+      const said = action.length <= maxActionChars ? answerOf(action, finish) : undefined;
+      if (said !== undefined) return await this.#end("", said, signal);
+      const { observation, answer } = await this.#play(action, signal);
+      if (isLast || answer !== undefined) return await this.#end(observation, answer, signal);
       return this.#result(observation, await this.#reward(false, undefined, signal), false);
     } catch (error) {
       this.#release();
@@ -235,20 +250,33 @@ export class McpEnvironment extends SingleUseEnvironment {
     this.#release();
   }
 
-  /** Plays a tool call; returns what the agent reads. */
-  async #play(action: string, signal: AbortSignal | undefined): Promise<string> {
-    const { maxActionChars, maxResultChars, timeout, late } = this.#rules;
-    const mistake = (what: string): string => {
-      this.#toolErrors++;
-      return `invalid action: ${what}`;
-    };
-    if (action.length > maxActionChars) return mistake(`it has ${action.length} characters, at most ${maxActionChars}`);
-    let call: ToolCall;
-    try {
-      call = parseToolCall(action, this.#tools);
-    } catch (error) {
-      return mistake((error as Error).message);
+  /** Plays the tool calls of an action, up to the one that ends the episode. */
+  async #play(action: string, signal: AbortSignal | undefined): Promise<Played> {
+    const { maxActionChars, finish } = this.#rules;
+    if (action.length > maxActionChars) {
+      const observation = this.#mistake(`it has ${action.length} characters, at most ${maxActionChars}`);
+      return { observation, answer: undefined };
     }
+    const end = { name: finish, description: "", inputSchema: {} };
+    const calls = parseToolCalls(action, finish === "" ? this.#tools : [...this.#tools, end]);
+    const results: string[] = [];
+    const observed = (): string => joinResults(results, calls.length);
+    for (const { call, mistake } of calls) {
+      if (call === undefined) results.push(this.#mistake(mistake));
+      else if (finish !== "" && call.name === finish) return { observation: observed(), answer: firstOf(call) };
+      else results.push(await this.#call(call, signal));
+    }
+    return { observation: observed(), answer: undefined };
+  }
+
+  #mistake(what: string): string {
+    this.#toolErrors++;
+    return `invalid action: ${what}`;
+  }
+
+  /** Calls a tool; returns what the agent reads. */
+  async #call(call: ToolCall, signal: AbortSignal | undefined): Promise<string> {
+    const { maxResultChars, timeout, late } = this.#rules;
     let result: string;
     let isError: boolean;
     try {
@@ -325,20 +353,18 @@ export class McpEnvironment extends SingleUseEnvironment {
   }
 }
 
-/** The text after the word that ends an episode, or undefined; a tool call {"name": "answer", …} ends it, too. */
+/** The text after the word that ends an episode, or undefined. */
 function answerOf(action: string, finish: string): string | undefined {
   if (finish === "") return undefined;
   const said = action.trim();
   if (said === finish) return "";
-  if (said.startsWith(finish) && /\s/.test(said[finish.length]!)) return said.slice(finish.length).trim();
-  if (!said.replace("<tool_call>", "").trim().startsWith("{")) return undefined;
-  try {
-    const { name, arguments: args } = JSON.parse(said.replace(/<\/?tool_call>/g, "")) as ToolCall;
-    const [first = ""] = Object.values(args ?? {});
-    return name !== finish ? undefined : typeof first === "string" ? first : JSON.stringify(first);
-  } catch {
-    return undefined;
-  }
+  return said.startsWith(finish) && /\s/.test(said[finish.length]!) ? said.slice(finish.length).trim() : undefined;
+}
+
+/** The first argument of a call as text. */
+function firstOf({ arguments: args }: ToolCall): string {
+  const [first = ""] = Object.values(args);
+  return typeof first === "string" ? first : JSON.stringify(first);
 }
 
 /** The server's tools that the list admits. @throws if the list names one that the server does not have */

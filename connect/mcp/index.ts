@@ -16,5 +16,5 @@ export {
 } from "./environment.ts";
 export type { McpCommand } from "./process.ts";
 export { type McpAddress, McpError, type McpServer } from "./session.ts";
-export { describeTools, type McpTool, parseToolCall, resultText, toolDefinitions } from "./toolCall.ts";
+export { describeTools, type McpTool, parseToolCalls, type ReadCall, resultText, toolDefinitions } from "./toolCall.ts";
 export type { ToolCall, ToolDefinition, ToolResult } from "./toolCall.ts";

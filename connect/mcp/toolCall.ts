@@ -1,9 +1,9 @@
 /**
- * Tool calls as text: how an agent's action names a tool and its arguments, and how a tool's result becomes an
- * observation. Two forms are read:
+ * Tool calls as text: how an agent's action names tools and their arguments, and how a tool's result becomes an
+ * observation. Two kinds of text are read:
  *
- *     {"name": "get-sum", "arguments": {"a": 2, "b": 3}}    JSON, as models with tool calling write it; tags
- *                                                           <tool_call>…</tool_call> around it may stay
+ *     {"name": "get-sum", "arguments": {"a": 2, "b": 3}}    forms of models with tool calling (../chat/toolCalls.ts):
+ *                                                           one call or several, text and thoughts around them
  *     get-sum a=2 b=3                                       words, for small models: name=value, quoted if it has
  *     get-sum 2 3                                           spaces; values without a name fill the required arguments
  *
@@ -11,11 +11,12 @@
  * asks for a text; `"2"` is a text wherever one may be. The server checks arguments; here only calls are refused that
  * no server could accept.
  */
-import { check, fail } from "../../engine/errors.ts";
+import { check, fail, WorldgradError } from "../../engine/errors.ts";
 import { nearest, nestsBeyond, showValue } from "../../engine/options.ts";
-
-/** A JSON object. */
-export type Fields = Readonly<Record<string, unknown>>;
+import { type Fields, isFields } from "../chat/json.ts";
+import { CALL_MARK, FUNCTION, namedCall } from "../chat/markedCalls.ts";
+import { THINK, THINK_END, thoughtIn } from "../chat/thoughts.ts";
+import { parseAnswer, type ToolForm } from "../chat/toolCalls.ts";
 
 /** A tool as its server describes it. */
 export interface McpTool {
@@ -59,10 +60,6 @@ export function describeTools(tools: readonly McpTool[]): string {
 /** The largest depth of arguments and answers, that of Python's JSON; `JSON.stringify` fails at some thousands. */
 export const MOST_LEVELS = 1000;
 
-/** Whether it is a JSON object. */
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 function partsOf(schema: Fields): { properties: Readonly<Record<string, Fields>>; required: readonly string[] } {
   const { properties, required } = schema;
   return {
@@ -71,23 +68,101 @@ function partsOf(schema: Fields): { properties: Readonly<Record<string, Fields>>
   };
 }
 
-const OPEN = "<tool_call>";
-const CLOSE = "</tool_call>";
+/** A call of an action, or one line for the agent that says why it is none. */
+export type ReadCall =
+  { readonly call: ToolCall; readonly mistake?: undefined } | { readonly call?: undefined; readonly mistake: string };
+
+/** Calls of one action; those beyond it are not made, and the agent is told so. */
+const MOST_CALLS = 16;
 
 /**
- * The tool call of an action, in either form.
+ * The tool calls of an action in their order, in whichever form, at least one entry. A mistake is an unknown tool, an
+ * unknown argument, a value of another type, or a call that cannot be read.
  * @param tools those that may be called
- * @throws WorldgradError with one line for the agent: an unknown tool, an unknown argument, a value of another type
  */
-export function parseToolCall(action: string, tools: readonly McpTool[]): ToolCall {
-  let text = action.trim(); // by hand: a pattern for both tags backtracks over runs of blanks
-  if (text.startsWith(OPEN)) {
-    text = text.slice(OPEN.length);
-    text = (text.endsWith(CLOSE) ? text.slice(0, -CLOSE.length) : text).trim();
+export function parseToolCalls(action: string, tools: readonly McpTool[]): ReadCall[] {
+  const text = withoutThought(action.trim());
+  if (text === undefined) return [{ mistake: "the action is a thought without an end" }];
+  const calls = callsIn(text, tools).map((read): ReadCall => {
+    try {
+      const call = read();
+      toolNamed(call.name, tools);
+      return { call };
+    } catch (error) {
+      if (!(error instanceof WorldgradError)) throw error;
+      return { mistake: error.message };
+    }
+  });
+  const rest = calls.length - MOST_CALLS;
+  if (rest <= 0) return calls;
+  return [
+    ...calls.slice(0, MOST_CALLS),
+    { mistake: `an action has at most ${MOST_CALLS} calls; ${rest} were not made` },
+  ];
+}
+
+/** The results of an action's calls as one observation: several have their numbers above them. */
+export const joinResults = (results: readonly string[], calls: number): string =>
+  calls <= 1 ? results.join("") : results.map((text, n) => `[${n + 1}/${calls}]\n${text}`).join("\n");
+
+/** The marks by which forms of calls are told apart, and from a text. */
+const [OPEN, CLOSE, PYTHON] = ["<tool_call>", "</tool_call>", "<|python_tag|>"];
+const MARKS = [OPEN, FUNCTION, CALL_MARK, PYTHON] as const;
+
+/** The first of these marks in a text: its place, or −1. */
+const markIn = (text: string): number =>
+  MARKS.map((mark) => text.indexOf(mark)).reduce(
+    (first, at) => (at >= 0 && (first < 0 || at < first) ? at : first),
+    -1,
+  );
+
+/** The text behind a thought, whose beginning the prompt may have written; undefined if the thought has no end. */
+export function withoutThought(text: string): string | undefined {
+  const mark = markIn(text);
+  const end = text.indexOf(THINK_END);
+  const isBegun = end >= 0 && (mark < 0 || end < mark);
+  if (!isBegun && !text.startsWith(THINK)) return text;
+  if (end < 0) return undefined;
+  return text.slice(thoughtIn(text, !text.startsWith(THINK), true).answer);
+}
+
+/** Readers of the calls in a text; each throws if it is none. */
+function callsIn(text: string, tools: readonly McpTool[]): (() => ToolCall)[] {
+  const form = formIn(text);
+  if (form === undefined) return [() => fromWords(text, tools)];
+  const schemas = Object.fromEntries(tools.map(({ name, inputSchema }) => [name, inputSchema]));
+  const { calls, content } = parseAnswer(form, text, { schemas });
+  if (calls.length === 0) {
+    const isWords = tools.some(({ name }) => text.startsWith(name) && /^\s|^$/.test(text.slice(name.length)));
+    const inner = isWords ? text : unwrapped(text);
+    return [() => (/^[{[]/.test(inner) ? fromJson(inner) : fromWords(inner, tools))];
   }
-  const call = text.startsWith("{") ? fromJson(text) : fromWords(text, tools);
-  toolNamed(call.name, tools);
-  return call;
+  const read = calls.map((call) => (): ToolCall => fromFields(call.arguments, call));
+  const left = MARKS.find((mark) => content.includes(mark));
+  if (left === undefined) return read;
+  return [...read, () => fail(`a tool call cannot be read: ${showValue(content.slice(content.indexOf(left)))}`)];
+}
+
+/** Whether a text has the marks of a call, or is a JSON object with a name. */
+export const isCall = (text: string): boolean =>
+  markIn(text) >= 0 || (text.startsWith("{") && text.slice(1).trimStart().startsWith('"name"'));
+
+/** The form of the calls in a text; undefined: it has no mark of one, and is words. */
+function formIn(text: string): ToolForm | undefined {
+  const at = markIn(text);
+  if (at >= 0 && text.startsWith(CALL_MARK, at))
+    return namedCall(text, at + CALL_MARK.length) === undefined ? "mistral" : "mistral_args";
+  if (text.startsWith(PYTHON)) return "llama3";
+  if (at >= 0 && !text.startsWith(PYTHON, at)) return text.includes(FUNCTION) ? "qwen3_coder" : "hermes";
+  return text.startsWith("{") ? "llama3" : /^\[\s{0,8}\{/.test(text) ? "mistral" : undefined;
+}
+
+/** What stands behind the mark of the first call. */
+function unwrapped(text: string): string {
+  const at = Math.max(0, markIn(text));
+  const body = text.slice(at + (MARKS.find((mark) => text.startsWith(mark, at))?.length ?? 0));
+  const end = body.lastIndexOf(CLOSE);
+  return (end < 0 ? body : body.slice(0, end)).trim();
 }
 
 function toolNamed(name: string, tools: readonly McpTool[]): McpTool {
@@ -104,7 +179,12 @@ function fromJson(text: string): ToolCall {
   } catch {
     return fail(`the tool call is no valid JSON: ${showValue(text)}`);
   }
-  const { name, arguments: given = {} } = value as Fields;
+  return fromFields(text, isFields(value) ? value : {});
+}
+
+/** The call that a JSON object is. @param text its source, for numbers */
+function fromFields(text: string, fields: Fields): ToolCall {
+  const { name, arguments: given = fields["parameters"] ?? {} } = fields;
   if (typeof name !== "string") return fail('a tool call needs a "name", a text');
   // Some models write the arguments as a text that holds JSON, as the OpenAI API sends them.
   let args: unknown = given;

@@ -6,8 +6,8 @@ import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { append, emptyStream, type TokenStream } from "../../rl/episode/stream.ts";
 import type { Template } from "../../rl/episode/template.ts";
-import { isFields } from "./http.ts";
-import type { ToolCall, ToolForm } from "./toolCalls.ts";
+import type { ToolCall, ToolForm } from "../chat/toolCalls.ts";
+import { isFields } from "../chat/json.ts";
 
 /** A message of a conversation, its content as text. */
 export interface ChatMessage {

@@ -8,8 +8,8 @@ import { parseExactly } from "../chat/json.ts";
 import { check, fail } from "../../engine/errors.ts";
 import { append, emptyStream, type Role, type TokenStream } from "../../rl/episode/stream.ts";
 import type { ChatFormat, ChatMessage } from "./chat.ts";
-import { writesThoughts } from "./thoughts.ts";
-import { callsWrittenBy, type NoForm } from "./toolCalls.ts";
+import { writesThoughts } from "../chat/thoughts.ts";
+import { callsWrittenBy, type NoForm } from "../chat/toolCalls.ts";
 
 /** Options of `checkpointChat`. */
 export interface CheckpointChatOptions {

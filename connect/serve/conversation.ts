@@ -5,8 +5,8 @@ import { type CallsForm, MARKS } from "./constrain/answers.ts";
 import type { Said } from "./events.ts";
 import type { Asked } from "./requests.ts";
 import type { TextOptions } from "./text.ts";
-import { THINK, THINK_END, type Thought, thoughtIn } from "./thoughts.ts";
-import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "./toolCalls.ts";
+import { THINK, THINK_END, type Thought, thoughtIn } from "../chat/thoughts.ts";
+import { type AnswerContext, parseAnswer, plainLength, type ToolForm } from "../chat/toolCalls.ts";
 
 /** What is known of the answers to a conversation. */
 export interface Conversation {

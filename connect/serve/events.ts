@@ -3,13 +3,13 @@
  * when it reads again. So an answer takes the memory of its tokens, however slow its reader is.
  */
 import type { ServerResponse } from "node:http";
+import type { Fields } from "../chat/json.ts";
 import type { Generation, GenerationEngine } from "./engine.ts";
 import type { ServedToken } from "./scores.ts";
-import type { Fields } from "./http.ts";
 import { type LogProbOptions, logProbsOf } from "./logProbs.ts";
 import type { Asked } from "./requests.ts";
 import type { GrowingText } from "./text.ts";
-import type { ToolCall } from "./toolCalls.ts";
+import type { ToolCall } from "../chat/toolCalls.ts";
 
 /** One answer: its prompt, the tokens so far, its text. */
 export interface StreamedChoice {

@@ -6,13 +6,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { WorldgradError } from "../../engine/errors.ts";
-
-/** A JSON object. */
-export type Fields = Readonly<Record<string, unknown>>;
-
-/** Whether a value is a JSON object. */
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+import { type Fields, isFields } from "../chat/json.ts";
 
 /** An answer that is an error, in the form of the OpenAI API. */
 export class HttpError extends Error {

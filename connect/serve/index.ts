@@ -3,7 +3,7 @@
  * needs Node.
  */
 export { checkpointChat, type CheckpointChatOptions } from "./checkpointChat.ts";
-export type { ToolCall, ToolForm } from "./toolCalls.ts";
+export type { ToolCall, ToolForm } from "../chat/toolCalls.ts";
 export { type ChatFormat, type ChatMessage, episodeChat } from "./chat.ts";
 export { type EngineOptions, type FinishReason, type Generation, GenerationEngine } from "./engine.ts";
 export { type GenerationRequest, type LogitsProcessor, OverloadedError } from "./engine.ts";

@@ -4,8 +4,8 @@
  * character alone are named as OpenAI does: `bytes:\xe2\x82`.
  */
 import type { Tokenizer } from "../../nn/index.ts";
+import type { Fields } from "../chat/json.ts";
 import type { ServedToken } from "./scores.ts";
-import type { Fields } from "./http.ts";
 import { GrowingText } from "./text.ts";
 
 /** Options that decide the values and names of tokens. */

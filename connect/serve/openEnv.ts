@@ -15,17 +15,8 @@ import { check } from "../../engine/errors.ts";
 import { number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import { checkAnswer, checkTask } from "../../rl/play/answers.ts";
-import {
-  asHttpError,
-  checkHost,
-  checkOrigin,
-  type Fields,
-  HttpError,
-  isFields,
-  listen,
-  readJson,
-  sendJson,
-} from "./http.ts";
+import { type Fields, isFields } from "../chat/json.ts";
+import { asHttpError, checkHost, checkOrigin, HttpError, listen, readJson, sendJson } from "./http.ts";
 
 const OPENENV = options("serveOpenEnv", {
   host: text("127.0.0.1", "the address to listen to; the default is this machine alone"),

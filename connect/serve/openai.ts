@@ -11,6 +11,7 @@
 import type { ServerResponse } from "node:http";
 import type { Rng } from "../../engine/index.ts";
 import type { SamplingOptions, Tokenizer } from "../../nn/index.ts";
+import type { Fields } from "../chat/json.ts";
 import { type ChatFormat, readMessages } from "./chat.ts";
 import { answerMachine, callableTools, ConstrainedAnswer, formatShape, MARKS } from "./constrain/answers.ts";
 import { Vocabulary } from "./constrain/vocabulary.ts";
@@ -18,14 +19,14 @@ import { type Conversation, holding, messageOf, saidIn, specialsShown } from "./
 import type { GenerationEngine } from "./engine.ts";
 import type { ServedToken } from "./scores.ts";
 import { EventStream, type EndedChoice, type StreamedChoice, stopReasonOf } from "./events.ts";
-import { type Fields, HttpError, sendJson } from "./http.ts";
+import { HttpError, sendJson } from "./http.ts";
 import { type Echo, echoedLogProbs, echoOf, logProbsOf } from "./logProbs.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
 import { inTurn, penaltiesOf } from "./penalties.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
-import { THINK, THINK_END } from "./thoughts.ts";
-import type { Schemas } from "./markedCalls.ts";
+import { THINK, THINK_END } from "../chat/thoughts.ts";
+import type { Schemas } from "../chat/markedCalls.ts";
 
 /** Options of `OpenAiApi`. */
 export interface ApiOptions {

@@ -5,7 +5,7 @@
  */
 import { TextStream } from "../../pretrained/index.ts";
 import type { Tokenizer } from "../../nn/index.ts";
-import type { Thought } from "./thoughts.ts";
+import type { Thought } from "../chat/thoughts.ts";
 
 /** Options of `GrowingText`. */
 export interface TextOptions {

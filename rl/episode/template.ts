@@ -47,8 +47,8 @@ export const OWN_FORMAT: EpisodeFormat = {
 };
 
 /**
- * Options of `Template`: the text around the parts, the tags that tell an action from the thoughts around it, and
- * whether an action without them ends the episode.
+ * Options of `Template`: the text around the parts, the tags that tell actions from thoughts, and whether an action
+ * without them ends the episode.
  */
 export interface TemplateOptions {
   /**
@@ -58,9 +58,16 @@ export interface TemplateOptions {
    */
   readonly action?: readonly [open: string, close: string];
   /**
-   * Whether missing tags end the episode. False (default): the environment gets the whole text and answers with an
-   * error. True: the episode ends with `parse_error`; it keeps the rewards that it has, and the environment does not
-   * see the action.
+   * The tags around the thought with which the model's text may begin, as in `["<think>", "</think>"]`, in the place of
+   * `action`. The format may have written the opening tag. Tokens up to the end of the closing tag have the role
+   * `thought`, all others `action`. The environment gets the text behind the thought, and an empty one if the thought
+   * has no end. Thoughts stay in the context of later turns.
+   */
+  readonly thought?: readonly [open: string, close: string];
+  /**
+   * Whether missing tags, or a thought without an end, end the episode. False (default): the environment gets the text
+   * and answers with an error. True: the episode ends with `parse_error`; it keeps the rewards that it has, and the
+   * environment does not see the action.
    */
   readonly strict?: boolean;
   /**
@@ -108,12 +115,17 @@ export class Template {
 
   /** @throws if the tokenizer lacks one of `SPECIAL_TOKENS`, or of a format the tokens that end and fill */
   constructor(tokenizer: Tokenizer, options: TemplateOptions = {}) {
-    checkKeys("Template", options, ["action", "strict", "format", "ends"]);
-    check(options.action?.every((tag) => tag !== "") ?? true, () => "template: a tag of the action is empty");
+    checkKeys("Template", options, ["action", "thought", "strict", "format", "ends"]);
+    const { action: tags, thought, strict } = options;
+    check(!tags || !thought, () => "template: there are tags of the action or of the thought, not of both");
+    check(
+      (tags ?? thought ?? ["-"]).every((tag) => tag !== ""),
+      () => `template: a tag of the ${tags ? "action" : "thought"} is empty`,
+    );
     this.tokenizer = tokenizer;
     check(
-      !options.strict || options.action !== undefined,
-      () => "template: strict is about the tags of an action, and there are none",
+      !strict || tags !== undefined || thought !== undefined,
+      () => "template: strict is about the tags of an action or a thought, and there are none",
     );
     this.options = options;
     const idOf = (name: string): number =>
@@ -171,26 +183,46 @@ export class Template {
     append(stream, "scaffold", 0, this.#action);
   }
 
-  /**
-   * The tokens of an action that the model did not write: its text, between the tags if there are any, and the end
-   * token.
-   */
-  encodeAction(text: string): number[] {
+  /** Whether the format has begun a thought where the model's text begins. */
+  get #isThoughtBegun(): boolean {
+    const { task, action } = this.#format;
+    const [open, close] = this.options.thought ?? ["", ""];
+    return open !== "" && (task[1] + action).lastIndexOf(open) > (task[1] + action).lastIndexOf(close);
+  }
+
+  /** The text before an action that the model did not write; with tags of a thought that is the thought. */
+  #before(thought: string): string {
+    if (!this.options.thought) return thought;
+    const [open, close] = this.options.thought;
+    if (thought === "" && !this.#isThoughtBegun) return "";
+    return `${this.#isThoughtBegun ? "" : `${open}\n`}${thought}\n${close}\n\n`;
+  }
+
+  /** The tokens of an action without a thought before it. */
+  #encodeBare(text: string): number[] {
     const [open, close] = this.options.action ?? ["", ""];
     return [...this.tokenizer.encode(open + text + close), this.endId];
   }
 
   /**
-   * Appends an action that the model did not write (an expert's demonstration), and the thought before it.   *
+   * The tokens of an action that the model did not write: its text, between the tags if there are any, and the end
+   * token. A thought that the format has begun is ended before it.
+   */
+  encodeAction(text: string): number[] {
+    return [...this.tokenizer.encode(this.#before("")), ...this.#encodeBare(text)];
+  }
+
+  /**
+   * Appends an action that the model did not write (an expert's demonstration), and the thought before it.
    * @throws if there is a thought but the template has no tags that separate it from the action
    */
   appendAction(stream: TokenStream, turn: number, text: string, thought = ""): void {
     check(
-      thought === "" || this.options.action !== undefined,
+      thought === "" || this.options.action !== undefined || this.options.thought !== undefined,
       () => 'template: a thought needs tags around the action, as in { action: ["[", "]"] }',
     );
-    append(stream, "thought", turn, this.tokenizer.encode(thought));
-    append(stream, "action", turn, this.encodeAction(text));
+    append(stream, "thought", turn, this.tokenizer.encode(this.#before(thought)));
+    append(stream, "action", turn, this.#encodeBare(text));
   }
 
   /** Appends the model's text of a turn, its thoughts and its action. */
@@ -210,35 +242,49 @@ export class Template {
   }
 
   /**
-   * The text of an action for the environment, without the end token. If the template has tags and both are found, it
-   * is the text between them.
+   * The text of an action for the environment, without the end token. If the template has tags of the action and both
+   * are found, it is the text between them; if it has tags of a thought, the text behind the thought.
    */
   actionText(ids: readonly number[]): string {
-    const text = this.tokenizer.decode(this.isEnd(ids.at(-1)) ? ids.slice(0, -1) : ids);
-    const tags = this.options.action;
-    const span = tags && spanOf(text, tags);
-    return span ? text.slice(span.start + tags[0].length, span.end - tags[1].length) : text;
+    return this.parseAction(ids, false)!;
   }
 
-  /** `actionText`, or undefined if the template is strict and its tags are not found. */
-  parseAction(ids: readonly number[]): string | undefined {
-    const text = this.tokenizer.decode(ids);
-    const { strict, action } = this.options;
-    return strict && spanOf(text, action!) === undefined ? undefined : this.actionText(ids);
+  /** `actionText`, or undefined if the template is `strict` and its tags are not found. */
+  parseAction(ids: readonly number[], strict = this.options.strict): string | undefined {
+    const text = this.tokenizer.decode(this.isEnd(ids.at(-1)) ? ids.slice(0, -1) : ids);
+    const { action, thought } = this.options;
+    const span = this.#actionIn(text, (tag) => tag);
+    if (span === undefined) return strict ? undefined : thought ? "" : text;
+    return action
+      ? text.slice(span.start + action[0].length, span.end - action[1].length)
+      : thought
+        ? text.slice(span.start).trimStart()
+        : text;
   }
 
   /**
-   * The role of each token. The end token has the role of the token before it. A token that holds part of a tag has the
-   * role `action`.
+   * The place of the action in a text of the model's, tags of the action included; undefined if there are tags and they
+   * are not found. @param as the form of a tag in this text
+   */
+  #actionIn(text: string, as: (tag: string) => string): { start: number; end: number } | undefined {
+    const { action, thought } = this.options;
+    if (action) return spanOf(text, [as(action[0]), as(action[1])]);
+    const start = thought ? thoughtEnd(text, [as(thought[0]), as(thought[1])], this.#isThoughtBegun) : 0;
+    return start < 0 ? undefined : { start, end: text.length };
+  }
+
+  /**
+   * The role of each token. The end token has the role of the token before it. A token that holds part of the action,
+   * or of a tag around it, has the role `action`.
    */
   #rolesOf(ids: readonly number[]): Role[] {
-    const tags = this.options.action;
-    if (!tags) return ids.map(() => "action");
+    const { action: tags, thought } = this.options;
+    if (!tags && !thought) return ids.map(() => "action");
     // One character stands for each byte, because a token may hold a part of a character only.
     const pieces = ids.map((id) => (this.isEnd(id) ? "" : String.fromCharCode(...this.tokenizer.decodeBytes([id]))));
     const bytes = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
-    const [open, close] = tags;
-    const span = spanOf(pieces.join(""), [bytes(open), bytes(close)]);
+    const span = this.#actionIn(pieces.join(""), bytes);
+    if (thought && span?.start === 0) return ids.map(() => "action"); // also an empty one
     let at = 0;
     const roles = pieces.map((piece): Role => {
       const from = at;
@@ -304,6 +350,17 @@ export class Template {
 
 /** The largest number of letters in a token of a published vocabulary, but for runs of blanks. */
 const LETTERS_PER_TOKEN = 64;
+
+/**
+ * The place behind the thought with which a text begins: 0 without a thought, −1 if it has no end.
+ * @param isBegun whether the opening tag stands before the text
+ */
+function thoughtEnd(text: string, [open, close]: readonly [string, string], isBegun: boolean): number {
+  const start = text.length - text.trimStart().length;
+  if (!isBegun && !text.startsWith(open, start)) return 0;
+  const end = text.indexOf(close, isBegun ? 0 : start + open.length);
+  return end < 0 ? -1 : end + close.length;
+}
 
 /** The last complete span from an opening to a closing tag, tags included. */
 function spanOf(text: string, [open, close]: readonly [string, string]): { start: number; end: number } | undefined {

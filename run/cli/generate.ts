@@ -99,8 +99,11 @@ async function main(): Promise<number> {
   template.appendTask(stream, task);
   write(`${style.dim(`checkpoint after step ${checkpoint.step}`)}\n${style.bold("task")} ${visible(task)}\n`);
 
-  const open = template.options.action?.[0];
-  const isThought = (text: string): boolean => open !== undefined && !text.includes(open);
+  const { action: [open] = [], thought } = template.options;
+  const isThought = (ids: readonly number[]): boolean =>
+    open === undefined
+      ? thought !== undefined && template.parseAction(ids, true) === undefined
+      : !tokenizer.decode(ids).includes(open);
   const { maxTurns, maxActionTokens, maxObservationTokens } = preset.rollout;
   const rng = new Rng(seed).split("generate");
   const decoder = new Decoder(model, 1, preset.model.maxPositions);
@@ -111,7 +114,7 @@ async function main(): Promise<number> {
       const action: number[] = [];
       const shown = new TextStream(tokenizer);
       const show = (text: string): void => {
-        write(style.role[isThought(tokenizer.decode(action)) ? "thought" : "action"](visible(text)));
+        write(style.role[isThought(action) ? "thought" : "action"](visible(text)));
       };
       while (!template.isEnd(action.at(-1)) && action.length < maxActionTokens) {
         if (decoder.lengths[0]! + pending.length > preset.model.maxPositions) return end("the context is full");

@@ -34,6 +34,7 @@ any other flag about a method, one agent is trained.
   --storage FORM      f32 | bf16 | f16 | q8: how the matrices under an adapter are stored in memory
                                                             (default f32)
   --system TEXT       system message of its episodes        (default: a line about the environment)
+  --thinking          it thinks before it acts, as its chat template says; thoughts are trained, and stay in the context
   --env NAME          the environment                       (default home)
   --env A:3+B         several in one run: three episodes in A for one in B
   --env ./FILE.ts     an environment of your own: the default export of this file

@@ -49,10 +49,10 @@ export async function earlierRun(flag: string, folder: RunFolder, name: string |
   const preset = presetOf(folder);
   await checkSource(preset);
   const checkpoint = checkpointNamed(flag, folder, name);
-  const { format, ends }: Partial<FromSettings> = preset.pretrained ?? preset.from ?? {};
+  const { format, ends, thought }: Partial<FromSettings> = preset.pretrained ?? preset.from ?? {};
   const weights = ["model.safetensors", ADAPTER_FILES.weights].flatMap((file) => checkpoint.files[file] ?? []);
   const hash = [preset.pretrained?.sha256 ?? "", ...weights.map((file) => sha256(file))].join(" ");
-  const text = { ...(format ? { format } : {}), ...(ends ? { ends } : {}) };
+  const text = { ...(format ? { format } : {}), ...(ends ? { ends } : {}), ...(thought ? { thought } : {}) };
   const settings = { path: folder.path, step: checkpoint.step, sha256: sha256(hash), ...text };
   return { preset, checkpoint, settings };
 }

@@ -8,6 +8,7 @@ import { createReadStream, existsSync, readdirSync, readFileSync, statSync } fro
 import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import type { ChatTemplate } from "../../connect/chat/index.ts";
+import { THINK, THINK_END, writesThoughts } from "../../connect/chat/thoughts.ts";
 import { check, fail, WorldgradError } from "../../engine/errors.ts";
 import { type Device, treeLeaves } from "../../engine/index.ts";
 import { UsageError } from "../usage.ts";
@@ -26,7 +27,7 @@ import {
   type WeightStorage,
 } from "../../pretrained/index.ts";
 import type { Model, ModelConfig, Tokenizer } from "../../nn/index.ts";
-import type { EpisodeFormat } from "../../rl/index.ts";
+import type { EpisodeFormat, TemplateOptions } from "../../rl/index.ts";
 import { checkSize, hasWeights, loadPretrained, parseJson, readText, sizeOfFile, weightFiles } from "./pretrained.ts";
 
 /** A folder that was opened. */
@@ -219,22 +220,41 @@ async function hashOf(path: string, names: readonly string[]): Promise<string> {
 export interface EpisodeTextOptions {
   /** A system message, or without a chat template the first line; none if it is empty. */
   readonly system: string;
+  /** Whether the model thinks before it acts (`enable_thinking` of its template). Default: not, where it may choose. */
+  readonly thinking?: boolean;
 }
 
 /**
  * The text around the parts of an episode: the model's own chat template, with the task and the answers as the user's
- * messages and without thoughts (`enable_thinking` false, where the template knows it). A model without one gets plain
- * lines, and the end of a line ends an action:
+ * messages, and thoughts as it is told (`thoughtOf` has their tags). A model without one gets plain lines, and the end
+ * of a line ends an action:
  *
  *     Task:⏎ … ⏎ Action:⏎ … ⏎ Answer:⏎ … ⏎ Action:⏎ … ⏎
  *
- * @throws WorldgradError if the template cannot be used, or if nothing can end an action
+ * @throws WorldgradError if the template cannot be used or knows no thoughts, or if nothing can end an action
  */
-export async function episodeFormatFor(folder: ModelFolder, { system }: EpisodeTextOptions): Promise<EpisodeFormat> {
+export async function episodeFormatFor(
+  folder: ModelFolder,
+  { system, thinking = false }: EpisodeTextOptions,
+): Promise<EpisodeFormat> {
   const chat = await folder.chat();
+  const variables = { enable_thinking: thinking };
+  check(
+    !thinking || (chat !== undefined && writesThoughts(chat, variables)),
+    () =>
+      `${folder.path}: thinking needs a chat template with thoughts between ${THINK} and ${THINK_END}, and it has none`,
+  );
   if (chat === undefined) return plainFormat(folder, system);
-  const options = { variables: { enable_thinking: false }, ...(system === "" ? {} : { system }) };
-  return chat.episodeFormat(options);
+  return chat.episodeFormat({ variables, ...(system === "" ? {} : { system }) });
+}
+
+/**
+ * The tags around the thoughts of a model, for `Template`: if it thinks because it is asked to, or because the format
+ * begins a thought, whatever it is asked.
+ */
+export function thoughtOf({ task, action }: EpisodeFormat, thinking: boolean): Pick<TemplateOptions, "thought"> {
+  const asks = task[1] + action;
+  return thinking || asks.lastIndexOf(THINK) > asks.lastIndexOf(THINK_END) ? { thought: [THINK, THINK_END] } : {};
 }
 
 /** The names of the tokens that end the model's text, by its configuration. */

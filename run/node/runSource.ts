@@ -14,7 +14,7 @@ import { templateFor } from "../template.ts";
 import type { StartOptions } from "../startOptions.ts";
 import { UsageError } from "../usage.ts";
 import type { Tokenizer } from "../../nn/index.ts";
-import { endsOf, episodeFormatFor, type ModelFolder, ofFlag, openModelFolder } from "./modelFolder.ts";
+import { endsOf, episodeFormatFor, type ModelFolder, ofFlag, openModelFolder, thoughtOf } from "./modelFolder.ts";
 
 /** A pretrained model's part of the settings, and its tokenizer. */
 export interface FoundSource extends Source {
@@ -34,10 +34,10 @@ const systemOf = (env: string): string =>
  * @throws UsageError in one line: no folder, an unsupported family, a damaged tokenizer, a template that cannot be used
  */
 export async function sourceOf(options: StartOptions): Promise<FoundSource | undefined> {
-  const { modelPath, storage = "f32", env = "home" } = options;
+  const { modelPath, storage = "f32", env = "home", thinking = false } = options;
   if (modelPath === undefined) return undefined;
   const folder = await openModelFolder(modelPath);
-  const format = await ofFlag("--model-path", () => formatFor(folder, options.system, env));
+  const format = await ofFlag("--model-path", () => formatFor(folder, { system: options.system, thinking }, env));
   const { path, config, tokenizer } = folder;
   const sha256 = await ofFlag("--model-path", () => folder.hash());
   const warning =
@@ -45,16 +45,21 @@ export async function sourceOf(options: StartOptions): Promise<FoundSource | und
       ? `${modelPath} has no chat template: episodes are written in plain lines (Task: … Action: …), in which ` +
         "the model was perhaps never trained"
       : undefined;
-  return { settings: { path, sha256, storage, format, ends: endsOf(folder) }, config, tokenizer, folder, warning };
+  const text = { format, ends: endsOf(folder), ...thoughtOf(format, thinking) };
+  return { settings: { path, sha256, storage, ...text }, config, tokenizer, folder, warning };
 }
 
 /** The text around episodes. A template that refuses a system message, as Gemma's does, gets one only from the user. */
-async function formatFor(folder: ModelFolder, system: string | undefined, env: string): Promise<EpisodeFormat> {
+async function formatFor(
+  folder: ModelFolder,
+  { system, thinking }: { readonly system: string | undefined; readonly thinking: boolean },
+  env: string,
+): Promise<EpisodeFormat> {
   try {
-    return await episodeFormatFor(folder, { system: system ?? systemOf(env) });
+    return await episodeFormatFor(folder, { system: system ?? systemOf(env), thinking });
   } catch (error) {
     if (system !== undefined || !(error instanceof WorldgradError)) throw error;
-    return episodeFormatFor(folder, { system: "" });
+    return episodeFormatFor(folder, { system: "", thinking });
   }
 }
 

@@ -6,11 +6,11 @@ import { request as httpRequest } from "node:http";
 import fc from "fast-check";
 import { device } from "../../engine/index.ts";
 import { WorldgradError } from "../../engine/errors.ts";
-import { describeTools, type McpTool, parseToolCall, resultText } from "../../connect/mcp/toolCall.ts";
+import { describeTools, type McpTool, parseToolCalls, resultText } from "../../connect/mcp/toolCall.ts";
 import { atropos, type RemotePrompt, sglang, vllm } from "../../connect/remote/index.ts";
 import { readMessages } from "../../connect/serve/chat.ts";
 import { servePolicy } from "../../connect/serve/index.ts";
-import { parseAnswer } from "../../connect/serve/toolCalls.ts";
+import { parseAnswer } from "../../connect/chat/toolCalls.ts";
 import { toyModel, toyTemplate, toyTokenizer } from "../../tests/support/rlToy.ts";
 import type { Json, Target } from "./target.ts";
 
@@ -35,7 +35,7 @@ function readTools(document: Json): void {
   ];
   describeTools(tools);
   resultText({ content, structuredContent, isError }, 100);
-  if (typeof action === "string") parseToolCall(action, tools);
+  if (typeof action === "string") parseToolCalls(action, tools);
 }
 
 /** Calls a sampler whose server gives this answer to every request. */

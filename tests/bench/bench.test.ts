@@ -12,6 +12,7 @@ import { barPlot, linePlot } from "../../bench/plots.ts";
 import { checkPromises, type Claim, judge } from "../../bench/promises.ts";
 import { growthOf, newest, performancePage, shortTable } from "../../bench/report.ts";
 import type { ResultLine } from "../../bench/results.ts";
+import { ContenderProcess } from "../../bench/process.ts";
 import { casesFor } from "../../bench/run.ts";
 import { leastMs } from "../../bench/roofline.ts";
 import { fittedExponent, median, ratio, relativeError, summarize } from "../../bench/statistics.ts";
@@ -62,6 +63,11 @@ describe("statistics", () => {
   });
 });
 
+test("a contender that does not answer in time is ended, and says so", async () => {
+  const limits = { threads: 1, env: {}, patience: 0.001 };
+  await expect(ContenderProcess.start({ name: "reference" }, limits)).rejects.toThrow("no answer within 0.001 s");
+});
+
 describe("flags", () => {
   test("words and flags in any order", () => {
     const options = parseBench(["step", "--rounds", "3", "matmul/NN", "--json"], 2);
@@ -73,6 +79,7 @@ describe("flags", () => {
   test.each([
     [["--round", "3"], "unknown flag --round; did you mean --rounds?"],
     [["--rounds", "0"], '--rounds: expected an integer ≥ 1, got "0"'],
+    [["--patience", "0"], '--patience: expected an integer ≥ 1, got "0"'],
     [["--threads", "two"], '--threads: expected an integer ≥ 1, got "two"'],
     [["--contenders", "keras"], 'got "keras"'],
     [["--check", "--report"], "--check and --report exclude each other"],

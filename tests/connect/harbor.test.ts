@@ -5,7 +5,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { actionOf } from "../../connect/harbor/action.ts";
+import { actionsOf } from "../../connect/harbor/action.ts";
 import { contextPaths, hashOf } from "../../connect/harbor/context.ts";
 import { firstFile } from "../../connect/harbor/docker.ts";
 import { planOf } from "../../connect/harbor/dockerfile.ts";
@@ -488,12 +488,20 @@ describe("actions", () => {
     ['{"name": "bash", "arguments": {"command": "ls -l"}}', "ls -l"],
     ['{"name": "bash", "arguments": "{\\"command\\": \\"ls\\"}"}', "ls"],
     ['Let me see.\n<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>', "ls"],
+    ["<tool_call>\n<function=bash>\n<parameter=command>\nls -l\n</parameter>\n</function>\n</tool_call>", "ls -l"],
+    ['[TOOL_CALLS]bash[ARGS]{"command": "ls"}', "ls"],
+    [
+      '<think>\nThe tool <tool_call> runs it.\n</think>\n\n<tool_call>{"name": "bash", "arguments": {"command": "ls"}}',
+      "ls",
+    ],
+    ["<think>\nI look.\n</think>\n\nls", "ls"],
+    ["I look.\n</think>\n\n```bash\nls\n```", "ls"],
     ["{ echo a; }", "{ echo a; }"],
     ["echo '{\"a\": 1}' > f", "echo '{\"a\": 1}' > f"],
     ["echo done", "echo done"],
     ["", ""],
   ])("%j is a command", (text, command) => {
-    expect(actionOf(text)).toEqual({ kind: "command", command });
+    expect(actionsOf(text)).toEqual([{ kind: "command", command }]);
   });
 
   it.each([
@@ -503,7 +511,7 @@ describe("actions", () => {
     '{"name": "done"}',
     '<tool_call>{"name": "submit", "arguments": {}}',
   ])("%j ends the episode", (text) => {
-    expect(actionOf(text)).toEqual({ kind: "end" });
+    expect(actionsOf(text)).toEqual([{ kind: "end" }]);
   });
 
   it.each([
@@ -511,17 +519,28 @@ describe("actions", () => {
     ['{"name": "bash", "arguments": {"command": 3}}', 'bash needs a "command", a text'],
     ['<tool_call>{"name": "bas", "arguments": {}}</tool_call>', 'unknown tool "bas"; did you mean bash?'],
     ["<tool_call>ls", "unknown tool"],
+    ["<think>\nls", "a thought without an end"],
     ['{"name": "bash", "arg', "the tool call is no valid JSON"],
   ])("%j is a mistake that is told", (text, what) => {
-    const action = actionOf(text);
-    expect(action.kind).toBe("mistake");
-    expect(action.kind === "mistake" && action.what).toContain(what);
+    const [action, ...others] = actionsOf(text);
+    expect(others).toEqual([]);
+    expect(action?.kind === "mistake" && action.what).toContain(what);
+  });
+
+  it("several calls are several commands, in their order; one that cannot be read is a mistake among them", () => {
+    const call = (name: string, command: string): string =>
+      `<tool_call>\n{"name": "${name}", "arguments": {"command": "${command}"}}\n</tool_call>`;
+    expect(actionsOf(`Both.\n${call("bash", "ls")}\n${call("bas", "pwd")}\n${call("done", "")}`)).toEqual([
+      { kind: "command", command: "ls" },
+      { kind: "mistake", what: 'unknown tool "bas"; did you mean bash?' },
+      { kind: "end" },
+    ]);
   });
 
   it.each(Object.keys(HOSTILE))("%s cost no more than their length", async (name) => {
     await expectBounded(name, (n) => {
       const text = HOSTILE[name]!(n);
-      for (const action of [text, `\`\`\`bash\n${text}`, `<tool_call>${text}`, `{"name": "${text}`]) actionOf(action);
+      for (const action of [text, `\`\`\`bash\n${text}`, `<tool_call>${text}`, `{"name": "${text}`]) actionsOf(action);
       verdictOf(undefined, { bytes: Buffer.from(text) });
       verdictOf({ bytes: Buffer.from(text) }, undefined);
     });

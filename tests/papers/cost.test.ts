@@ -3,11 +3,11 @@ import { describe, it } from "vitest";
 import { wordsOf } from "../../environments/ranking.ts";
 import { readProposal } from "../../environments/riddle/proposal.ts";
 import { visible } from "../../run/visible.ts";
-import { parseToolCall, resultText } from "../../connect/mcp/toolCall.ts";
+import { parseToolCalls, resultText } from "../../connect/mcp/toolCall.ts";
 import { byteTokenizer } from "../../nn/index.ts";
 import { TextStream } from "../../pretrained/index.ts";
 import { bleu, repetition } from "../../papers/selfplay/rewards.ts";
-import { parseAnswer, plainLength } from "../../connect/serve/toolCalls.ts";
+import { parseAnswer, plainLength } from "../../connect/chat/toolCalls.ts";
 import { truncate, wrap } from "../../run/display/width.ts";
 import { repetitionPenalty, thinkFormat, toolEfficiency } from "../../papers/rewards/behaviour.ts";
 import { extractCode } from "../../papers/rewards/code.ts";
@@ -48,7 +48,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
       ] as never,
       { tools: ["x"] },
     ),
-  parseToolCall: (text) => orRefused(() => parseToolCall(text, tools)),
+  parseToolCalls: (text) => orRefused(() => parseToolCalls(text, tools)),
   "resultText of a tool": (text) => resultText({ content: [{ type: "text", text }] }, 100),
   "readProposal, a program and its input": (text) => readProposal("deduction", text),
   "readProposal, behind a program": (text) => readProposal("abduction", `x*2 for ${text}`),
@@ -78,7 +78,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   visible,
   "wrap on a display": (text) => wrap(visible(text), 80),
   "truncate on a display": (text) => truncate(visible(text), 80),
-  "parseToolCall, after its name": (text) => orRefused(() => parseToolCall(`x ${text}`, tools)),
+  "parseToolCalls, after its name": (text) => orRefused(() => parseToolCalls(`x ${text}`, tools)),
 };
 
 describe.each(Object.entries(READERS))("%s", (name, read) => {

@@ -51,7 +51,7 @@ const ROOMS: Record<string, readonly string[]> = {
   "connect/grpoConfig.ts": [],
   "connect/openEnvRoles.ts": [],
   "connect/chat": [],
-  "connect/mcp": [],
+  "connect/mcp": ["connect/chat"],
   "connect/remote": [],
   "connect/sandbox": [],
   "connect/serve": ["connect/chat"],

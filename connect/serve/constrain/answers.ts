@@ -4,9 +4,9 @@
  */
 import { check, fail } from "../../../engine/errors.ts";
 import type { LogitsProcessor } from "../engine.ts";
-import { isFields } from "../http.ts";
-import type { Schemas } from "../markedCalls.ts";
-import type { ToolForm } from "../toolCalls.ts";
+import type { Schemas } from "../../chat/markedCalls.ts";
+import type { ToolForm } from "../../chat/toolCalls.ts";
+import { isFields } from "../../chat/json.ts";
 import { jsonNode, type Shape, space } from "./json.ts";
 import { choice, literal, Machine, type Node, sequence, type TextState, upTo, word, words } from "./machine.ts";
 import { anyObject, shapeOf } from "./schema.ts";

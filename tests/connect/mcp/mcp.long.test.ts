@@ -70,6 +70,45 @@ describe("a server of one's own", () => {
     expect(await env.step("answer 7")).toMatchObject({ reward: 1, done: true, info: { success: true, turns: 6 } });
   }, 90_000);
 
+  it("is called several times by one action, as models write it, up to the call that ends the episode", async () => {
+    const call = (name: string, args: object): string =>
+      `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`;
+    const env = sums({ maxTurns: 2 }).make();
+    await env.reset(2);
+    const text = `<think>\nTwo sums.\n</think>\n\nBoth.\n${call("get-sum", { a: 1, b: 2 })}\n`;
+    const first = await env.step(text + call("get-some", {}) + call("echo", { message: "x" }));
+    expect(first.observation.split("\n")).toEqual([
+      "[1/3]",
+      "The sum of 1 and 2 is 3.",
+      "[2/3]",
+      'invalid action: unknown tool "get-some"; did you mean get-sum?',
+      "[3/3]",
+      "Echo: x",
+    ]);
+    expect(first.info).toMatchObject({ turns: 1, toolErrors: 1 });
+    const last = await env.step(call("echo", { message: "y" }) + call("answer", { text: 7 }) + call("echo", {}));
+    expect(last).toMatchObject({ observation: "[1/3]\nEcho: y", reward: 1, done: true, info: { success: true } });
+    expect((env as McpEnvironment).episode.turns.map(({ result }) => result)).toEqual([
+      "The sum of 1 and 2 is 3.",
+      "Echo: x",
+      "Echo: y",
+    ]);
+  }, 90_000);
+
+  it.each(["answer 7", '{"name":"answer","arguments":{"text":"7"}}', '<tool_call>{"name":"answer","arguments":[7]}'])(
+    "takes %s as the end or tells the agent why not",
+    async (action) => {
+      const env = sums().make();
+      await env.reset(2);
+      const { done, observation } = await env.step(action);
+      expect([done, observation]).toEqual(
+        action.includes("[7]") ? [false, 'invalid action: answer: "arguments" must be an object'] : [true, ""],
+      );
+      env.close?.();
+    },
+    90_000,
+  );
+
   it("that dies or is too slow ends the episode, which is masked; and the process is gone afterwards", async () => {
     const session = await openSession(everything, { timeout }, 10_000_000);
     process.kill(session.pid!, "SIGKILL");

@@ -1,6 +1,12 @@
 /** Tool calls as text: both forms, typed by the tools' schemas, with errors that an agent can act on. */
 import { describe, expect, it } from "vitest";
-import { describeTools, type McpTool, parseToolCall, resultText, toolDefinitions } from "../../../connect/mcp/index.ts";
+import {
+  describeTools,
+  type McpTool,
+  parseToolCalls,
+  resultText,
+  toolDefinitions,
+} from "../../../connect/mcp/index.ts";
 
 const TOOLS: readonly McpTool[] = [
   {
@@ -52,7 +58,11 @@ const PYDANTIC: McpTool = {
     $defs: { "a/b": { anyOf: [{ $ref: "#/$defs/text" }] }, text: { type: "string" } },
   },
 };
-const parse = (text: string): unknown => parseToolCall(text, [...TOOLS, PYDANTIC]).arguments;
+const parse = (text: string, tools: readonly McpTool[] = [...TOOLS, PYDANTIC]): unknown => {
+  const [{ call, mistake } = {}, ...others] = parseToolCalls(text, tools);
+  expect(others).toEqual([]);
+  return call?.arguments ?? mistake;
+};
 
 describe("a tool call", () => {
   it.each([
@@ -60,6 +70,24 @@ describe("a tool call", () => {
     ['<tool_call>\n{"name":"get-sum","arguments":{"a":2,"b":3}}\n</tool_call>', { a: 2, b: 3 }],
     ['{"name":"get-sum","arguments":"{\\"a\\":2}"}', { a: 2 }],
     ['{"name":"now"}', {}],
+    // As models of several families write it, with text, and a thought that may name the marks, around it.
+    ['I add.\n<tool_call>{"name":"get-sum","arguments":{"a":2,"b":3}}</tool_call>\nNow.', { a: 2, b: 3 }],
+    ['{"name":"get-sum","parameters":{"a":2,"b":3}}', { a: 2, b: 3 }],
+    ['<|python_tag|>{"name":"get-sum","parameters":{"a":2}}', { a: 2 }],
+    ['[TOOL_CALLS] [{"name":"get-sum","arguments":{"a":2}}]', { a: 2 }],
+    ['[{"name":"get-sum","arguments":{"a":2}}]', { a: 2 }],
+    ['[TOOL_CALLS]get-sum[ARGS]{"a":2}', { a: 2 }],
+    ["<tool_call>\n<function=get-sum>\n<parameter=a>\n2\n</parameter>\n</function>\n</tool_call>", { a: 2 }],
+    ["<function=read><parameter=path>007</parameter></function>", { path: "007" }],
+    ['<think>\nNo <tool_call>.\n</think>\n\n<tool_call>{"name":"now","arguments":{}}</tool_call>', {}],
+    ["<think></think>now", {}],
+    ["I look.\n</think>\n\nread a", { path: "a" }],
+    // Marks within arguments are texts.
+    [
+      '<tool_call>{"name":"read","arguments":{"path":"</think><tool_call>"}}</tool_call>',
+      { path: "</think><tool_call>" },
+    ],
+    ["read <tool_call>", { path: "<tool_call>" }],
     ["get-sum a=2 b=-3e2", { a: 2, b: -300 }],
     ["  get-sum 2 3  ", { a: 2, b: 3 }],
     ["get-sum b=2 3", { b: 2, a: 3 }],
@@ -114,6 +142,14 @@ describe("a tool call", () => {
     ["now 3", 'now: too many arguments, from "3" on'],
     ["now __proto__=3", 'now: unknown argument "__proto__"'],
     ["{nonsense", "the tool call is no valid JSON"],
+    ["[{nonsense", "the tool call is no valid JSON"],
+    ["[]", 'unknown tool "[]"'],
+    ["<tool_call>{nonsense</tool_call>", "the tool call is no valid JSON"],
+    ["<tool_call></tool_call>", "the action is empty; name a tool"],
+    ["<tool_call>", "the action is empty; name a tool"],
+    ["I write <tool_call> here", 'unknown tool "here"'],
+    ["<think>now", "the action is a thought without an end"],
+    ["<think>now</think>", "the action is empty; name a tool"],
     ['{"tool":"now"}', 'a tool call needs a "name", a text'],
     ['{"name":"now","arguments":[1]}', 'now: "arguments" must be an object'],
     ['{"name":"now","arguments":"{"}', "now: the arguments are no valid JSON"],
@@ -135,24 +171,65 @@ describe("a tool call", () => {
     ],
     [`read p names=${"[".repeat(7000)}${"]".repeat(7000)}`, "read: names has more than 1000 levels"],
   ])("%s is refused", (text, message) => {
-    expect(() => parseToolCall(text, TOOLS)).toThrow(message);
+    expect(parse(text, TOOLS)).toContain(message);
+  });
+
+  it("stands beside others in every form, in their order; one that cannot be read is a mistake in its place", () => {
+    const sum = (a: number): object => ({ call: { name: "get-sum", arguments: { a } } });
+    const unknown = { mistake: 'unknown tool "get-som"; did you mean get-sum?' };
+    const json = (name: string, a: number): string => JSON.stringify({ name, arguments: { a } });
+    const coder = (name: string, a: number): string => `<function=${name}><parameter=a>${a}</parameter></function>`;
+    const calls: readonly (readonly [string, number])[] = [
+      ["get-sum", 1],
+      ["get-som", 2],
+      ["get-sum", 1],
+    ];
+    const written = (one: (name: string, a: number) => string): string[] => calls.map(([name, a]) => one(name, a));
+    const texts = [
+      `Both:${written(json)
+        .map((text) => `<tool_call>${text}</tool_call>`)
+        .join("\nand\n")}`,
+      written(json)
+        .map((text) => `<tool_call>${text}`)
+        .join(""),
+      written(coder)
+        .map((text) => `<tool_call>${text}</tool_call>`)
+        .join("\n"),
+      written((name, a) => `[TOOL_CALLS]${name}[ARGS]{"a": ${a}}`).join(""),
+      `[TOOL_CALLS] [${written(json).join(", ")}]`,
+      written(json).join("; "),
+    ];
+    for (const text of texts) expect(parseToolCalls(text, TOOLS), text).toEqual([sum(1), unknown, sum(1)]);
+    const broken = parseToolCalls(
+      `<tool_call>${json("get-sum", 1)}</tool_call><tool_call>{"name": </tool_call>`,
+      TOOLS,
+    );
+    expect(broken).toEqual([sum(1), { mistake: expect.stringContaining("a tool call cannot be read") as string }]);
+  });
+
+  it("that is the seventeenth is not made, and the agent is told", () => {
+    const text = (n: number): string => '<tool_call>{"name":"now"}</tool_call>'.repeat(n);
+    expect(parseToolCalls(text(16), TOOLS).map(({ mistake }) => mistake)).toEqual(Array(16).fill(undefined));
+    const more = parseToolCalls(text(18), TOOLS);
+    expect(more).toHaveLength(17);
+    expect(more[16]!.mistake).toBe("an action has at most 16 calls; 2 were not made");
   });
 
   it("may have an argument called __proto__", () => {
     const inputSchema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') as object;
     const tool = { name: "odd", description: "", inputSchema } as McpTool;
-    expect(JSON.stringify(parseToolCall("odd __proto__=x", [tool]).arguments)).toBe('{"__proto__":"x"}');
+    expect(JSON.stringify(parse("odd __proto__=x", [tool]))).toBe('{"__proto__":"x"}');
   });
 
   it("of a tool whose schema refers to itself without end is read in no time", () => {
     const many = { anyOf: Array.from({ length: 1000 }, () => ({ $ref: "#/$defs/many" })) };
     const inputSchema = { type: "object", properties: { a: { $ref: "#/$defs/many" } }, $defs: { many } };
     const tool = { name: "t", description: "", inputSchema };
-    expect(parseToolCall('t a="5"', [tool]).arguments).toEqual({ a: "5" });
+    expect(parse('t a="5"', [tool])).toEqual({ a: "5" });
   });
 
   it("of a long action without an end is read in linear time", () => {
-    expect(() => parseToolCall(`read "${'\\"a'.repeat(20_000)}`, TOOLS)).toThrow("is a quote missing?");
+    expect(parse(`read "${'\\"a'.repeat(20_000)}`, TOOLS)).toContain("is a quote missing?");
     expect(parse(`read ${"x".repeat(100_000)}`)).toEqual({ path: "x".repeat(100_000) });
   });
 });

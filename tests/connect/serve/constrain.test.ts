@@ -9,8 +9,8 @@ import { jsonNode } from "../../../connect/serve/constrain/json.ts";
 import { bytesOf, Machine, MOST_LEVELS, type TextState } from "../../../connect/serve/constrain/machine.ts";
 import { anyObject, anything, shapeOf } from "../../../connect/serve/constrain/schema.ts";
 import { Vocabulary } from "../../../connect/serve/constrain/vocabulary.ts";
-import { parseAnswer } from "../../../connect/serve/toolCalls.ts";
-import type { ToolForm } from "../../../connect/serve/toolCalls.ts";
+import { parseAnswer } from "../../../connect/chat/toolCalls.ts";
+import type { ToolForm } from "../../../connect/chat/toolCalls.ts";
 import { Rng } from "../../../engine/random.ts";
 import { byteTokenizer, type Tokenizer } from "../../../nn/tokenizer.ts";
 

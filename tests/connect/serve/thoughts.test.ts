@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { chatTemplate, type ChatTemplate } from "../../../connect/chat/index.ts";
 import { readMessages } from "../../../connect/serve/chat.ts";
 import { checkpointChat, type PolicyServer, servePolicy } from "../../../connect/serve/index.ts";
-import { thoughtIn, writesThoughts } from "../../../connect/serve/thoughts.ts";
+import { thoughtIn, writesThoughts } from "../../../connect/chat/thoughts.ts";
 import type { Device } from "../../../engine/device.ts";
 import { tokenizerFromJSON } from "../../../pretrained/tokenizers/json.ts";
 import { wasm } from "../../support/rlExecutors.ts";

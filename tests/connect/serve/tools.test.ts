@@ -18,7 +18,7 @@ import {
   plainLength,
   type ToolForm,
   toolFormOf,
-} from "../../../connect/serve/toolCalls.ts";
+} from "../../../connect/chat/toolCalls.ts";
 import { wasm } from "../../support/rlExecutors.ts";
 import { scriptedModel, teach } from "../../support/scriptedModel.ts";
 

@@ -215,6 +215,52 @@ it("all ends of a generation_config.json end an action, the template's first (TR
   expect(templateFor({ ...preset, pretrained: older }, template.tokenizer).endIds).toEqual([turn]);
 });
 
+describe("a model that thinks before it acts", () => {
+  const withTemplate = (template: string): string => {
+    const folder = chatModel("qwen");
+    writeFileSync(join(folder, "chat_template.jinja"), template);
+    return folder;
+  };
+  const ofModel = (folder: string, ...more: string[]): Promise<Preset> =>
+    settings("--model-path", folder, "--env", "calculator", ...more);
+
+  it("is asked to by --thinking; its thoughts are told from its actions by the tags of its template", async () => {
+    const folder = withTemplate(readFileSync(join(fixtures, "chat/public/qwen3.jinja"), "utf8"));
+    const [plain, thinking] = [await ofModel(folder), await ofModel(folder, "--thinking")];
+    expect([plain.pretrained!.thought, thinking.pretrained!.thought]).toEqual([undefined, ["<think>", "</think>"]]);
+    expect(plain.pretrained!.format.action).toBe("<|im_start|>assistant\n<think>\n\n</think>\n\n");
+    expect(thinking.pretrained!.format.action).toBe("<|im_start|>assistant\n");
+    const { tokenizer } = await openModelFolder(folder);
+    const template = templateFor(thinking, tokenizer);
+    const ids = [...tokenizer.encode("<think>\nI add.\n</think>\n\nanswer 5"), template.endId];
+    expect([template.actionText(ids), templateFor(plain, tokenizer).actionText(ids)]).toEqual([
+      "answer 5",
+      "<think>\nI add.\n</think>\n\nanswer 5",
+    ]);
+  });
+
+  it("has tags without the flag if its template begins a thought whatever it is asked", async () => {
+    // As DeepSeek-R1's does.
+    const begun =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
+      "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
+    const { pretrained } = await ofModel(withTemplate(begun));
+    expect([pretrained!.thought, pretrained!.format.action]).toEqual([
+      ["<think>", "</think>"],
+      "<|im_start|>assistant\n<think>\n",
+    ]);
+  });
+
+  it("needs a template with thoughts", async () => {
+    const model = (folder: string): Promise<string> =>
+      refusal("--model-path", folder, "--env", "calculator", "--thinking");
+    const none = /^--model-path: .* thinking needs a chat template with thoughts between <think> and <\/think>/;
+    expect(await model(chatModel("chatml"))).toMatch(none);
+    expect(await model(stories)).toMatch(none);
+    expect(await refusal("--thinking")).toMatch(/^--thinking is about the model of --model-path, and there is none/);
+  });
+});
+
 /** A folder as transformers has it: the weights of a fixture, the tokenizer and template of another. */
 function chatModel(kind: string, change: (config: Record<string, unknown>) => void = () => undefined): string {
   const read = (path: string): unknown => JSON.parse(readFileSync(join(fixtures, path), "utf8"));

@@ -2,7 +2,7 @@
  * Thoughts: the part of an answer between `<think>` and `</think>` with which a model may begin. It is told apart from
  * the answer as `reasoning_content`, the field of DeepSeek, SGLang and vLLM. White space around it belongs to neither.
  */
-import type { Renderer } from "../chat/index.ts";
+import type { Renderer } from "./types.ts";
 
 /** The tags of a thought. */
 export const [THINK, THINK_END] = ["<think>", "</think>"] as const;

@@ -13,8 +13,8 @@
  * call must also name a tool of the request and have arguments: a JSON answer with a field `name` is none.
  * markedCalls.ts reads names and arguments of the two forms that are not JSON.
  */
-import type { Renderer } from "../chat/index.ts";
-import { isFields } from "./http.ts";
+import type { Renderer } from "./types.ts";
+import { isFields } from "./json.ts";
 import {
   CALL_MARK,
   FUNCTION,
