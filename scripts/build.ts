@@ -27,6 +27,8 @@ interface Entry {
 
 const ROOMS = ["kernels", "engine", "nn", "rl"];
 const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "tune"];
+/** What reads the calls of tools in an agent's text. */
+const CALLS = ["fields", "chat/thoughts", "chat/toolCalls", "chat/markedCalls"].map((file) => `connect/${file}.js`);
 /** Folders that each entry point may import from. A page gets only the environments and methods that it names. */
 const ENTRIES: readonly Entry[] = [
   { name: "worldgrad", file: "index.js", folders: [...ROOMS, ...OUTER] },
@@ -62,7 +64,7 @@ const ENTRIES: readonly Entry[] = [
   {
     name: "worldgrad/mcp",
     file: "connect/mcp/index.js",
-    folders: ["kernels", "engine", "rl/environment.js", "environments", "connect/mcp"],
+    folders: ["kernels", "engine", "rl/environment.js", "environments", "connect/mcp", ...CALLS],
     external: ["@modelcontextprotocol/sdk"],
   },
   // Chat templates of checkpoints.

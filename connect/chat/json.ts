@@ -1,16 +1,6 @@
-/**
- * What JSON is: objects, and for templates values as Python reads them, where integers keep all their digits and `1.0`
- * is no integer.
- */
+/** JSON as Python reads it, for templates: integers keep all their digits, and `1.0` is no integer. */
 import { check } from "../../engine/errors.ts";
 import { Float } from "./jinja/values.ts";
-
-/** A JSON object. */
-export type Fields = Readonly<Record<string, unknown>>;
-
-/** Whether a value is a JSON object. */
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Texts, and numbers outside of them. */
 const PARTS = /"(?:[^"\\]|\\[^])*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;

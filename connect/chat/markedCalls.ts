@@ -6,7 +6,7 @@
  *
  * The values of the first are texts; the schema of the tool says what they mean.
  */
-import { isFields } from "./json.ts";
+import { isFields } from "../fields.ts";
 
 /** A call as the OpenAI API has it: its arguments are an object as JSON. */
 export interface MarkedCall {

@@ -14,7 +14,7 @@
  * markedCalls.ts reads names and arguments of the two forms that are not JSON.
  */
 import type { Renderer } from "./types.ts";
-import { isFields } from "./json.ts";
+import { isFields } from "../fields.ts";
 import {
   CALL_MARK,
   FUNCTION,

@@ -3,7 +3,7 @@
  * beside messages costs next to nothing, and an answer in a slightly wrong form counts as an answer.
  */
 import { showValue } from "../../engine/options.ts";
-import { type Fields, isFields } from "../chat/json.ts";
+import { type Fields, isFields } from "../fields.ts";
 
 /** The field of a result that replaces a missing or malformed one; it shows what the server sent. */
 export const NO_RESULT = "worldgrad/no result";

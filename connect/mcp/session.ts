@@ -6,7 +6,7 @@
  */
 import { WorldgradError } from "../../engine/errors.ts";
 import { LONGEST_TIMER, nestsBeyond, showValue } from "../../engine/options.ts";
-import { type Fields, isFields } from "../chat/json.ts";
+import { type Fields, isFields } from "../fields.ts";
 import { NO_RESULT } from "./lines.ts";
 import { endTree, type McpCommand, ServerProcess } from "./process.ts";
 import { type McpTool, MOST_LEVELS, type ToolCall, type ToolResult } from "./toolCall.ts";

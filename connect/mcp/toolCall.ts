@@ -13,7 +13,7 @@
  */
 import { check, fail, WorldgradError } from "../../engine/errors.ts";
 import { nearest, nestsBeyond, showValue } from "../../engine/options.ts";
-import { type Fields, isFields } from "../chat/json.ts";
+import { type Fields, isFields } from "../fields.ts";
 import { CALL_MARK, FUNCTION, namedCall } from "../chat/markedCalls.ts";
 import { THINK, THINK_END, thoughtIn } from "../chat/thoughts.ts";
 import { parseAnswer, type ToolForm } from "../chat/toolCalls.ts";

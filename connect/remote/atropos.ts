@@ -10,7 +10,8 @@
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { emptyStream, isAgentToken, type Trajectory } from "../../rl/episode/stream.ts";
-import { isFields, RemoteError, type RemoteOptions, request } from "./sampler.ts";
+import { isFields } from "../fields.ts";
+import { RemoteError, type RemoteOptions, request } from "./sampler.ts";
 
 const IGNORED = -100;
 /** Atropos' placeholder for the log-probability of a token that was not sampled. */

@@ -4,10 +4,8 @@
  */
 import { check, WorldgradError } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
+import type { Fields } from "../fields.ts";
 import { endOfCall } from "../../rl/play/deadline.ts";
-
-/** A JSON object. */
-export type Fields = Readonly<Record<string, unknown>>;
 
 /** A prompt for a remote sampler. */
 export interface RemotePrompt {
@@ -60,10 +58,6 @@ export interface RemoteOptions {
   /** Milliseconds for an answer; default 600,000. */
   readonly timeout?: number;
 }
-
-/** Whether a value is a JSON object. */
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** A request with a JSON answer. @throws RemoteError, or the signal's reason */
 export async function request(

@@ -8,7 +8,8 @@
  * Log-probabilities are those after the temperature, unless the server runs with SGLANG_RETURN_ORIGINAL_LOGPROB.
  */
 import { showValue } from "../../engine/options.ts";
-import { isFields, type RemoteOptions, RemoteError, type RemoteSampler, request, tokensOf } from "./sampler.ts";
+import { isFields } from "../fields.ts";
+import { type RemoteOptions, RemoteError, type RemoteSampler, request, tokensOf } from "./sampler.ts";
 
 /** An SGLang server as a sampler. `load` takes folders of whole models. */
 export function sglang(options: RemoteOptions): RemoteSampler {

@@ -10,7 +10,8 @@
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
-import { isFields, type RemoteOptions, type RemoteSampler, RemoteError, request, tokensOf } from "./sampler.ts";
+import { isFields } from "../fields.ts";
+import { type RemoteOptions, type RemoteSampler, RemoteError, request, tokensOf } from "./sampler.ts";
 
 /** Options of `vllm`. */
 export interface VllmOptions extends RemoteOptions {

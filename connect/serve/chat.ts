@@ -7,7 +7,7 @@ import { showValue } from "../../engine/options.ts";
 import { append, emptyStream, type TokenStream } from "../../rl/episode/stream.ts";
 import type { Template } from "../../rl/episode/template.ts";
 import type { ToolCall, ToolForm } from "../chat/toolCalls.ts";
-import { isFields } from "../chat/json.ts";
+import { isFields } from "../fields.ts";
 
 /** A message of a conversation, its content as text. */
 export interface ChatMessage {

@@ -3,7 +3,7 @@
  * when it reads again. So an answer takes the memory of its tokens, however slow its reader is.
  */
 import type { ServerResponse } from "node:http";
-import type { Fields } from "../chat/json.ts";
+import type { Fields } from "../fields.ts";
 import type { Generation, GenerationEngine } from "./engine.ts";
 import type { ServedToken } from "./scores.ts";
 import { type LogProbOptions, logProbsOf } from "./logProbs.ts";

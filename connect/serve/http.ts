@@ -6,7 +6,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { WorldgradError } from "../../engine/errors.ts";
-import { type Fields, isFields } from "../chat/json.ts";
+import { type Fields, isFields } from "../fields.ts";
 
 /** An answer that is an error, in the form of the OpenAI API. */
 export class HttpError extends Error {

@@ -4,7 +4,7 @@
  * character alone are named as OpenAI does: `bytes:\xe2\x82`.
  */
 import type { Tokenizer } from "../../nn/index.ts";
-import type { Fields } from "../chat/json.ts";
+import type { Fields } from "../fields.ts";
 import type { ServedToken } from "./scores.ts";
 import { GrowingText } from "./text.ts";
 

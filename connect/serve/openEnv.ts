@@ -15,7 +15,7 @@ import { check } from "../../engine/errors.ts";
 import { number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import { checkAnswer, checkTask } from "../../rl/play/answers.ts";
-import { type Fields, isFields } from "../chat/json.ts";
+import { type Fields, isFields } from "../fields.ts";
 import { asHttpError, checkHost, checkOrigin, HttpError, listen, readJson, sendJson } from "./http.ts";
 
 const OPENENV = options("serveOpenEnv", {

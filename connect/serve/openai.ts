@@ -11,7 +11,7 @@
 import type { ServerResponse } from "node:http";
 import type { Rng } from "../../engine/index.ts";
 import type { SamplingOptions, Tokenizer } from "../../nn/index.ts";
-import type { Fields } from "../chat/json.ts";
+import type { Fields } from "../fields.ts";
 import { type ChatFormat, readMessages } from "./chat.ts";
 import { answerMachine, callableTools, ConstrainedAnswer, formatShape, MARKS } from "./constrain/answers.ts";
 import { Vocabulary } from "./constrain/vocabulary.ts";

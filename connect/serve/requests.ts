@@ -10,7 +10,7 @@ import { Rng } from "../../engine/index.ts";
 import { showValue } from "../../engine/options.ts";
 import { flag, inCode, number, options, text } from "../../engine/optionTable.ts";
 import { SAMPLING, type SamplingOptions } from "../../nn/sampler.ts";
-import { type Fields, isFields } from "../chat/json.ts";
+import { type Fields, isFields } from "../fields.ts";
 import { HttpError } from "./http.ts";
 import type { Penalties } from "./penalties.ts";
 

@@ -22,7 +22,7 @@ import { SAMPLING } from "../../nn/sampler.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import type { Template } from "../../rl/episode/template.ts";
 import { endOfCall } from "../../rl/play/deadline.ts";
-import type { Fields } from "../chat/json.ts";
+import type { Fields } from "../fields.ts";
 import { type ChatFormat, episodeChat } from "./chat.ts";
 import { GenerationEngine, OverloadedError } from "./engine.ts";
 import {

@@ -6,7 +6,7 @@ import { check, fail } from "../../../engine/errors.ts";
 import type { LogitsProcessor } from "../engine.ts";
 import type { Schemas } from "../../chat/markedCalls.ts";
 import type { ToolForm } from "../../chat/toolCalls.ts";
-import { isFields } from "../../chat/json.ts";
+import { isFields } from "../../fields.ts";
 import { jsonNode, type Shape, space } from "./json.ts";
 import { choice, literal, Machine, type Node, sequence, type TextState, upTo, word, words } from "./machine.ts";
 import { anyObject, shapeOf } from "./schema.ts";

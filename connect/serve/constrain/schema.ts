@@ -5,7 +5,7 @@
  */
 import { check, fail } from "../../../engine/errors.ts";
 import { showValue } from "../../../engine/options.ts";
-import { type Fields, isFields } from "../../chat/json.ts";
+import { type Fields, isFields } from "../../fields.ts";
 import { MOST_DIGITS, type Property, type Shape } from "./json.ts";
 import { MOST_LEVELS } from "./machine.ts";
 
