@@ -16,6 +16,7 @@ import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../methods.ts";
 import { freeFolder, openGiven, report } from "../node/flags.ts";
 import { HELP, parseStart, saidIn } from "../node/commandLine.ts";
+import { helpAbout } from "./helpAbout.ts";
 import { FLAGS_FILE, flagsText } from "../node/flagsFile.ts";
 import { type Said, type StartOptions, TEACHES_NOTHING } from "../startOptions.ts";
 import { UsageError } from "../usage.ts";
@@ -53,25 +54,25 @@ In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference), and 
 --set sft.loss=dft).
 `;
 
+/** All names and options, in sections. */
+const listed = (): string =>
+  [listMethods(), listRecipes(), listBaselines(), listNames(), listEnvironments(), listSettings()].join("\n\n");
+
 async function main(): Promise<number> {
   outliveOutput();
   const args = process.argv.slice(2);
+  const [asked, word] = args;
+  if (asked === "--help" && word !== undefined && args.length === 2 && !/^-[^-]/.test(word)) {
+    process.stdout.write(helpAbout(word, HELP, listed()));
+    return 0;
+  }
   const started = parseStart(args);
   if (started === "help") {
     process.stdout.write(HELP);
     return 0;
   }
   if (started === "list") {
-    process.stdout.write(
-      [
-        listMethods(),
-        listRecipes(),
-        listBaselines(),
-        listNames(),
-        listEnvironments(),
-        `${listSettings()}\n${NOT_LISTED}`,
-      ].join("\n\n"),
-    );
+    process.stdout.write(`${listed()}\n${NOT_LISTED}`);
     return 0;
   }
   const options = await withUserFiles(started);

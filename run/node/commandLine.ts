@@ -83,7 +83,8 @@ ${PLUGIN_FLAGS}
   --resume PATH       continue the run in this folder from its last checkpoint
   --quick             alone: two agents learn from a warm start that lies here already, in a minute; with settings that
                       need another one: every part in a few seconds, and nothing is learnt
-  --help              this text
+  --help [WORD]       this text, or what there is about a flag, a kind of thing, a name or an option: --help methods,
+                      --help sokoban, --help ppo
 `;
 
 const FLAGS = {
