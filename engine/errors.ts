@@ -4,18 +4,33 @@
  */
 
 /**
- * A bad input or a lost device, never a bug in the caller's own code. A plain `Error` with a name, so that no class has
- * to be imported to catch one.
+ * A bad input or a lost device, never a bug in the caller's own code. A plain `Error` with a name and a code, so that
+ * no class has to be imported to catch one.
  */
 export class WorldgradError extends Error {
   override readonly name = "WorldgradError";
+  /**
+   * What a program can do about it. `INVALID`: what was asked cannot be, now or later; `OUT_OF_MEMORY`: less at a time
+   * may fit; `KERNEL_FAILED`, `DEVICE_LOST`: the device is of no more use, another may be opened. Parts that speak to
+   * other programs have codes of their own.
+   */
+  readonly code: string = "INVALID";
 }
 
 /** An executor's memory is full. The tensor that was to be made adds the open scopes to the message. */
-export class OutOfMemoryError extends WorldgradError {}
+export class OutOfMemoryError extends WorldgradError {
+  override readonly code = "OUT_OF_MEMORY";
+}
 
 /** A kernel failed, some time before: the message names its op, which need not be the one that runs now. */
-export class KernelFailure extends WorldgradError {}
+export class KernelFailure extends WorldgradError {
+  override readonly code = "KERNEL_FAILED";
+}
+
+/** The system took the GPU away: a driver that restarts, a laptop that changes its GPU, a page in the background. */
+export class DeviceLostError extends WorldgradError {
+  override readonly code = "DEVICE_LOST";
+}
 
 /** Throws unless `condition` holds. The message is a function, so that a check that passes costs no string. */
 export function check(condition: boolean, message: () => string): asserts condition {

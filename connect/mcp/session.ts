@@ -29,7 +29,7 @@ export interface Patience {
 
 /** The error of an MCP server. TIMEOUT: no answer in time; LOST: it is gone; REFUSED: it answered with an error. */
 export class McpError extends WorldgradError {
-  readonly code: "CONNECT_FAILED" | "TIMEOUT" | "LOST" | "REFUSED";
+  override readonly code: "CONNECT_FAILED" | "TIMEOUT" | "LOST" | "REFUSED";
   constructor(code: McpError["code"], message: string) {
     super(`mcp: ${message}`);
     this.code = code;

@@ -37,9 +37,9 @@ export interface AgentWorkerOptions {
   readonly onWarning?: (text: string) => void;
 }
 
-/** The error of the worker as the page sees it: its sentence, and the lines of its stack in the worker. */
-function errorOf({ error: message, stack }: Failure): Error {
-  const error = new Error(message);
+/** The error of the worker as the page sees it: its sentence, its code, and the lines of its stack in the worker. */
+function errorOf({ error: message, stack, code }: Failure): Error {
+  const error = Object.assign(new Error(message), code === undefined ? {} : { code });
   if (stack !== undefined) error.stack = stack;
   return error;
 }

@@ -76,6 +76,8 @@ export type FromWorker =
 export interface Failure {
   readonly error: string;
   readonly stack?: string | undefined;
+  /** Of an error of the library (`WorldgradError.code`), and of any other that has one. */
+  readonly code?: string | undefined;
 }
 /** The result of a call, or its failure. */
 export type Answered<T> = { readonly value: T } | Failure;
@@ -88,5 +90,8 @@ export interface Port {
   start?(): void;
 }
 
-export const failureOf = (error: unknown): Failure =>
-  error instanceof Error ? { error: error.message, stack: error.stack } : { error: String(error) };
+export function failureOf(error: unknown): Failure {
+  if (!(error instanceof Error)) return { error: String(error) };
+  const { message, stack, code } = error as Error & { readonly code?: unknown };
+  return { error: message, stack, ...(typeof code === "string" ? { code } : {}) };
+}

@@ -22,7 +22,7 @@ import type {
 } from "../../kernels/kernel.ts";
 import type { Generators } from "../../kernels/program.ts";
 import { generatorsFor } from "../../kernels/wgsl/generators.ts";
-import { check, fail, WorldgradError } from "../errors.ts";
+import { check, DeviceLostError, fail, KernelFailure, type WorldgradError } from "../errors.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
 import {
   adapterName,
@@ -152,7 +152,8 @@ class Webgpu {
     );
     this.#lost = device.lost.then(({ reason, message }) => {
       const cause = message === "" ? reason : `${reason}: ${message}`;
-      this.#fail(`webgpu device was lost: ${cause}; last op: ${this.#lastLabel()}; rebuild from the last checkpoint`);
+      const where = `last op: ${this.#lastLabel()}; rebuild from the last checkpoint`;
+      this.#fail(`webgpu device was lost: ${cause}; ${where}`, DeviceLostError);
     });
   }
 
@@ -333,8 +334,8 @@ class Webgpu {
     });
   }
 
-  #fail(message: string): void {
-    if (!this.#disposed) this.#failure ??= new WorldgradError(message);
+  #fail(message: string, Kind: typeof KernelFailure | typeof DeviceLostError = KernelFailure): void {
+    if (!this.#disposed) this.#failure ??= new Kind(message);
   }
 
   /** Waits until the errors of everything so far are known, and throws the first. */

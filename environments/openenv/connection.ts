@@ -39,7 +39,7 @@ export interface Frame {
  * PROTOCOL_ERROR (a frame that means nothing), MCP_ERROR.
  */
 export class OpenEnvError extends WorldgradError {
-  readonly code: string;
+  override readonly code: string;
   /** The rest of the server's message: `errors` of a validation, `active_sessions`, … */
   readonly details: Fields;
 

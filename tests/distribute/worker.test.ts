@@ -154,6 +154,7 @@ describe("saving", () => {
     await agent.create({ seed: 1, hidden: 16 });
     await expect(agent.load(files)).rejects.toThrow("AgentWorker.load: the files are of a model of another size");
     await expect(agent.load({})).rejects.toThrow("AgentWorker.load: agent.json is missing");
+    await expect(agent.load({})).rejects.toMatchObject({ code: "INVALID" });
     const plain = served();
     await plain.create({ seed: 1 });
     await expect(plain.load(files)).rejects.toThrow(

@@ -51,6 +51,7 @@ describe("a scope", () => {
     const x = ops.zeros([300, 300], { device: small }); // a product packs a copy of its second operand
     const product = (): unknown => scope(() => ops.matmul(x, x), "step 7");
     expect(product).toThrow(/matmul\(.*out of memory: asked for \d+ bytes, 720000 are live in 2 buffers/);
+    expect(product).toThrow(expect.objectContaining({ name: "WorldgradError", code: "OUT_OF_MEMORY" }));
     expect(product).toThrow(/720000 are live in 2 buffers.*step 7 holds 360000 bytes in 1 tensors/);
     expect(small.backend.stats().liveBuffers).toBe(1);
     small.dispose();

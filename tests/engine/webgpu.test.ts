@@ -284,6 +284,7 @@ describe("errors", () => {
     const uniforms: Uniform[] = []; // the shader reads one, the layout has none
     own.run(single({ ...add(1, "no uniforms"), uniforms }, 2), [x, y], () => "scale([16])");
     await expect(own.synchronize()).rejects.toThrow(/scale\(\[16\]\): .*no uniforms/);
+    await expect(own.synchronize()).rejects.toMatchObject({ name: "WorldgradError", code: "KERNEL_FAILED" });
     own.dispose();
   });
 
@@ -298,6 +299,7 @@ describe("errors", () => {
       /^webgpu device was lost: destroyed.*; last op: matmul\(\[4, 4\], \[4, 4\]\); rebuild from the last checkpoint$/;
     await expect(own.read(y, 64)).rejects.toThrow(message);
     await expect(own.synchronize()).rejects.toThrow(message);
+    await expect(own.synchronize()).rejects.toMatchObject({ name: "WorldgradError", code: "DEVICE_LOST" });
     expect(() => own.run(addProgram(1), [x, y], label)).toThrow(message);
     own.free(x); // cleaning up still works
     own.dispose();
