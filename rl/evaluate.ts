@@ -23,7 +23,7 @@ export interface Evaluation {
   readonly unscored: number;
   /** The number of the `episodes` that succeeded (`succeeded`). */
   readonly successes: number;
-  /** The mean of the `evaluatedReturns`; NaN if there are none. */
+  /** The mean of the `evaluatedReturns`; NaN if there are none, as where every episode was cut off. */
   readonly meanReward: number;
   /** The standard deviation of these returns (n − 1); 0 of a single one. */
   readonly rewardStd: number;

@@ -11,7 +11,7 @@
 export { MemoryStore } from "./memoryStore.ts";
 export type { Observer } from "./observer.ts";
 export type { Preset } from "./preset.ts";
-export type { OwnReward, ScoredEpisode } from "./ownReward.ts";
+export { type OwnReward, rewardFunction, type ScoredEpisode } from "./ownReward.ts";
 export { presetFor } from "./presets.ts";
 export { encodeMetrics, type Evaluation, type MetricsRecord, type Summary, type Transcript } from "./records.ts";
 export { Run } from "./run.ts";

@@ -34,13 +34,30 @@ export function addReward(path: string, reward: OwnReward): void {
 export function ownReward({ path }: UserFile, template: Template): RewardFunction {
   const own = loaded.get(path) ?? fail(`the reward of ${path} has not been loaded`);
   // The metric has the name of the file: what a function is called depends on the compiler.
-  const name = /([^\\/]*?)(\.[cm]?[jt]s)?$/.exec(path)![1]!;
+  return rewardFunction(own, template, {
+    name: /([^\\/]*?)(\.[cm]?[jt]s)?$/.exec(path)![1]!,
+    where: `--reward: ${path}`,
+  });
+}
+
+/**
+ * A reward as `--reward` takes it, for `reward` of `trainRl`: it gets the turns of an episode as text, and may return a
+ * number. That number is the part `name` of the metrics (default `reward`); `where` begins error messages.
+ *
+ * @example
+ * await trainRl({ reward: rewardFunction(({ turns, info }) => (info["success"] ? 1 / turns.length : 0), template), … });
+ */
+export function rewardFunction(
+  own: OwnReward,
+  template: Template,
+  { name = "reward", where = "reward" }: { readonly name?: string; readonly where?: string } = {},
+): RewardFunction {
   const settle = (answer: unknown): EpisodeReward => {
     if (typeof answer === "number") return { reward: answer, parts: { [name]: answer } };
     const { reward, parts = {} } = (answer ?? {}) as Partial<EpisodeReward>;
     check(
       typeof reward === "number",
-      () => `--reward: ${path} answered ${showValue(answer)}, expected a number or { reward, parts }`,
+      () => `${where} answered ${showValue(answer)}, expected a number or { reward, parts }`,
     );
     return { ...(answer as EpisodeReward), reward, parts };
   };

@@ -6,7 +6,7 @@ import { afterAll, expect, it } from "vitest";
 import { parseStart } from "../../../run/node/commandLine.ts";
 import { loadReward, loadRewardOf } from "../../../run/node/rewardFile.ts";
 import { withUserFiles } from "../../../run/node/userFiles.ts";
-import { ownReward } from "../../../run/ownReward.ts";
+import { ownReward, rewardFunction } from "../../../run/ownReward.ts";
 import { presetFor, presetOf } from "../../../run/presets.ts";
 import type { StartOptions } from "../../../run/startOptions.ts";
 import { UsageError } from "../../../run/usage.ts";
@@ -43,6 +43,11 @@ it("the function gets the episode with its turns as text, and answers at once or
   const { signal } = new AbortController();
   const scored = async (code: string): Promise<unknown> =>
     ownReward(await loadReward(fileOf(code)), toyTemplate)(played, signal);
+
+  const own = rewardFunction(({ turns, reward }) => turns.length + reward, toyTemplate);
+  expect(own(played, signal)).toEqual({ reward: 1.5, parts: { reward: 1.5 } });
+  const wrong = rewardFunction(() => "much" as never, toyTemplate, { name: "brief" });
+  expect(() => wrong(played, signal)).toThrow('reward answered "much", expected a number or { reward, parts }');
 
   const reads = `({ turns: [{ action, observation }], reward, info }, signal) =>
     action === "ab" && observation === "c" && info.success && !signal.aborted ? 2 * reward : NaN`;
