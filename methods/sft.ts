@@ -102,6 +102,14 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
   const { model, optimizer, lr, demonstrations, batchSize, steps, startStep = 0, rng } = options;
   checkCount("trainSft", "batchSize", batchSize);
   check(demonstrations.length > 0, () => "trainSft: there are no demonstrations");
+  const { maxPositions } = model.config;
+  const long = demonstrations.findIndex(({ stream }) => stream.ids.length > maxPositions);
+  check(
+    long < 0,
+    () =>
+      `trainSft: demonstration ${long} has ${demonstrations[long]!.stream.ids.length} tokens, the model has ` +
+      `${maxPositions} positions (maxPositions)`,
+  );
   const { observationWeight, loss, imitate, general } = options;
   const isWeight = general === undefined || (general.weight > 0 && general.weight < 1 && general.episodes.length > 0);
   check(isWeight, () => "trainSft: general needs texts and a weight between 0 and 1");

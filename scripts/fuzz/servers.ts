@@ -5,7 +5,7 @@
 import { request as httpRequest } from "node:http";
 import fc from "fast-check";
 import { device } from "../../engine/index.ts";
-import { WorldgradError } from "../../engine/errors.ts";
+import { fail, WorldgradError } from "../../engine/errors.ts";
 import { describeTools, type McpTool, parseToolCalls, resultText } from "../../connect/mcp/toolCall.ts";
 import { atropos, type RemotePrompt, sglang, vllm } from "../../connect/remote/index.ts";
 import { readMessages } from "../../connect/serve/chat.ts";
@@ -35,7 +35,8 @@ function readTools(document: Json): void {
   ];
   describeTools(tools);
   resultText({ content, structuredContent, isError }, 100);
-  if (typeof action === "string") parseToolCalls(action, tools);
+  const read = typeof action === "string" ? parseToolCalls(action, tools) : [];
+  for (const { mistake } of read) if (mistake !== undefined) fail(mistake); // what the agent is told
 }
 
 /** Calls a sampler whose server gives this answer to every request. */

@@ -37,7 +37,7 @@ import {
   V,
   trajectoryOf,
 } from "../support/rlToy.ts";
-import { emptyStream } from "../../rl/episode/stream.ts";
+import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 
 let device: Device;
 beforeAll(async () => {
@@ -79,6 +79,35 @@ describe("parts that do not belong together are refused", () => {
     await expect(
       trainStep(toyRlOptions(model, { optimizer: foreign }), { play: async () => episodesOf(model) }, 0),
     ).rejects.toThrow(refused);
+  });
+
+  it("a demonstration that is longer than the model has positions; one that just fits is learnt", async () => {
+    const model = endingModel(device);
+    const { template, lr } = toyRlOptions(model);
+    const { maxPositions } = model.config;
+    const shown = trajectoryOf({ ...emptyStream(), ...(await oneEpisode(model)).stream });
+    const ofLength = (n: number): Trajectory => {
+      const stream = emptyStream();
+      append(stream, "prompt", 0, Array<number>(n - 1).fill(1));
+      append(stream, "action", 0, [2]);
+      return trajectoryOf(stream);
+    };
+    const learn = (demonstrations: readonly Trajectory[]): Promise<unknown> => {
+      const shared = {
+        model,
+        template,
+        lr,
+        optimizer: new AdamW(model.params),
+        batchSize: 1,
+        steps: 1,
+        rng: new Rng(1),
+      };
+      return reportsOf(trainSft({ ...shared, demonstrations }));
+    };
+    await expect(learn([shown, ofLength(maxPositions + 1)])).rejects.toThrow(
+      `trainSft: demonstration 1 has ${maxPositions + 1} tokens, the model has ${maxPositions} positions (maxPositions)`,
+    );
+    await expect(learn([ofLength(maxPositions)])).resolves.toHaveLength(1);
   });
 
   it("the model in training as its own reference (TRL: `ref_model` cannot be the same object)", async () => {
