@@ -45,7 +45,7 @@ export function ownReward({ path }: UserFile, template: Template): RewardFunctio
  * number. That number is the part `name` of the metrics (default `reward`); `where` begins error messages.
  *
  * @example
- * await trainRl({ reward: rewardFunction(({ turns, info }) => (info["success"] ? 1 / turns.length : 0), template), … });
+ * await trainRl({ reward: rewardFunction(({ turns, info }) => (info["success"] ? 1 / turns.length : 0), template) });
  */
 export function rewardFunction(
   own: OwnReward,
