@@ -120,7 +120,9 @@ const markIn = (text: string): number =>
 export function withoutThought(text: string): string | undefined {
   const mark = markIn(text);
   const end = text.indexOf(THINK_END);
-  const isBegun = end >= 0 && (mark < 0 || end < mark);
+  // A line ends behind a thought, or a call begins there: `grep "</think>" log` is no thought.
+  const isBehind = (to: number): boolean => mark === to || /^\s{0,8}?\n/.test(text.slice(to, to + 9));
+  const isBegun = end >= 0 && (mark < 0 || end < mark) && isBehind(end + THINK_END.length);
   if (!isBegun && !text.startsWith(THINK)) return text;
   if (end < 0) return undefined;
   return text.slice(thoughtIn(text, !text.startsWith(THINK), true).answer);

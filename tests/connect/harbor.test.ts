@@ -496,6 +496,7 @@ describe("actions", () => {
     ],
     ["<think>\nI look.\n</think>\n\nls", "ls"],
     ["I look.\n</think>\n\n```bash\nls\n```", "ls"],
+    ['grep "</think>" log', 'grep "</think>" log'],
     ["{ echo a; }", "{ echo a; }"],
     ["echo '{\"a\": 1}' > f", "echo '{\"a\": 1}' > f"],
     ["echo done", "echo done"],

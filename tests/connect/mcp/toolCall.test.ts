@@ -88,6 +88,8 @@ describe("a tool call", () => {
       { path: "</think><tool_call>" },
     ],
     ["read <tool_call>", { path: "<tool_call>" }],
+    ["read </think>", { path: "</think>" }],
+    ['I see.</think><tool_call>{"name":"now","arguments":{}}</tool_call>', {}],
     ["get-sum a=2 b=-3e2", { a: 2, b: -300 }],
     ["  get-sum 2 3  ", { a: 2, b: 3 }],
     ["get-sum b=2 3", { b: 2, a: 3 }],

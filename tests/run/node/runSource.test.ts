@@ -231,7 +231,11 @@ describe("a model that thinks before it acts", () => {
     expect(plain.pretrained!.format.action).toBe("<|im_start|>assistant\n<think>\n\n</think>\n\n");
     expect(thinking.pretrained!.format.action).toBe("<|im_start|>assistant\n");
     const { tokenizer } = await openModelFolder(folder);
-    const template = templateFor(thinking, tokenizer);
+    // With thoughts in its demonstrations, and in a run that begins with this one, the tags are the same.
+    const template = templateFor({ ...thinking, sft: { ...thinking.sft, thoughts: true } }, tokenizer);
+    expect(template.options).toEqual(templateFor(thinking, tokenizer).options);
+    const from = { ...thinking.pretrained!, step: 0 };
+    expect(templateFor({ sft: thinking.sft, from }, tokenizer).options).toEqual(template.options);
     const ids = [...tokenizer.encode("<think>\nI add.\n</think>\n\nanswer 5"), template.endId];
     expect([template.actionText(ids), templateFor(plain, tokenizer).actionText(ids)]).toEqual([
       "answer 5",
