@@ -2,6 +2,7 @@
  * Episodes of a scripted policy: the expert for warm starts, or a random baseline. They are token streams like those of
  * rollouts.
  */
+import { beginTurns } from "./history.ts";
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
 import type { CallLimits, CallOptions, Environment, EnvironmentOptions, EnvironmentSpec } from "../rl/environment.ts";
@@ -132,6 +133,7 @@ export async function playScripted(
   } finally {
     env.close?.();
   }
+  beginTurns(template, stream);
   const stopReason: StopReason = done ? "completed" : isTooLong ? "context_overflow" : "max_turns";
   const reward = returnOf({ stepRewards, stopReason, ...end });
   return {

@@ -6,7 +6,7 @@
  * answer ends. An expected answer is therefore cut to the length of the real one.
  */
 import { generate, type Model } from "../nn/index.ts";
-import type { Trajectory } from "../rl/episode/stream.ts";
+import { readBefore, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 
 /** The place of an answer in its episode. */
@@ -64,7 +64,7 @@ export async function expectedTokens(
 ): Promise<(AnswerPlace & { readonly ids: readonly number[] })[]> {
   const places = answerPlaces(template, trajectories);
   if (places.length === 0) return [];
-  const prompts = places.map(({ episode, start }) => trajectories[episode]!.stream.ids.slice(0, start));
+  const prompts = places.map(({ episode, start }) => readBefore(trajectories[episode]!.stream, start));
   const stopIds = [template.endId];
   const generated = await generate(model, prompts, { maxNewTokens: maxTokens, temperature: 0, stopIds });
   return places.map((place, i) => ({

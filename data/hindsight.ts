@@ -13,13 +13,14 @@
  * The control (`tasks: "shuffled"`) gives each of these episodes the task that another one has achieved: as many
  * tokens, as many tasks, and no relation between them. If it helps as much, the right tasks did not.
  */
+import { beginTurns } from "./history.ts";
 import { inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
 import type { Rng } from "../engine/index.ts";
 import { longestText } from "../nn/index.ts";
 import type { Achievement, EnvironmentSpec } from "../rl/environment.ts";
 import type { Metrics } from "../rl/episode/metrics.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
-import { append, emptyStream, isAgentToken, type Trajectory } from "../rl/episode/stream.ts";
+import { append, emptyStream, isAgentToken, longestRead, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { turnsOf } from "../rl/episode/turns.ts";
 import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
@@ -112,7 +113,7 @@ export async function relabelFailed(
     const task = tasks === "achieved" ? achievement.task : otherTask(achievements, i);
     if (task === undefined) return [];
     const again = withTask(trajectory, template, { task, turns: achievement.turns });
-    return again.stream.ids.length > longest ? [] : [again];
+    return longestRead(again.stream) > longest ? [] : [again];
   });
   return {
     trajectories,
@@ -150,6 +151,7 @@ export function withTask(trajectory: Trajectory, template: Template, { task, tur
       versions: [old.versions[t]!],
       target: old.targets[t]!,
     });
+  beginTurns(template, stream);
   const stepRewards = Array.from({ length: turns }, (_, i) => (i === turns - 1 ? 1 : 0));
   return { stream, group, reward: 1, stepRewards, stopReason: "completed", masked: false, env, task, seed, info };
 }

@@ -8,6 +8,7 @@ export type { ToolChooser } from "./exploration.ts";
 export { dynamicSampling, type DynamicSamplingOptions } from "./dynamic.ts";
 export { expertPrefix, type ExpertPrefixOptions } from "./expertPrefix.ts";
 export { predictions, type PredictionOptions } from "./predictions.ts";
+export { type History, HistoryTemplate, type HistoryTemplateOptions } from "./history.ts";
 export { hindsight, type HindsightOptions } from "./hindsight.ts";
 export { imitateExpert, type ImitateExpertOptions } from "./imitateExpert.ts";
 export { armsOf, type Curriculum, Learnability, type LearnabilityOptions } from "./curriculum.ts";

@@ -15,7 +15,7 @@ import type { Rng } from "../engine/index.ts";
 import { generate, type Model } from "../nn/index.ts";
 import { type AnswerPlace, answerPlaces } from "./expectation.ts";
 import type { Metrics } from "../rl/episode/metrics.ts";
-import { append, emptyStream, type Trajectory } from "../rl/episode/stream.ts";
+import { append, emptyStream, readBefore, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodePlugin } from "../rl/tasks/plugin.ts";
 import { pluginEntry } from "./entry.ts";
@@ -99,7 +99,7 @@ export async function predictAnswers(
   const places = rng.split("places").shuffle(answers).slice(0, perStep);
   if (places.length === 0) return { trajectories: [], metrics: {} };
   const prompts = places.flatMap(({ episode, start }) => {
-    const prompt = episodes[episode]!.stream.ids.slice(0, start);
+    const prompt = readBefore(episodes[episode]!.stream, start);
     return Array.from({ length: size }, () => prompt);
   });
   const stopIds = [template.endId];
@@ -111,11 +111,13 @@ export async function predictAnswers(
     // The model cannot know where an answer ends, so tokens beyond the answer's length do not count.
     const guess = tokens.slice(0, place.length);
     const predicted = emptyStream();
-    append(predicted, "prompt", 0, stream.ids.slice(0, place.start));
+    append(predicted, "prompt", 0, readBefore(stream, place.start));
     const ids = guess.map(({ id }) => id);
     const oldLogProbs = guess.map(({ logProb }) => logProb);
     append(predicted, "action", 0, ids, { oldLogProbs, versions: guess.map(() => version) });
-    const reward = Number(distanceOf(predicted.ids, stream.ids, place, template.endId) < threshold);
+    const reward = Number(
+      distanceOf([...stream.ids.slice(0, place.start), ...ids], stream.ids, place, template.endId) < threshold,
+    );
     const group = FIRST_GROUP + Math.floor(i / size);
     return {
       stream: predicted,

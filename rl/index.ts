@@ -8,10 +8,13 @@
 export {
   append,
   type AppendOptions,
+  type Context,
   emptyStream,
   isAgentToken,
   isCutShort,
   isTruncated,
+  longestRead,
+  readBefore,
   type Role,
   ROLES,
 } from "./episode/stream.ts";

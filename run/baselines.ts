@@ -28,7 +28,7 @@ export function phaseOf(method: string): { readonly during: string; readonly aft
 }
 
 /** The parts that baselines have, too. */
-const PARTS = ["tokenizer", "model", "sft", "lora", "rollout", "async", "evaluation", "run"];
+const PARTS = ["tokenizer", "model", "sft", "lora", "rollout", "history", "async", "evaluation", "run"];
 /** The options of RL that they have, too. Random play ignores them: the arms of a comparison may share them. */
 const OF_RL = ["method", "steps", "lr", "warmup", "clipNorm", "weightDecay", "groups", "groupSize"];
 

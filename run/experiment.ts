@@ -33,7 +33,7 @@ import type { Objective } from "../rl/objective/objective.ts";
 import { type CompletionOptions, completeSteps, type StepTries } from "../papers/completions.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 import type { Reader } from "../methods/reader.ts";
-import type { Trajectory } from "../rl/episode/stream.ts";
+import { longestRead, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../papers/selfplay/options.ts";
 import { type RlOptions, trainRl } from "../rl/train/loop.ts";
@@ -323,7 +323,7 @@ export class Experiment {
     if (fixed === undefined) this.#fixed.set(template, (fixed = this.#players.fixedEpisodes(template, signal)));
     const judged = (await fixed).slice(0, episodes);
     const fixedEpisodes = judged.map(({ episode }) => episode);
-    const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
+    const readable = first.trajectories.filter(({ stream }) => longestRead(stream) <= this.preset.model.maxPositions);
     // The losses take as long as playing does; if the run is stopped meanwhile, they reject.
     const lossesOf = (episodes: readonly Trajectory[]): Promise<WorldLoss[] | null> =>
       worldModelLosses(model, template, episodes, { signal, ...this.#scoring() }).catch((error: unknown) => {

@@ -24,7 +24,7 @@ export const worldOf = ({ tasks, trainTasks, demoTasks }: Preset): EnvironmentSe
 });
 
 /** Parts that go on in another world, and with another method. */
-const CARRIED = ["model", "sft", "lora", "evaluation", "run"];
+const CARRIED = ["model", "sft", "lora", "history", "evaluation", "run"];
 /** The limits of episodes and the numbers of the loop, which go on in the same world. */
 const OF_WORLD = ["tokenizer", "rollout"];
 

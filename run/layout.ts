@@ -15,7 +15,7 @@ export type Values = Readonly<Record<string, Value | undefined>>;
 export type Parts = Readonly<Record<string, Readonly<Record<string, Value>>>>;
 
 /** Parts at the top of the settings. */
-export const ON_TOP = ["tokenizer", "model", "sft", "rl", "lora", "rollout", "async", "evaluation"];
+export const ON_TOP = ["tokenizer", "model", "sft", "rl", "lora", "rollout", "history", "async", "evaluation"];
 const OF_RUN = ["env", "seed", "checkpointEvery"];
 /** Names that differ from those of parts and options. */
 const RENAMED: Readonly<Record<string, string>> = { reject: "rejection" };

@@ -29,6 +29,7 @@ import { POLICY_LOSSES } from "../methods/losses/index.ts";
 import { KL_PENALTY } from "../methods/kl.ts";
 import { PREFERENCE } from "../methods/losses/preference.ts";
 import { SUPERVISED } from "../methods/losses/supervised.ts";
+import { HISTORY } from "../data/history.ts";
 import type { Entry } from "../rl/objective/names.ts";
 import { CRITIC } from "../rl/objective/objective.ts";
 import { TERMS, TOKEN_WEIGHTS, WORLD } from "../methods/presets.ts";
@@ -273,6 +274,7 @@ const COMMON = {
   rl: RL,
   lora: ADAPTER.fields,
   rollout: ROLLOUT.fields,
+  history: HISTORY.fields,
   async: WORKERS.fields,
   evaluation: EVALUATION.fields,
   run: RUN.fields,

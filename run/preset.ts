@@ -5,6 +5,7 @@
 import type { Kept, OptionTable } from "../engine/optionTable.ts";
 import type { EnvironmentOptions } from "../environments/index.ts";
 import type { WeightStorage } from "../pretrained/index.ts";
+import type { History } from "../data/history.ts";
 import type { EpisodeFormat } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../papers/selfplay/options.ts";
 import type { MethodSettings } from "./objective.ts";
@@ -111,6 +112,8 @@ export interface Preset extends Tasks {
   /** The adapter that RL trains on top of the frozen warm start. Default: RL trains all weights. */
   readonly lora?: AdapterSettings;
   readonly rollout: Omit<Options<typeof ROLLOUT>, "temperature" | "maxTokens"> & { readonly temperature: number };
+  /** What the model reads of earlier turns. Default: all. */
+  readonly history?: History;
   /** Default: new tasks only. */
   readonly data?: DataSettings;
   /** Default: playing and learning in turn. */

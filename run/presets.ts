@@ -1,5 +1,6 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
 import type { ModelConfig } from "../nn/index.ts";
+import { checkHistory } from "../data/history.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
 import { checkGroupSize, checkOffPolicy, statisticsOf } from "../rl/objective/objective.ts";
 import { isOfReference } from "../rl/objective/tokenStatistics.ts";
@@ -257,6 +258,7 @@ function checkPreset(preset: Preset, by = flagOf): void {
   if (world && sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkWarmStart(preset);
+  checkReading(preset);
   if (preset.teacher && !statisticsOf(objective).some(isOfReference))
     throw new UsageError(`--teacher: ${nameOf(rl, "loss")} asks no reference; add --kl X, or choose --method opd`);
   if (world && !world.expert) checkWithoutExpert(preset);
@@ -310,6 +312,14 @@ function checkWarmStart({ sft, rl }: Preset): void {
       "--set sft.labelled takes the actions of most demonstrations away, and --method sft imitates them all; " +
         "leave one of them out",
     );
+}
+
+/** @throws UsageError if the history keeps more turns than it reads, or leaves out thoughts that nobody has */
+function checkReading({ history, sft, pretrained, from }: Preset): void {
+  if (history === undefined) return;
+  usage(() => checkHistory(history));
+  if (history.thoughts === false && !sft.thoughts && !pretrained?.thought && !from?.thought)
+    throw new UsageError("--set history.thoughts: this agent has none; add --thinking or --set sft.thoughts=true");
 }
 
 /** @throws UsageError if demonstrations are needed where nobody can give any */

@@ -17,7 +17,7 @@ import {
   timedCalls,
 } from "../data/demonstrations.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, NoviceMove } from "../environments/index.ts";
-import type { Trajectory } from "../rl/episode/stream.ts";
+import { longestRead, type Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
 import type { SftOptions } from "../methods/sft.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
@@ -146,7 +146,7 @@ export class ScriptedPlayers {
     const draw = this.#rng.split("lengths");
     const play = (i: number): Promise<Trajectory> => this.#expert(template, this.#train, draw.split(i).int(2 ** 31));
     const played = await playAll(this.#env, this.#train, count, play);
-    return Math.max(0, ...played.map(({ stream }) => stream.ids.length));
+    return Math.max(0, ...played.map(({ stream }) => longestRead(stream)));
   }
 
   /** The texts of `sft.general`, and their weight; nothing without them. */
@@ -214,7 +214,7 @@ export class ScriptedPlayers {
 
   /** The episodes that fit into the model's positions. */
   #readable(episodes: readonly Trajectory[]): Trajectory[] {
-    return episodes.filter(({ stream }) => stream.ids.length <= this.#preset.model.maxPositions);
+    return episodes.filter(({ stream }) => longestRead(stream) <= this.#preset.model.maxPositions);
   }
 
   #expert(template: Template, options: EnvironmentOptions, seed: number, signal?: AbortSignal): Promise<Trajectory> {

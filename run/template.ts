@@ -1,6 +1,7 @@
 /** The chat template of a run, and the limit on its agent's text. */
 import type { Tokenizer } from "../nn/index.ts";
-import { Template } from "../rl/episode/template.ts";
+import { templateOf } from "../data/history.ts";
+import type { Template } from "../rl/episode/template.ts";
 import type { FromSettings, Preset } from "./preset.ts";
 
 /** The largest number of tokens that the agent can write in an episode. */
@@ -15,12 +16,13 @@ const ACTION_TAGS = ["[", "]"] as const;
 
 /** The chat template of a run. */
 export const templateFor = (
-  { sft, pretrained, from }: Pick<Preset, "sft" | "pretrained" | "from">,
+  { sft, pretrained, from, history }: Pick<Preset, "sft" | "pretrained" | "from" | "history">,
   tokenizer: Tokenizer,
 ): Template => {
   const { format, ends = [], thought }: Partial<FromSettings> = pretrained ?? from ?? {};
-  return new Template(tokenizer, {
+  return templateOf(tokenizer, {
     ...(thought ? { thought } : sft.thoughts ? { action: ACTION_TAGS } : {}),
     ...(format ? { format, ends } : {}),
+    ...(history ? { history } : {}),
   });
 };

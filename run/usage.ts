@@ -49,10 +49,12 @@ export function usage<T>(make: () => T): T {
     if (!(error instanceof WorldgradError)) throw error;
     const message = error.message.replace(/^policy loss:/, "loss:").replace(/^GRPOConfig:/, "grpo-config:");
     throw new UsageError(
-      message.replace(
-        /^(method|advantage|loss|aggregation|importanceCorrection|grpo-config|selfPlay):/,
-        (_, name: string) => `--${dashed(name)}:`,
-      ),
+      message
+        .replace(/^history\./, "--set history.")
+        .replace(
+          /^(method|advantage|loss|aggregation|importanceCorrection|grpo-config|selfPlay):/,
+          (_, name: string) => `--${dashed(name)}:`,
+        ),
     );
   }
 }

@@ -3,7 +3,8 @@ import { type Device, device as makeDevice, type DeviceOptions, outsideScopes } 
 import { addLora, tokenizerFromJSON } from "../../pretrained/index.ts";
 import type { Model, ModelConfig } from "../../nn/index.ts";
 import type { EnvironmentSpec } from "../../rl/environment.ts";
-import { Template } from "../../rl/episode/template.ts";
+import { templateOf } from "../../data/history.ts";
+import type { Template } from "../../rl/episode/template.ts";
 import { frozenModel } from "./frozen.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
@@ -80,7 +81,7 @@ export async function openServer(
   const { kind, options }: NonNullable<ServeOptions["device"]> = chosen ?? learners;
   const executor = await makeDevice(kind, { threads: 1, ...options });
   try {
-    const shown = own ?? new Template(tokenizerFromJSON(tokenizer), template);
+    const shown = own ?? templateOf(tokenizerFromJSON(tokenizer), template);
     const model = adapter && adaptedModel(config, adapter, executor);
     const environment = finder(environments);
     const served = { config, model, device: executor, template: shown, rollout, rows, environment };

@@ -8,7 +8,8 @@ import type { Model, ModelConfig } from "../../nn/index.ts";
 import type { RolloutOptions } from "../../rl/play/rollout.ts";
 import type { Metrics } from "../../rl/episode/metrics.ts";
 import type { TokenStream } from "../../rl/episode/stream.ts";
-import type { Template, TemplateOptions } from "../../rl/episode/template.ts";
+import type { HistoryTemplateOptions } from "../../data/history.ts";
+import type { Template } from "../../rl/episode/template.ts";
 import { checkCount } from "./count.ts";
 import type { FrozenWeights } from "./frozen.ts";
 import { type FromWorker, type Policy, type ToWorker, toWire } from "./messages.ts";
@@ -105,7 +106,7 @@ export interface WireSetup {
   readonly adapter?: WireAdapter;
   readonly device: { readonly kind: Device["kind"]; readonly precision: Device["float"] };
   readonly tokenizer: unknown;
-  readonly template: TemplateOptions;
+  readonly template: HistoryTemplateOptions;
   readonly rollout: RolloutOptions;
   readonly rows: number;
 }

@@ -5,7 +5,15 @@
  */
 import { check } from "../../engine/errors.ts";
 import type { WireRequest } from "../async/messages.ts";
-import { hasFailed, isAgentToken, returnOf, ROLES, STOP_REASONS, type Trajectory } from "../../rl/episode/stream.ts";
+import {
+  hasFailed,
+  isAgentToken,
+  longestRead,
+  returnOf,
+  ROLES,
+  STOP_REASONS,
+  type Trajectory,
+} from "../../rl/episode/stream.ts";
 import { Fields, fromJson, isRecord, toJson } from "./json.ts";
 import { checkVersions, LIBRARY, PROTOCOL } from "./protocol.ts";
 
@@ -186,7 +194,8 @@ export function checkEpisode(
   const same = trajectory.env === request.env && trajectory.seed === request.seed && trajectory.group === request.group;
   check(same, () => `episode: of another task than ${request.env}, seed ${request.seed}, group ${request.group}`);
   const T = stream.ids.length;
-  check(T <= maxTokens, () => `episode: ${T} tokens, the context has ${maxTokens}`);
+  const read = longestRead(stream);
+  check(read <= maxTokens, () => `episode: ${read} tokens, the context has ${maxTokens}`);
   check(T > 0 || masked, () => "episode: it has no tokens");
   check(masked === hasFailed(trajectory), () => `episode: masked is ${masked} after ${stopReason}`);
   check(stepRewards.length <= maxTurns, () => `episode: ${stepRewards.length} step rewards in ${maxTurns} turns`);

@@ -6,6 +6,7 @@
  * its workers had stored, it finds them in the stream at once. `memory` is the state that a checkpoint has to contain
  * for that.
  */
+import { beginTurns } from "../../data/history.ts";
 import { randomBytes } from "node:crypto";
 import { check, WorldgradError } from "../../engine/errors.ts";
 import type { Policy, ToWorker } from "../async/messages.ts";
@@ -268,7 +269,8 @@ export class Fleet {
   async #take(wanted: Wanted, sequence: number, data: Uint8Array): Promise<void> {
     try {
       const message = await this.#unpacked(episodeFromBytes(data));
-      const { config, rollout } = this.#setup!;
+      const { config, rollout, template } = this.#setup!;
+      beginTurns(template, message.trajectory.stream); // contexts follow from the tokens, so they are not sent
       const temperature = wanted.sampling.temperature ?? rollout.temperature ?? 1;
       checkEpisode(message, {
         request: wanted.request,

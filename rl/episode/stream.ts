@@ -48,6 +48,12 @@ const FAILED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "abort
  */
 export const hasFailed = ({ stopReason }: { readonly stopReason: StopReason }): boolean => FAILED.has(stopReason);
 
+/** From position `at` of a stream on, the model has read `ids` in the place of what stands before `at`. */
+export interface Context {
+  readonly at: number;
+  readonly ids: readonly number[];
+}
+
 /** Tokens of one episode, as columns of equal length T. */
 export interface TokenStream {
   readonly ids: number[];
@@ -69,6 +75,8 @@ export interface TokenStream {
    * predict, is no target either.
    */
   readonly targets: boolean[];
+  /** Where the model began to read something else than all that came before, in order; default nowhere. */
+  contexts?: readonly Context[];
 }
 
 /** A stream without tokens. */
@@ -81,6 +89,27 @@ export const emptyStream = (): TokenStream => ({
   versions: [],
   targets: [],
 });
+
+type Read = Pick<TokenStream, "ids" | "contexts">;
+
+/** The parts of a stream that were read with one context each, in order: tokens `from` to `to`, behind `ids`. */
+export function readParts({
+  ids,
+  contexts = [],
+}: Read): { readonly ids: readonly number[]; from: number; to: number }[] {
+  const starts = [{ at: 0, ids: [] }, ...contexts];
+  return starts.map(({ at, ids: before }, i) => ({ ids: before, from: at, to: starts[i + 1]?.at ?? ids.length }));
+}
+
+/** What the model has read when it comes to position `end`. */
+export function readBefore({ ids, contexts = [] }: Read, end: number = ids.length): number[] {
+  const last = contexts.findLast(({ at }) => at <= end);
+  return [...(last?.ids ?? []), ...ids.slice(last?.at ?? 0, end)];
+}
+
+/** The number of tokens in the longest part: the positions that a model needs for the episode. */
+export const longestRead = (stream: Read): number =>
+  Math.max(...readParts(stream).map(({ ids, from, to }) => ids.length + to - from));
 
 /**
  * The record that `append` makes of tokens. A list has one entry for each token. By default tokens count as not

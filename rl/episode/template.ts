@@ -225,6 +225,13 @@ export class Template {
     append(stream, "action", turn, this.#encodeBare(text));
   }
 
+  /**
+   * Called where the model acts next, behind a task or an answer. Here it reads all that came before. A template that
+   * leaves something out notes it in the stream's `contexts` (`HistoryTemplate` of data/history.ts).
+   * @param _end the place, in a stream that goes on
+   */
+  beginTurn(_stream: TokenStream, _end?: number): void {}
+
   /** Appends the model's text of a turn, its thoughts and its action. */
   appendSampled(stream: TokenStream, turn: number, ids: readonly number[], options: AppendOptions = {}): void {
     const roles = this.#rolesOf(ids);

@@ -20,6 +20,7 @@ import {
   append,
   emptyStream,
   hasFailed,
+  readBefore,
   returnOf,
   type StopReason,
   type TokenStream,
@@ -69,6 +70,7 @@ export interface EpisodeLimits {
 
 /**
  * Appends the environment's answer after the action that it answers, if it fits.
+ * @param read the number of tokens that the model has read or drawn: all, unless the template leaves some out
  * @returns the reason why the episode is over, or null if it goes on
  */
 export function appendAnswer(
@@ -76,13 +78,14 @@ export function appendAnswer(
   turn: number,
   { observation, done }: Pick<StepResult, "observation" | "done">,
   limits: Pick<EpisodeLimits, "template" | "maxTurns" | "maxTokens" | "maxObservationTokens">,
+  read = stream.ids.length,
 ): StopReason | null {
   const { template, maxTurns, maxTokens, maxObservationTokens } = limits;
   const isLast = done || turn + 1 >= maxTurns;
   const answer = template.encodeObservation(observation, maxObservationTokens);
   // If the episode goes on, room is needed for at least one token.
   const needed = answer.ids.length + template.tokensAroundAnswer(isLast) + (isLast ? 0 : 1);
-  if (stream.ids.length + needed > maxTokens) return done ? "completed" : "context_overflow";
+  if (read + needed > maxTokens) return done ? "completed" : "context_overflow";
   template.appendObservation(stream, turn, answer, "", isLast);
   return !isLast ? null : done ? "completed" : "max_turns";
 }
@@ -127,7 +130,10 @@ export class Episode {
   #turn = 0;
   #info: Trajectory["info"] = {};
   #isScoredAtEnd = false;
+  /** The unfinished action. */
   #action: number[] = [];
+  /** The last action that is complete. */
+  #said: readonly number[] = [];
   #logProbs: number[] = [];
   #versions: number[] = [];
 
@@ -160,13 +166,26 @@ export class Episode {
     this.#info = this.#env.info ?? {};
     await this.#force();
     await this.tell();
-    this.task = [...this.stream.ids];
+    this.task = this.tokens;
     this.pending = [...this.task];
   }
 
-  /** All tokens so far, including those of an unfinished action: the input of a model that has read nothing yet. */
+  /** All tokens of the context, those of an unfinished action too: the input of a model that has read nothing yet. */
   get tokens(): number[] {
-    return [...this.stream.ids, ...this.#action];
+    return [...readBefore(this.stream), ...this.#action];
+  }
+
+  /** The number of `tokens`. */
+  get length(): number {
+    const { ids, at } = this.stream.contexts?.at(-1) ?? { ids: [], at: 0 };
+    return ids.length + this.stream.ids.length - at + this.#action.length;
+  }
+
+  /** The stream of random numbers of the present context; positions begin again in each. */
+  get rng(): Rng {
+    const { rng } = this.request;
+    const { contexts } = this.stream;
+    return contexts ? rng.split("context").split(contexts.length) : rng;
   }
 
   /**
@@ -184,7 +203,7 @@ export class Episode {
       if (isComplete)
         this.pending = []; // it is the environment's turn
       else if (signal?.aborted) this.stop = "aborted";
-      else if (this.stream.ids.length + this.#action.length >= maxTokens) this.stop = "context_overflow";
+      else if (this.length >= maxTokens) this.stop = "context_overflow";
       else if (this.#action.length >= maxActionTokens) this.stop = "max_tokens";
       if (!isComplete && this.stop === null) continue;
       template.appendSampled(this.stream, this.#turn, this.#action, {
@@ -192,6 +211,8 @@ export class Episode {
         temperature,
         versions: this.#versions,
       });
+      this.#said = this.#action;
+      [this.#action, this.#logProbs, this.#versions] = [[], [], []];
       return isComplete;
     }
     this.pending = [this.#action.at(-1)!];
@@ -200,16 +221,16 @@ export class Episode {
 
   /** Gives the action to the environment and appends the answer, which the model reads next. */
   async answer(): Promise<void> {
-    const action = this.#action;
-    [this.#action, this.#logProbs, this.#versions] = [[], [], []];
-    const before = this.stream.ids.length;
-    const text = this.#limits.template.parseAction(action);
+    const before = this.tokens;
+    const text = this.#limits.template.parseAction(this.#said);
     if (text === undefined) this.stop = "parse_error";
     else await this.#step(text);
     await this.#force();
     await this.tell();
-    // The model has drawn the action's last token but not read it yet.
-    this.pending = [action.at(-1)!, ...this.stream.ids.slice(before)];
+    // The model has drawn the action's last token but not read it yet. A new context is read from where it differs.
+    const now = this.tokens;
+    const same = now.findIndex((id, t) => id !== before[t]);
+    this.pending = now.slice(Math.min(before.length - 1, same < 0 ? now.length - 1 : same));
   }
 
   /** Plays given actions until it is the model's turn or the episode is over. */
@@ -219,7 +240,7 @@ export class Episode {
       const given = this.request.forced?.(this.#turn, this.#taskText, this.#env);
       if (given === undefined) return;
       const action = typeof given === "string" ? template.encodeAction(given) : given;
-      if (this.stream.ids.length + action.length >= maxTokens) {
+      if (this.length + action.length >= maxTokens) {
         this.stop = "context_overflow";
         return;
       }
@@ -236,7 +257,8 @@ export class Episode {
     if (result === null) return;
     this.#rewards.push(result.reward);
     this.#info = result.info;
-    this.stop = appendAnswer(this.stream, this.#turn, result, this.#limits);
+    this.stop = appendAnswer(this.stream, this.#turn, result, this.#limits, this.length);
+    if (this.stop === null) this.#limits.template.beginTurn(this.stream);
     this.#turn++;
   }
 

@@ -166,7 +166,7 @@ export class Player {
   #draw(): () => Promise<void> {
     const version = this.#version; // new weights may come before the tokens are taken
     const seats = this.#share();
-    const parts = seats.map(({ row, episode }) => ({ row, tokens: episode.pending, rng: episode.request.rng }));
+    const parts = seats.map(({ row, episode }) => ({ row, tokens: episode.pending, rng: episode.rng }));
     const finish = this.#decoder.start(parts, this.#drawOptions);
     return async () => {
       const drawn = await finish();
@@ -175,7 +175,7 @@ export class Player {
         seat.hasRead = true;
         if (episode.takeTokens(drawn[i]!, version)) {
           // Tokens drawn after the end token are dropped; the end token is read together with the answer.
-          this.#decoder.truncate(row, episode.stream.ids.length - 1);
+          this.#decoder.truncate(row, episode.length - 1);
           this.#ready.delete(seat);
           this.#acted.push(seat);
         } else if (episode.isToBeTold) {
@@ -200,7 +200,11 @@ export class Player {
         this.#decoder.truncate(seat.row, 0);
         seat.episode.pending = seat.episode.tokens;
       }
-      if (seat.hasRead) return true;
+      if (seat.hasRead) {
+        // What a new context does not have in common with the one before is forgotten.
+        this.#decoder.truncate(seat.row, seat.episode.length - seat.episode.pending.length);
+        return true;
+      }
       const task = taskOf(seat);
       const first = this.#tasks.get(task);
       if (first === undefined) this.#tasks.set(task, seat);

@@ -3,8 +3,12 @@
  * that carry a weight are listed, so that the output matrix is applied to nothing else.
  *
  * A position is listed for the token that it predicts: the hidden state at t − 1 scores token t.
+ *
+ * An episode takes a line of the batch. Where the model has read something else than all that came before
+ * (`TokenStream.contexts`), the episode goes on in another line, behind what the model has read.
  */
 import { check } from "../../engine/errors.ts";
+import { longestRead, readParts } from "../episode/stream.ts";
 import {
   COLUMN_NAMES,
   type ColumnName,
@@ -14,7 +18,7 @@ import {
 } from "../objective/columns.ts";
 
 export interface MicroBatch {
-  /** B rows of T ids, padded at the end. */
+  /** B lines of T ids, padded at the end: a row has one, or one for each context that it was read with. */
   readonly rows: number;
   readonly length: number;
   readonly ids: Int32Array;
@@ -51,9 +55,10 @@ function hasWeight({ mask, wWorld, wKl, wEntropy, wValue, weights }: TokenRow, t
   return false;
 }
 
-/** Rows that stay together, as positions in the list, and the tokens of the longest. */
+/** Rows that stay together, as positions in the list, their lines, and the tokens of the longest line. */
 interface Unit {
   readonly rows: readonly number[];
+  readonly lines: number;
   readonly longest: number;
 }
 
@@ -70,16 +75,21 @@ export function* pack(rows: readonly TokenRow[], options: PackOptions): Generato
   for (const [i, row] of rows.entries()) {
     if (!hasScored(row, scored)) continue;
     const key = row.segment ?? `row ${i}`;
-    const { rows: others, longest } = units.get(key) ?? { rows: [], longest: 0 };
-    units.set(key, { rows: [...others, i], longest: Math.max(longest, row.trajectory.stream.ids.length) });
+    const { rows: others, lines, longest } = units.get(key) ?? { rows: [], lines: 0, longest: 0 };
+    const { stream } = row.trajectory;
+    units.set(key, {
+      rows: [...others, i],
+      lines: lines + readParts(stream).length,
+      longest: Math.max(longest, longestRead(stream)),
+    });
   }
   const order = [...units.values()].sort(longestFirst);
   for (let start = 0; start < order.length;) {
     const T = order[start]!.longest;
     let count = 0;
     let end = start;
-    do count += order[end++]!.rows.length;
-    while (end < order.length && (count + order[end]!.rows.length) * T <= maxTokens);
+    do count += order[end++]!.lines;
+    while (end < order.length && (count + order[end]!.lines) * T <= maxTokens);
     yield packUnits(rows, order.slice(start, end), T, scored, padId);
     start = end;
   }
@@ -99,27 +109,33 @@ function packUnits(
   scored: IsScored,
   padId: number,
 ): MicroBatch {
-  const ids = new Int32Array(units.reduce((n, unit) => n + unit.rows.length, 0) * T).fill(padId);
+  const lines = units.reduce((n, unit) => n + unit.lines, 0);
+  const ids = new Int32Array(lines * T).fill(padId);
   // These are plain loops over arrays of numbers: a step has thousands of tokens, and objects and iterators cost ten
   // times as much.
   const perToken = (): Int32Array => new Int32Array(ids.length);
   const [index, targets, episode, token, segment] = [perToken(), perToken(), perToken(), perToken(), perToken()];
   const spans: { readonly row: TokenRow; readonly start: number; readonly end: number }[] = [];
   let count = 0;
+  let line = 0;
   for (const [unit, { rows: members }] of units.entries()) {
     for (const i of members) {
       const row = rows[i]!;
-      const first = spans.length * T;
-      const rowIds = row.trajectory.stream.ids;
-      ids.set(rowIds, first);
+      const { stream } = row.trajectory;
       const start = count;
-      for (let t = 1; t < rowIds.length; t++) {
-        if (!scored(row, t)) continue;
-        index[count] = first + t - 1;
-        targets[count] = rowIds[t]!;
-        segment[count] = unit;
-        episode[count] = i;
-        token[count++] = t;
+      for (const { ids: before, from, to } of readParts(stream)) {
+        const first = line++ * T;
+        ids.set(before, first);
+        ids.set(stream.ids.slice(from, to), first + before.length);
+        // Nothing predicts the first token of an episode.
+        for (let t = Math.max(1, from); t < to; t++) {
+          if (!scored(row, t)) continue;
+          index[count] = first + before.length + t - from - 1;
+          targets[count] = stream.ids[t]!;
+          segment[count] = unit;
+          episode[count] = i;
+          token[count++] = t;
+        }
       }
       spans.push({ row, start, end: count });
     }
@@ -139,7 +155,7 @@ function packUnits(
     return Object.fromEntries([...names].map((name) => [name, column((row) => row[part][name])]));
   };
   return {
-    rows: spans.length,
+    rows: lines,
     length: T,
     ids,
     index: index.slice(0, count),

@@ -7,7 +7,7 @@ import process from "node:process";
 import { device, Rng } from "../../engine/index.ts";
 import { Decoder, type SampledToken } from "../../nn/index.ts";
 import { TextStream } from "../../pretrained/index.ts";
-import { emptyStream } from "../../rl/episode/stream.ts";
+import { emptyStream, readBefore } from "../../rl/episode/stream.ts";
 import { checkAnswer, checkTask } from "../../rl/play/answers.ts";
 import { visible } from "../visible.ts";
 import { createStyle, wantsColour } from "../display/style.ts";
@@ -132,9 +132,11 @@ async function main(): Promise<number> {
       if (result.done) {
         return end(values["task"] === undefined ? `reward ${result.reward}` : "ended (your own task is not judged)");
       }
-      const before = stream.ids.length;
+      template.appendSampled(stream, turn, action);
       template.appendObservation(stream, turn, answer);
-      pending = [...pending, ...stream.ids.slice(before)];
+      template.beginTurn(stream);
+      decoder.truncate(0, 0);
+      pending = readBefore(stream);
     }
     return end("out of turns");
   } finally {

@@ -35,6 +35,7 @@ any other flag about a method, one agent is trained.
                                                             (default f32)
   --system TEXT       system message of its episodes        (default: a line about the environment)
   --thinking          it thinks before it acts, as its chat template says; thoughts are trained, and stay in the context
+                      unless --set history.thoughts=false
   --env NAME          the environment                       (default home)
   --env A:3+B         several in one run: three episodes in A for one in B
   --env ./FILE.ts     an environment of your own: the default export of this file
@@ -68,7 +69,8 @@ ${PLUGIN_FLAGS}
                                                             (default 0: the same run as without workers)
   --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01;
                       env.levels=1-2 for the environment, train.… for training only, demo.… for demonstrations only;
-                      sft.thoughts=true: agents that think before they act (gridworld, sokoban)
+                      sft.thoughts=true: agents that think before they act (gridworld, sokoban);
+                      history.turns=8: how many earlier turns the model reads (history.keep, history.thoughts)
   --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
   --config FILE       flags in JSON, as each run writes them into its flags.json; flags beside it win
   --list              a line for every method, loss, advantage and environment, with its source; all options of --set

@@ -78,6 +78,10 @@ async function searchFrom(
 ): Promise<SearchResult[]> {
   const settings = settle(options);
   check(starts.length > 0, () => "treeSearch: expected at least one start, got none");
+  check(
+    !("history" in options.template.options),
+    () => "treeSearch: it reads whole episodes, expected a template without history",
+  );
   const trees: SearchTree[] = [];
   try {
     for (const [i, start] of starts.entries()) trees.push(new SearchTree(start, settings, rngOf(i)));

@@ -62,7 +62,11 @@ describe("an episode", () => {
     expect(() => checkEpisode(message, expected)).not.toThrow();
   });
 
-  const stream = (column: keyof Episode["trajectory"]["stream"], at: number, value: number | string) => {
+  const stream = (
+    column: Exclude<keyof Episode["trajectory"]["stream"], "contexts">,
+    at: number,
+    value: number | string,
+  ) => {
     const values: unknown[] = [...trajectory.stream[column]];
     values[at] = value;
     return { ...trajectory, stream: { ...trajectory.stream, [column]: values } } as Episode["trajectory"];
