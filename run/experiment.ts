@@ -52,6 +52,7 @@ import type { KnownFact } from "./records.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, ScriptedPlayers } from "./scriptedPlayers.ts";
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
+import { toolWeightsIn } from "./toolWeights.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
 import { isBaseline, type Baseline } from "./baselines.ts";
 
@@ -250,10 +251,16 @@ export class Experiment {
       },
       rng: rlNumbers(this.preset),
     };
-    const { async } = this.preset;
-    if (this.preset.data?.selfPlay) yield* this.#selfPlay(run, this.preset.data.selfPlay);
-    else if (!async) yield* trainRl(run);
-    else yield* this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
+    const weights = toolWeightsIn(this.preset.rl);
+    if (weights === undefined) yield* this.#loop(run);
+    else yield* (await import("./toolWeightedRun.ts")).weighedByTool(run, weights, (weighed) => this.#loop(weighed));
+  }
+
+  #loop(run: RlOptions): AsyncGenerator<StepReport> {
+    const { async, data } = this.preset;
+    if (data?.selfPlay) return this.#selfPlay(run, data.selfPlay);
+    if (!async) return trainRl(run);
+    return this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
   }
 
   /** Loads self-play, whose code only runs that make their own tasks need. */

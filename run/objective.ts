@@ -77,7 +77,7 @@ export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxL
     const all: Record<string, object> =
       used[0] === "gdpo" && reward ? { gdpo: { weights: rewardWeights(reward) } } : {};
     for (const [part, values] of Object.entries(options))
-      all[part] = { ...all[part], ...values, ...schedulesOf(part, values) };
+      all[part] = { ...all[part], ...(part === "echo" ? echoOptions(values) : values) };
     const choice = Object.fromEntries(
       Object.entries(settings).filter(([name]) => Object.hasOwn(METHOD.fields, name)),
     ) as MethodChoice;
@@ -93,9 +93,11 @@ export function objectiveFrom(parts: MethodParts, settings: MethodSettings, maxL
   });
 }
 
-/** ECHO's λ as a function of the step. */
-const schedulesOf = (part: string, values: Parts[string]): object =>
-  part === "echo" && values["lambda"] !== undefined ? { lambda: scheduleOf(values["lambda"] as ScheduleData) } : {};
+/** ECHO's options with λ as a function of the step. Its weights by tool need the run's template (toolWeights.ts). */
+function echoOptions(given: Parts[string]): object {
+  const { tools: _, ...values } = given;
+  return values["lambda"] === undefined ? values : { ...values, lambda: scheduleOf(values["lambda"] as ScheduleData) };
+}
 
 const readsValues = ({ advantages }: MethodParts, name: string): boolean =>
   advantages[name]?.make().needs?.includes("values") ?? false;

@@ -38,6 +38,7 @@ import { SELF_PLAY } from "../papers/selfplay/options.ts";
 import { TRUNCATED } from "../rl/tasks/truncated.ts";
 import { SFT_ROWS } from "../methods/sft.ts";
 import { PLUGINS } from "./plugins.ts";
+import { TOOL_WEIGHTS } from "./toolWeights.ts";
 import { ORM, OUTCOME_CRITIC_TRAINING, PRM, REWARD } from "./rewardOptions.ts";
 import type { Value } from "./layout.ts";
 import type { ScheduleData } from "./schedules.ts";
@@ -242,12 +243,15 @@ function plain<F extends Fields>(fields: F): { [K in keyof F]: F[K] } {
   return Object.fromEntries(Object.entries(fields).filter(([, { kind }]) => kind !== "code")) as F;
 }
 
+/** Options that the main job adds to those of a part. */
+const ADDED: Readonly<Record<string, Fields>> = { echo: { tools: TOOL_WEIGHTS } };
+
 /** The option tables of methods by name. Losses over pairs and demonstrations have loops of their own. */
 const fieldsOf = (entries: Readonly<Record<string, Entry<unknown>>>): Readonly<Record<string, Fields>> =>
   Object.fromEntries(
     Object.entries(entries)
       .filter(([name]) => !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name))
-      .map(([name, entry]) => [name, plain(entry.options.fields)]),
+      .map(([name, entry]) => [name, { ...plain(entry.options.fields), ...ADDED[name] }]),
   );
 
 /** The options of the parts of a method. */

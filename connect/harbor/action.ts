@@ -29,7 +29,7 @@ const KNOWN = [...HARBOR_TOOLS, tool("submit", "ends the task", {}, [])];
 const LANGUAGES = new Set(["", "bash", "sh", "shell"]);
 
 /** The text between the first fences for a shell; undefined if there are none. */
-function fenced(text: string): string | undefined {
+export function fenced(text: string): string | undefined {
   const lines = text.split("\n");
   for (let i = 0; i < lines.length; i++) {
     if (!lines[i]!.startsWith("```")) continue;

@@ -149,6 +149,18 @@ function callsIn(text: string, tools: readonly McpTool[]): (() => ToolCall)[] {
 export const isCall = (text: string): boolean =>
   markIn(text) >= 0 || (text.startsWith("{") && text.slice(1).trimStart().startsWith('"name"'));
 
+/**
+ * The names of the tools in a text without a thought, in the order of its calls, whatever tools there are; in words the
+ * first one. None: the text is empty, or a call without a name that can be read.
+ */
+export function namesCalled(text: string): readonly string[] {
+  const form = formIn(text);
+  const { calls } = form ? parseAnswer(form, text) : { calls: [] };
+  if (calls.length > 0) return calls.map(({ name }) => name);
+  const words = markIn(text) === 0 ? unwrapped(text) : text;
+  return /^[{[]/.test(words) ? [] : words.trim().split(/\s/, 1).filter(Boolean);
+}
+
 /** The form of the calls in a text; undefined: it has no mark of one, and is words. */
 function formIn(text: string): ToolForm | undefined {
   const at = markIn(text);

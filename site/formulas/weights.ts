@@ -67,7 +67,8 @@ export function weightFormulas(step: WeighedStep): (term: TokenTerm, row: number
   const actions = isFocused ? uncertainActions(focus.uncertainty, trajectories, statistics) : [];
   const [mean, deviation] = spread(actions.map(({ E }) => E));
   const [world, other] = worldsOf(objective);
-  const echo = ECHO.read({ ...options["echo"], lambda: 1 });
+  const { tools, ...ofEcho } = { ...options["echo"] } as { readonly tools?: string };
+  const echo = ECHO.read({ ...ofEcho, lambda: 1 });
   const echoed = world?.name === "echo" && other === undefined ? echoCounts(trajectories, echo) : [];
 
   return ({ name, weight }, row, t) => {
@@ -86,7 +87,7 @@ export function weightFormulas(step: WeighedStep): (term: TokenTerm, row: number
     if (counts) {
       const last = echo.normalization === "full-observation" ? "|O|" : "|O_trained|";
       return shared(
-        "λ",
+        tools === undefined ? "λ" : "λ·w",
         weight,
         counts.map((n, k) => [k === counts.length - 1 ? last : "S", n]),
       );

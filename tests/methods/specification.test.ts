@@ -72,7 +72,7 @@ const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
     "optimal_token_baseline",
     "trr++",
   ],
-  "3 ECHO": ["echo", "echo, λ schedules", "echo, verifier-free"],
+  "3 ECHO": ["echo", "echo, λ schedules", "echo, by tool", "echo, verifier-free"],
   "4 PaW": ["paw", "paw, selection", "paw, weight"],
   "5 ActFocus": ["actfocus", "actfocus, uncertainty", "top_entropy", "thoughts and actions"],
   "6 rewards": [
@@ -158,7 +158,7 @@ describe("the table of options that --set and --list read is the one that the pa
   });
 
   it("options that text can give are on the command line, functions and objects are not", () => {
-    expect(Object.keys(METHOD_PARTS["echo"]!)).toEqual(["lambda", "normalization"]);
+    expect(Object.keys(METHOD_PARTS["echo"]!)).toEqual(["lambda", "normalization", "tools"]);
     expect(Object.keys(METHOD_PARTS["gdpo"]!)).toEqual(["ddof", "eps", "batch"]);
     expect(Object.keys(METHOD_PARTS["vapo"]!)).toEqual(["gamma", "alpha", "level", "whiten"]);
     // Pairs and demonstrations have loops of their own.

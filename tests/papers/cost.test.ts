@@ -4,6 +4,7 @@ import { wordsOf } from "../../environments/ranking.ts";
 import { readProposal } from "../../environments/riddle/proposal.ts";
 import { visible } from "../../run/visible.ts";
 import { parseToolCalls, resultText } from "../../connect/mcp/toolCall.ts";
+import { toolsCalled } from "../../connect/toolWeights.ts";
 import { byteTokenizer } from "../../nn/index.ts";
 import { TextStream } from "../../pretrained/index.ts";
 import { bleu, repetition } from "../../papers/selfplay/rewards.ts";
@@ -49,6 +50,9 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
       { tools: ["x"] },
     ),
   parseToolCalls: (text) => orRefused(() => parseToolCalls(text, tools)),
+  toolsCalled,
+  "toolsCalled, behind a mark": (text) => toolsCalled(`<tool_call>${text}`),
+  "toolsCalled, in a fence": (text) => toolsCalled(`\`\`\`\n${text}`),
   "resultText of a tool": (text) => resultText({ content: [{ type: "text", text }] }, 100),
   "readProposal, a program and its input": (text) => readProposal("deduction", text),
   "readProposal, behind a program": (text) => readProposal("abduction", `x*2 for ${text}`),

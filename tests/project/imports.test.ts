@@ -51,6 +51,7 @@ const ROOMS: Record<string, readonly string[]> = {
   "connect/fields.ts": [],
   "connect/grpoConfig.ts": [],
   "connect/openEnvRoles.ts": [],
+  "connect/toolWeights.ts": ["connect/fields.ts", "connect/harbor", "connect/mcp"],
   "connect/chat": ["connect/fields.ts"],
   "connect/mcp": ["connect/chat", "connect/fields.ts"],
   "connect/remote": ["connect/fields.ts"],
@@ -97,7 +98,13 @@ const LIBRARY = [
   "index.ts",
   "tensorMethods.ts",
 ];
-const LIBRARY_ROOMS = ["distribute/async", "distribute/worker", "connect/grpoConfig.ts", "connect/openEnvRoles.ts"];
+const LIBRARY_ROOMS = [
+  "distribute/async",
+  "distribute/worker",
+  "connect/grpoConfig.ts",
+  "connect/openEnvRoles.ts",
+  "connect/toolWeights.ts",
+];
 const isLibrary = (path: string): boolean =>
   LIBRARY.includes(part(path)) || LIBRARY_ROOMS.includes(room(path)) || /^run\/\w+\.ts$/.test(path);
 /** Parts that import whatever they need. */

@@ -45,6 +45,10 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       SPLIT_AND_FORK,
     ),
     "echo, λ schedules": row("constant, linear, step", "arXiv 2605.24517", [ECHO, "constant, linear, step"]),
+    "echo, by tool": row("λ·w of the tool that wrote the answer, by its name: `echo.tools`", "worldgrad", [
+      "tests/connect/toolWeights.test.ts",
+      "a factor of 0 is a gradient without ECHO",
+    ]),
     "echo, verifier-free": row("the λ term alone: advantage `none`", "arXiv 2605.24517", [
       "tests/methods/properties.test.ts",
       "zero advantage is the next-observation language model",
