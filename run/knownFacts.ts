@@ -3,3 +3,7 @@ import type { KnownFact } from "./records.ts";
 
 /** A fact is known if the model says its name more often than all others together. */
 export const isKnown = ({ p }: Pick<KnownFact, "p">): boolean => p > 0.5;
+
+/** What the word means, for those who see an agent solve a task whose facts it does not "know". */
+export const KNOWS =
+  "“Knows” means more than half sure; with less, an agent may still guess a name and solve its task.";

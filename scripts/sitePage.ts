@@ -11,6 +11,7 @@ import { experimentOf } from "../site/experiment.ts";
 import { leadHtml } from "../site/lead.ts";
 import { BROKEN, listHtml, type PagePreset, WORKING } from "../site/presets.ts";
 import { REPORT_FILES } from "../site/saveReport.ts";
+import { KNOWS } from "../run/knownFacts.ts";
 import { bundleScript, withHashes } from "../run/page/assets.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
@@ -174,7 +175,7 @@ function withData(): string {
   const own = experimentOf(new URLSearchParams());
   const settings = JSON.stringify(own);
   check(!settings.includes("<"), () => `site: expected settings without "<", got ${settings}`);
-  const withLead = filled(listed, "p", "lead", leadHtml(own));
+  const withLead = filled(filled(listed, "p", "lead", leadHtml(own)), "span", "knows", KNOWS);
   return filled(withLead, 'script type="application/json"', "experiment", settings);
 }
 

@@ -42,17 +42,17 @@ export class Inspector {
   readonly #panel = element("div", { class: "panel" });
   readonly #place = element("div", { class: "panel two" });
   #mode: ColourMode = "advantage";
-  #isTelling: boolean;
+  /** Whether the next episode that is shown is opened at the token that shows most. */
+  #isTelling = true;
   #step: StepView | null = null;
   #episode: EpisodeView | null = null;
   /** Number of requests so far: the answer to an older one is dropped. */
   #wanted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param telling whether the token that shows most of the first episode is opened, of the last of the agents */
-  constructor(agents: readonly Inspected[], telling = false) {
+  /** Begins with the last agent, at the token that shows most. */
+  constructor(agents: readonly Inspected[]) {
     this.#agents = agents;
-    this.#isTelling = telling;
     const names = agents.map(({ label }) => label);
     this.#agent = select(
       "agent",
@@ -74,7 +74,7 @@ export class Inspector {
       this.#panel,
       this.#place,
     );
-    if (telling) this.#agent.input.value = String(agents.length - 1);
+    this.#agent.input.value = String(agents.length - 1);
     void this.#run(() => this.#showStep());
   }
 

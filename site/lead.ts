@@ -18,7 +18,7 @@ export function teachersOf(method: string): readonly [short: string, sentence: s
   if (isBaseline(method)) return ["(no rewards)", "learns nothing from rewards"];
   const addOns = method.split("+").slice(1);
   return addOns.some((name) => name === "echo" || name === "paw")
-    ? ["(rewards and answers)", "learns from rewards and from predicting the answers"]
+    ? ["(rewards and answers)", "learns from rewards and by predicting answers"]
     : ["(rewards alone)", "learns from rewards alone"];
 }
 
@@ -33,8 +33,7 @@ export function leadHtml({ warm, agents }: PageExperiment): string {
     const name = `<strong class="${kind}">${which}, ${escapeHtml(arm.label)},</strong>`;
     return `${name} ${teachersOf(preset.rl.method)[1]}.`;
   });
-  const failing =
-    "A command that fails earns nothing, but its answer says what would have been right: who can predict it, knows it.";
+  const failing = "A wrong command earns nothing, but its answer says what was right: who can predict it, knows it.";
   const parts = [
     `Two small language models learn in this page ${escapeHtml(what)}.`,
     ...(isTold ? [failing] : []),

@@ -22,8 +22,6 @@ import { loadWarmStart } from "./warmStart.ts";
 /** RL steps between two diagnoses, and before the first: until then every agent looks ill. */
 const DIAGNOSE_EVERY = 4;
 const DOCTOR_WAITS = 24;
-/** The RL step at which the inspector opens by itself. */
-const INSPECTED_AT = 12;
 /** Least milliseconds between two diagnoses: each reads the whole log of every agent. */
 const DOCTOR_RESTS = 1000;
 
@@ -210,7 +208,6 @@ export class LiveRun implements Player {
     if (message.kind === "step") {
       this.#begun?.(this);
       this.#begun = undefined;
-      if (this.#step() === INSPECTED_AT) this.#tokens.show();
     }
     if (message.kind === "rests") this.#goOn();
     if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();
@@ -304,7 +301,7 @@ export class LiveRun implements Player {
     if (met === undefined || met === this.#shown) return;
     this.#shown = met;
     const after = met.step - this.#agents[0]!.warmSteps;
-    const when = element("span", { class: "muted" }, after === 0 ? ", before any reward" : `, after ${after} steps`);
+    const when = element("span", { class: "muted" }, after === 0 ? ", with equal weights" : `, after ${after} steps`);
     shown.replaceChildren(element("strong", {}, visible(met.task)), when);
     this.#agents.forEach(({ label, ways }, i) => {
       const way = ways.findLast(({ task, step }) => task === met.task && step === met.step)!;

@@ -87,6 +87,8 @@ export class Tour {
     this.#at = to;
     const { at, title, text, more } = STOPS[to]!;
     const lit = document.getElementById(at)!;
+    const closed = lit.closest("details") ?? lit.querySelector("details");
+    if (closed !== null) closed.open = true;
     lit.classList.add("lit");
     const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
     lit.scrollIntoView({ block: "center", behavior: isStill ? "auto" : "smooth" });

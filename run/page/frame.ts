@@ -5,6 +5,7 @@
  * their hashes, and no request.
  */
 import type { Table } from "../display/table.ts";
+import { KNOWS } from "../knownFacts.ts";
 import type { PageAssets } from "./assets.ts";
 import type { Lesson } from "./lessons.ts";
 
@@ -115,5 +116,5 @@ export function tableHtml({ title, head, rows, note }: Table): string {
 export const FACT_MAP = `<p class="muted">A square is a fact of this world that no task states. A stripe is an agent,
 in the order of the list, and the fuller it is, the more probable the agent finds the right name where a command needs
 it. Each fact is asked in a way in which training never asks it. Facts stand under the name that is right for them; a
-round mark is a fact about the name beside it.</p>
+round mark is a fact about the name beside it. ${KNOWS}</p>
 <div id="facts"></div>`;

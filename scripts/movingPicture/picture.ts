@@ -21,7 +21,10 @@ const [SIZE, STEP, PER_ROW] = [15, 19, 10];
 /** The drawing of the curves. */
 const CHART = { left: 520, top: 62, width: 290, height: 170 } as const;
 const LEGEND = "a square is a fact of an unknown computer: the fuller, the surer the agent";
-const COLOURS = ["#077474", "#b3245a"] as const;
+/** The colours of two agents on light and on dark ground: those of the pages (run/page/theme.css). */
+const [LIGHT, DARK] = [["#077474", "#5420a0"] as const, ["#4fd0d0", "#a274ff"] as const];
+const coloured = (colours: readonly string[]): string =>
+  colours.map((colour, i) => `.of-${i} { fill: ${colour}; } .line-${i} { fill: none; stroke: ${colour}; }`).join(" ");
 
 const STYLE = `
 text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: #1b1f24; }
@@ -29,11 +32,13 @@ text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: #1b1f24; }
 .back { fill: #ffffff; }
 .edge { fill: none; stroke: #8a939c; }
 .grid { stroke: #e4e7eb; }
+${coloured(LIGHT)}
 @media (prefers-color-scheme: dark) {
   text { fill: #e4e8ee; }
   .small { fill: #98a2ae; }
   .back { fill: #0e1116; }
   .grid { stroke: #323a45; }
+  ${coloured(DARK)}
 }`;
 
 /** @param steps RL steps of the whole run */
@@ -81,14 +86,14 @@ function moving(
 
 function mapOf({ label, knowledge }: Followed, agent: number, steps: number): string {
   const [x, y] = [24 + agent * 240, 84];
-  const colour = COLOURS[agent % 2]!;
+  const colour = agent % 2;
   const last = knowledge.at(-1)!.facts;
   const squares = last.map(({ says }, i) => {
     const at = `x="${x + STEP * (i % PER_ROW)}" y="${y + STEP * Math.floor(i / PER_ROW)}"`;
     const size = `width="${SIZE}" height="${SIZE}" rx="3"`;
     const shades = knowledge.map(({ step, facts }): [number, string] => [step, facts[i]!.p.toFixed(1)]);
     const end = shades.at(-1)![1];
-    const fill = `<rect ${at} ${size} fill="${colour}" opacity="${end}">${moving("opacity", shades, steps)}`;
+    const fill = `<rect ${at} ${size} class="of-${colour}" opacity="${end}">${moving("opacity", shades, steps)}`;
     return `${fill}<title>${escapeHtml(says)}</title></rect><rect class="edge" ${at} ${size}/>`;
   });
   const teachers = agent === 0 ? "learns from rewards alone" : "also predicts the answers";
@@ -104,7 +109,7 @@ function mapOf({ label, knowledge }: Followed, agent: number, steps: number): st
     );
   });
   return [
-    `<text x="${x}" y="44" font-weight="600" style="fill:${colour}">${label}</text>`,
+    `<text x="${x}" y="44" font-weight="600" class="of-${colour}">${label}</text>`,
     `<text x="${x}" y="64" class="small">${teachers}</text>`,
     ...squares,
     ...counted,
@@ -141,9 +146,8 @@ function curveOf({ success }: Followed, agent: number, top: number, steps: numbe
   return [
     `<clipPath id="${id}"><rect x="${left - 3}" y="${y - 10}" width="${width + 6}" height="${height + 20}">` +
       `${moving("width", widths, steps)}</rect></clipPath>`,
-    `<polyline points="${path}" fill="none" stroke="${COLOURS[agent % 2]}" stroke-width="2.5" ` +
-      `clip-path="url(#${id})"/>`,
-    `<text x="${left + width}" y="${points.at(-1)![1] - 8}" text-anchor="end" style="fill:${COLOURS[agent % 2]}" ` +
+    `<polyline points="${path}" class="line-${agent % 2}" stroke-width="2.5" clip-path="url(#${id})"/>`,
+    `<text x="${left + width}" y="${points.at(-1)![1] - 8}" text-anchor="end" class="of-${agent % 2}" ` +
       `clip-path="url(#${id})">${percent(success.at(-1)!.share)}</text>`,
   ].join("\n");
 }

@@ -8,8 +8,8 @@ import type { Interval } from "../../run/figures/statistics.ts";
 import { escapeHtml } from "../../run/page/frame.ts";
 import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 
-/** The colours of the page (run/page/page.css, --line-1 to --line-8), and one more. */
-const COLORS = ["#0b62c4", "#d2600c", "#2c8a3c", "#8b3fc4", "#b3245a", "#0a8585", "#866a00", "#5c6670", "#1b1f24"];
+/** The colours of the page (run/page/theme.css, --line-1 to --line-8), and one more. */
+const COLORS = ["#077474", "#5420a0", "#d2600c", "#0b62c4", "#b0287f", "#2c8a3c", "#866a00", "#5c6670", "#1b1f24"];
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 340, 60, 230, 40, 44];
 

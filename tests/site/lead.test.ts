@@ -11,15 +11,14 @@ const textOf = (address: string): string =>
 it("of the page's own experiment", () => {
   expect(textOf("")).toBe(
     "Two small language models learn in this page to use a simulated computer that they do not know. " +
-      "A command that fails earns nothing, but its answer says what would have been right: " +
-      "who can predict it, knows it. " +
+      "A wrong command earns nothing, but its answer says what was right: who can predict it, knows it. " +
       "The first, grpo, learns from rewards alone. " +
-      "The second, grpo+echo, learns from rewards and from predicting the answers.",
+      "The second, grpo+echo, learns from rewards and by predicting answers.",
   );
 });
 
 it("of other worlds, and of answers that give no facts away", () => {
-  expect(textOf("env=castle&arms=grpo,sft")).toContain("a castle that they do not know. A command that fails");
+  expect(textOf("env=castle&arms=grpo,sft")).toContain("a castle that they do not know. A wrong command");
   expect(textOf("env=gridworld&arms=grpo,sft")).toMatch(/to act in the world “gridworld”. The first, /);
   expect(textOf("set=train.facts=random")).toMatch(/computer that they do not know. The first, /);
   expect(textOf("arms=grpo,told=grpo%2Becho[train.hints=none]")).toMatch(/not know. The first, .* The second, told, /);

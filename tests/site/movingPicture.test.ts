@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { type Followed, pictureOf } from "../../scripts/movingPicture/picture.ts";
 import { packageFolder } from "../../scripts/packageFolder.ts";
+import { themeColours } from "../support/theme.ts";
 
 const agent = (label: string, ps: readonly number[], shares: readonly number[]): Followed => ({
   label,
@@ -31,6 +32,21 @@ it("has a square for each fact and agent, with its shades in order, and times fr
   expect(svg).toContain("one ends at 50 %, two ends at 0 % of new tasks");
   expect(svg).not.toContain("NaN");
   expect(svg).not.toContain("<b>");
+});
+
+it("and the one in docs/plots have the agents' colours of the pages, in both themes", () => {
+  const drawn = pictureOf([agent("one", [0], [0]), agent("two", [0], [0])], 1);
+  for (const svg of [drawn, readFileSync(join(packageFolder, "docs/plots/agents.svg"), "utf8")]) {
+    const fills = [...svg.matchAll(/\.of-(\d) \{ fill: (#\w+); \}/g)].map(([, i, colour]) => [i, colour]);
+    const [first, second] = [themeColours("line-1"), themeColours("line-2")];
+    expect(fills).toEqual([
+      ["0", first.light],
+      ["1", second.light],
+      ["0", first.dark],
+      ["1", second.dark],
+    ]);
+    for (const kind of ["of-0", "of-1", "line-0", "line-1"]) expect(svg).toContain(`class="${kind}"`);
+  }
 });
 
 it("of agents that solve nothing has an axis, too", () => {

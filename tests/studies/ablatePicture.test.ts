@@ -1,5 +1,6 @@
 /** The picture of an ablation: a line, a band and a name for each arm, at the places that its numbers say. */
 import { expect, it } from "vitest";
+import { themeColours } from "../support/theme.ts";
 import { pictureOf } from "../../studies/ablate/picture.ts";
 import type { ArmResult, Results } from "../../studies/ablate/results.ts";
 import type { Interval } from "../../run/figures/statistics.ts";
@@ -57,4 +58,10 @@ it("has a panel for each environment, a color for each arm, and names as they ar
   expect(second![1]! - first![1]!).toBeGreaterThan(200);
   const [, , , height] = numbers(/viewBox="([^"]*)"/.exec(svg)![1]!);
   expect(second![1]!).toBeLessThan(height!);
+});
+
+it("has the colours of the pages' lines, in their order", () => {
+  const arms = Array.from({ length: 8 }, (_, i) => arm(`arm ${i}`, [around(0), around(0.1)]));
+  const strokes = [...picture({ env: "home", arms }).matchAll(/stroke="(#\w+)" stroke-width/g)].map(([, own]) => own);
+  expect(strokes).toEqual(arms.map((_, i) => themeColours(`line-${i + 1}`).light));
 });

@@ -57,6 +57,8 @@ const here = (page: Page): Promise<string> => page.evaluate(() => document.activ
 test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and closing them again", async () => {
   // an address under which nothing is trained
   const { page, problems } = await openLive(browser, `${address}?env=nowhere`);
+  await tabTo(page, ".presets summary:has(+ #working)");
+  await page.keyboard.press("Enter");
   await tabTo(page, '.presets a[href*="steps=6"]');
   await page.keyboard.press("Enter");
   expect(new URL(page.url()).search).toBe("?quick=true&steps=6");
@@ -113,6 +115,14 @@ test("a preset, pace, pause, one step, rewind, the form, a token's formulas, and
   await tabTo(page, ".inspector .head");
   await page.keyboard.press("Space");
   expect(await page.locator(".inspector .head").first().getAttribute("aria-pressed")).toBe("true");
+
+  // The curves below the stage, and the experiments, which another box has.
+  for (const box of ["#more-charts > summary", ".presets summary:has(+ #broken)"]) {
+    await tabTo(page, box);
+    await page.keyboard.press("Enter");
+  }
+  expect(await page.locator("#charts .uplot").count()).toBe(4);
+  await tabTo(page, '.presets a[href*="arms"]');
 
   // Everything is open now: what axe finds, in both schemes, wide and narrow.
   await page.locator(".way h3").first().waitFor(WAIT);

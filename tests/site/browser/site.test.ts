@@ -89,6 +89,7 @@ test("λ and the switch restart the experiment under a new address, and the tour
   for (let i = 0; i < 6; i++) {
     stops.push(await tour.locator("p").first().innerText());
     expect(await page.locator(".lit").count()).toBe(1);
+    expect(await page.locator("details:not([open]) .lit, .lit details:not([open])").count()).toBe(0);
     const { href } = await tour.locator("a").evaluate((own: HTMLAnchorElement) => ({ href: own.href }));
     expect(href).toContain("/book/0");
     await page.keyboard.press("ArrowRight");
@@ -164,6 +165,7 @@ test("both agents keep a pause between steps, until there is none; ways change a
   await expect.poll(() => page.locator("#status").innerText(), { timeout: 60_000 }).toMatch(/step 16, .*step 16, /);
   const fast = gaps((await stepsSeen()).slice(slow.length + 1));
   expect(Math.min(...fast)).toBeLessThan(Math.min(...gaps(slow.slice(1)))); // without a pause, as fast as they can
+  expect(await page.locator("#inspector details[open]").count()).toBe(0); // nobody has asked for it
   expect(problems).toEqual([]);
   await page.close();
 }, 150_000);

@@ -136,6 +136,49 @@ test("a run leaves the page as a program and as a report; nothing shifts; axe fi
   await page.close();
 });
 
+test.each([667, 812])(
+  "on a phone, 375 × %d, both agents are on the first screen, beside each other",
+  async (height) => {
+    const page = await open(SHORT, { viewport: { width: 375, height }, reducedMotion: "reduce" });
+    await page.locator(".way h3").nth(1).waitFor({ timeout: 60_000 });
+    const { ways, bar } = await page.evaluate(() => {
+      const box = (own: Element): { left: number; right: number; top: number; bottom: number } =>
+        own.getBoundingClientRect().toJSON() as { left: number; right: number; top: number; bottom: number };
+      // Who it is, and the command that it has typed.
+      const ways = [...document.querySelectorAll(".way")].map((way) =>
+        [...way.querySelectorAll("h3, dd.typed")].map(box),
+      );
+      return {
+        ways: ways.map(([name, typed]) => ({ name: name!, typed: typed! })),
+        bar: box(document.querySelector("#controls")!),
+      };
+    });
+    expect(bar.bottom).toBeLessThanOrEqual(height);
+    for (const { name, typed } of ways) {
+      expect(name.top).toBeGreaterThanOrEqual(0);
+      expect(typed.top).toBeGreaterThanOrEqual(name.bottom);
+      expect(typed.bottom).toBeLessThanOrEqual(bar.top); // the buttons cover what is below
+    }
+    expect(ways[1]!.name.top).toBe(ways[0]!.name.top);
+    expect(ways[1]!.name.left).toBeGreaterThan(ways[0]!.name.right);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(375);
+    await page.close();
+  },
+);
+
+test("what is not needed at once is closed, and a page without it is less than two screens", async () => {
+  const page = await open(IDLE);
+  await expect.poll(() => page.locator("#status").innerText(), { timeout: 20_000 }).toContain("nowhere");
+  expect(await page.locator("main details").evaluateAll((all) => all.map((own) => own.hasAttribute("open")))).toEqual(
+    Array(4).fill(false),
+  );
+  expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeLessThan(1800);
+  expect(await page.locator("#working a").first().isVisible()).toBe(false);
+  await page.getByText("Experiments that work", { exact: true }).click();
+  expect(await page.locator("#working a").first().isVisible()).toBe(true);
+  await page.close();
+});
+
 test("says what it is without JavaScript, and what is missing without workers", async () => {
   const still = await open("", { javaScriptEnabled: false });
   expect(await still.locator("h1").innerText()).toBe("Is it worth predicting the world?");

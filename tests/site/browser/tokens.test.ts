@@ -43,6 +43,9 @@ test("formulas, logits and attention of the last step's tokens, and the same aga
   expect(requests.filter((url) => /inspector|answers/.test(url))).toEqual([]);
   await page.locator("#inspector > details > summary").click();
   const status = page.locator(".inspector > [role=status]");
+  // It opens with the last agent.
+  await expect.poll(() => status.innerText(), WAIT).toMatch(/^cispo, step 4: /);
+  await page.locator(".inspector select").first().selectOption("0");
   await expect
     .poll(() => status.innerText(), WAIT)
     .toMatch(/^grpo\+echo, step 4: loss -?−?[\d.]+ \(policy .*, world model /);
