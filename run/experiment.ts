@@ -26,13 +26,13 @@ import {
   answerLoss,
   meanWorldLoss,
   type WorldLoss,
-  worldLossExcess,
   worldModelLosses,
 } from "../rl/evaluate.ts";
 import type { Objective } from "../rl/objective/objective.ts";
 import { type CompletionOptions, completeSteps, type StepTries } from "../papers/completions.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 import type { Reader } from "../methods/reader.ts";
+import { worldLossExcess } from "./worldLossExcess.ts";
 import { longestRead, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../papers/selfplay/options.ts";

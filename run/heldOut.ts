@@ -1,5 +1,6 @@
 /** The score of an evaluation on held-out tasks, and its line of metrics. */
-import { type Evaluation, passAt, wasScored } from "../rl/evaluate.ts";
+import { check } from "../engine/errors.ts";
+import { type Evaluation, wasScored } from "../rl/evaluate.ts";
 import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
@@ -145,4 +146,20 @@ export type Split = (typeof SPLITS)[number];
 export interface EvaluateOptions extends Pick<PlayOptions, "signal" | "tries" | "player"> {
   /** A model that scores tries of a task: with more than one, it chooses among them. */
   readonly reader?: Reader | undefined;
+}
+
+/**
+ * The unbiased estimate of pass@k, the probability that at least one of k tries solves a task, from n ≥ k tries per
+ * task of which c succeeded: 1 − C(n − c, k) / C(n, k), averaged over tasks (Chen et al. 2021, arXiv 2107.03374, eq.
+ * 1).
+ * @param solved c for every task
+ */
+export function passAt(solved: readonly number[], n: number, k: number): number {
+  check(k >= 1 && k <= n, () => `passAt: expected 1 ≤ k ≤ ${n} tries, got ${k}`);
+  const ofTask = (c: number): number => {
+    let missed = 1; // C(n − c, k) / C(n, k) as a product, because factorials would overflow
+    for (let i = 0; i < k; i++) missed *= Math.max(0, n - c - i) / (n - i);
+    return 1 - missed;
+  };
+  return solved.reduce((sum, c) => sum + ofTask(c), 0) / solved.length;
 }

@@ -11,7 +11,7 @@ import {
   SCALE_STEPS,
   zeroLoss,
 } from "./numerics.ts";
-import { lengthExplosion, rewardHacking, zeroVarianceGroups } from "./outcomes.ts";
+import { lengthExplosion, rewardHacking, worldModelOverPolicy, zeroVarianceGroups } from "./outcomes.ts";
 import { cutOffEpisodes, failingEnvironment, unscoredEpisodes } from "./episodes.ts";
 import { entropyBlowUp, entropyCollapse, klBlowUp, offPolicyDrift } from "./policy.ts";
 import { arrow, type Detector, type Finding, isFresh, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
@@ -29,6 +29,7 @@ export type FailureMode =
   | "uncentredAdvantages"
   | "cutOffEpisodes"
   | "rewardHacking"
+  | "worldModelOverPolicy"
   | "zeroVarianceGroups"
   | "entropyCollapse"
   | "entropyBlowUp"
@@ -99,6 +100,12 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
     steps: 4,
   },
   rewardHacking: { title: "Reward hacking", detect: rewardHacking, reads: ["reward", "success"] },
+  worldModelOverPolicy: {
+    title: "The world model learns and the policy forgets",
+    detect: worldModelOverPolicy,
+    // The loss is there only with a world model.
+    reads: ALL_LINES,
+  },
   klBlowUp: { title: "KL blow-up", detect: klBlowUp, reads: ["kl"] },
   entropyBlowUp: { title: "Entropy blow-up", detect: entropyBlowUp, reads: ["entropy"] },
   lengthExplosion: { title: "Length explosion", detect: lengthExplosion, reads: ["completions/mean_length"] },

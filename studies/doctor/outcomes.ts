@@ -89,6 +89,35 @@ function heldOutStaysBehind(run: RunLog, rise: number): string | null {
   );
 }
 
+/** The late share of an early success below which it has fallen. */
+const FALLEN = 0.7;
+
+/**
+ * The agent succeeds less and predicts answers better: it has become a model of its world that does not act. So ends
+ * ECHO where the warm start rarely succeeds, as the policy then has little gradient to set against the world model's.
+ */
+export function worldModelOverPolicy(run: RunLog): Finding | null {
+  const loss = trend(series(run, "world_loss"));
+  const success = trend(outcome(run).points);
+  if (loss === null || success === null) return null;
+  const hasFallen = success.z <= -CLEAR && success.late < FALLEN * success.early;
+  if (!hasFallen || loss.z > -CLEAR) return null;
+  const length = trend(series(run, "completions/mean_length"));
+  return {
+    kind: "problem",
+    step: success.since,
+    evidence: [
+      `${arrow(outcome(run).name, success)} while ${arrow("world loss", loss)} nats per token of an answer`,
+      ...(length ? [`${arrow("mean length", length)} tokens`] : []),
+    ],
+    change: [
+      "run it once without the world model: if success falls there, too, the cause is another (the learning rate)",
+      `a smaller weight of the world model${setting(run, "rl", "lambda")}, or one that falls to 0`,
+      "a longer warm start, so that rewards come often enough to hold against it",
+    ],
+  };
+}
+
 /** If this share of groups has no spread, at most a fifth of the episodes teach the policy anything. */
 const FLAT_GROUPS = 0.8;
 

@@ -45,6 +45,23 @@ describe("faults planted in a log", () => {
     expect(modesIn(log(rising))).toEqual([]);
   });
 
+  it("success that falls while answers are predicted better, and neither of the two alone", () => {
+    const run = (success: (p: number) => number, world: (p: number) => number): RunLog =>
+      log({ success, world_loss: world });
+    const falling = (from: number) => (p: number) => from * (1 - 0.9 * p);
+    const [finding] = diagnose(run(falling(0.3), falling(2))).findings;
+    expect(finding).toMatchObject({ mode: "worldModelOverPolicy", kind: "problem", step: 30 });
+    expect(finding!.evidence[0]).toMatch(/^success 0\.26\d* → 0\.06\d* while world loss 1\.7\d* → 0\.4\d* nats/);
+    expect(modesIn(run(falling(0.3), () => 2))).toEqual([]);
+    expect(modesIn(run(() => 0.3, falling(2)))).toEqual([]);
+    expect(modesIn(run((p) => 0.3 * (1 - 0.2 * p), falling(2)))).toEqual([]); // less, but not by so much
+    expect(modesIn(run(() => 0, falling(2)))).toEqual([]); // nothing to lose
+    expect(modesIn(log({ success: falling(0.3) }))).toEqual([]); // no world model
+    expect(modesIn(log({ reward: falling(0.3), world_loss: falling(2) }))).toEqual(["worldModelOverPolicy"]);
+    const short = run(falling(0.3), falling(2));
+    expect(modesIn({ ...short, metrics: short.metrics.slice(0, 15) })).toEqual([]);
+  });
+
   const AHEAD =
     "a sampler that is ahead of the learner is no mismatch; without a step of fresh episodes none is looked for";
   it(AHEAD, () => {
@@ -377,7 +394,7 @@ describe("npm run doctor", () => {
       written("short", { config: {}, metrics: [{ step: 0, phase: "sft", loss: 1 }], transcripts: [] }),
     );
     expect(short.code).toBe(0);
-    expect(short.out).toContain("Nothing found, but only 2 of 19 things could be looked at.");
+    expect(short.out).toContain("Nothing found, but only 2 of 20 things could be looked at.");
 
     const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.98 }));
     const flat = doctor(path);

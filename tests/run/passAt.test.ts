@@ -1,7 +1,7 @@
 /** pass@k against its definition: the chance that k of the n tries, drawn without replacement, hold a success. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { passAt } from "../../rl/evaluate.ts";
+import { passAt } from "../../run/heldOut.ts";
 
 /** All subsets of size k of n tries, of which the first c succeeded; the share with a success in it. */
 function byCounting(n: number, c: number, k: number): number {
