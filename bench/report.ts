@@ -373,8 +373,8 @@ export async function writeReport({
   const tidy = async (text: string): Promise<string> =>
     format(text, { ...(await resolveConfig("docs/performance.md")), parser: "markdown" });
   // Results of scripts that are run by hand.
-  const byHand = readFileSync("bench/pretrained.md", "utf8");
-  writeFileSync("docs/performance.md", await tidy(`${page.trimEnd()}\n\n${byHand}`));
+  const byHand = ["dispatches", "pretrained"].map((name) => readFileSync(`bench/${name}.md`, "utf8"));
+  writeFileSync("docs/performance.md", await tidy([page.trimEnd(), ...byHand].join("\n\n")));
   console.log(`wrote docs/performance.md and ${Object.keys(plots).length} plots in ${PLOTS}`);
   return 0;
 }

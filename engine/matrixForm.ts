@@ -18,12 +18,14 @@ export interface MatrixForm extends TreeNode {
   /** The element type of the results of `times` and `rows`. */
   readonly dtype: FloatType;
   /**
-   * The linear layer: x·Wᵀ + bias with W [out, in], for either layout of `shape`. Differentiable by x.
+   * The linear layer: x·Wᵀ + bias + addend with W [out, in], for either layout of `shape`. Differentiable by x, bias
+   * and addend.
    * @param x [..., in]
    * @param bias [out]
+   * @param addend [..., out], as the result: the residual stream
    * @returns [..., out]
    */
-  times(x: Tensor, bias?: Tensor): Tensor;
+  times(x: Tensor, bias?: Tensor, addend?: Tensor): Tensor;
   /**
    * The rows of a table [V, C].
    * @param ids i32 [...]

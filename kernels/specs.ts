@@ -137,12 +137,16 @@ export interface RandomSpec {
   readonly key1: number;
 }
 
+/** A term that a product adds, up to two: `row` is [N], for every row of C, and `whole` is [batch, M, N]. */
+export type Addend = "row" | "whole";
+
 /**
- * C[b] = act(scale · op(A[b]) · op(B[b]) + bias), where op transposes if asked.
- * A [batch, M, K] ([batch, K, M] if transA), B [batch, K, N] ([batch, N, K] if transB), bias [N], C [batch, M, N].
+ * C[b] = act(scale · op(A[b]) · op(B[b]) + addends), where op transposes if asked.
+ * A [batch, M, K] ([batch, K, M] if transA), B [batch, K, N] ([batch, N, K] if transB), C [batch, M, N]. Addends
+ * (a bias, a residual) are added in their order.
  * If `batchA` or `batchB` is false, that operand is one matrix for all batches.
- * Buffers: A, B, (bias) → C. Baked: flags, activation (an expression of one input), tile choice. Arguments: sizes,
- * scale.
+ * Buffers: A, B, addends… → C. Baked: flags, number of addends, activation (an expression of one input), tile choice.
+ * Arguments: sizes, scale, the kinds of addends.
  */
 export interface MatmulSpec {
   readonly batch: number;
@@ -154,7 +158,7 @@ export interface MatmulSpec {
   readonly batchA: boolean;
   readonly batchB: boolean;
   readonly scale: number;
-  readonly bias: boolean;
+  readonly addends: readonly Addend[];
   readonly activation?: Expr;
 }
 

@@ -175,8 +175,9 @@ function through<T extends Tree>(
 /** One block: attention and MLP, each behind a norm and beside the residual stream. @param n its layer of a cache */
 export function transformerBlock(x_BTC: Tensor, layer: LayerParams, context: BlockContext, n: number): Tensor {
   const { config } = context;
-  const y_BTC = add(x_BTC, selfAttention(norm(x_BTC, layer.inputNorm, config), layer.attention, context, n));
-  return add(y_BTC, mlp(norm(y_BTC, layer.postNorm, config), layer.mlp, config));
+  // The last product of each adds the residual stream: y = x + attention(norm x), then y + mlp(norm y).
+  const y_BTC = selfAttention(norm(x_BTC, layer.inputNorm, config), x_BTC, layer.attention, context, n);
+  return mlp(norm(y_BTC, layer.postNorm, config), y_BTC, layer.mlp, config);
 }
 
 /** The matrix [V, C] that turns hidden states into logits. */
@@ -233,17 +234,23 @@ function checkPositions(positions: Int32Array, T: number, config: ModelConfig): 
   );
 }
 
-/** y = x Wᵀ + b, or x W + b where the checkpoint stores [in, out]. */
-export function linear(x: Tensor, { weight, bias }: Linear, config: ModelConfig): Tensor {
-  if (!(weight instanceof Tensor)) return weight.times(x, bias);
-  return matmul(x, weight, { transB: config.family !== "gpt2", ...(bias ? { bias } : {}) });
+/** y = x Wᵀ + b, or x W + b where the checkpoint stores [in, out]; beside a residual r [..., out] y + r. */
+export function linear(x: Tensor, { weight, bias }: Linear, config: ModelConfig, residual?: Tensor): Tensor {
+  if (!(weight instanceof Tensor)) return weight.times(x, bias, residual);
+  return matmul(x, weight, { transB: config.family !== "gpt2", bias, addend: residual });
 }
 
 function norm(x: Tensor, { weight, bias }: Norm, config: ModelConfig): Tensor {
   return bias ? layerNorm(x, weight, bias, config.normEps) : rmsNorm(x, weight, config.normEps);
 }
 
-function selfAttention(x_BTC: Tensor, p: AttentionParams, context: BlockContext, layer: number): Tensor {
+function selfAttention(
+  x_BTC: Tensor,
+  residual_BTC: Tensor,
+  p: AttentionParams,
+  context: BlockContext,
+  layer: number,
+): Tensor {
   const { config, cache } = context;
   const [B, T] = x_BTC.shape as [number, number];
   const { heads, kvHeads, headDim: D } = config;
@@ -281,7 +288,7 @@ function selfAttention(x_BTC: Tensor, p: AttentionParams, context: BlockContext,
     context.watch?.(layer, { q, k, v, out, ...(window ? { window } : {}) });
   }
   const merged = reshape(out, [B, T, heads * D]);
-  return linear(merged, p.o, config);
+  return linear(merged, p.o, config, residual_BTC);
 }
 
 function projections(x: Tensor, p: AttentionParams, config: ModelConfig): [Tensor, Tensor, Tensor] {
@@ -294,8 +301,8 @@ function projections(x: Tensor, p: AttentionParams, config: ModelConfig): [Tenso
 /** silu(gate) · up in one kernel (N. Shazeer, "GLU Variants Improve Transformer", 2020). */
 const swiglu = fuse("swiglu", (gate, up) => siluExpr(gate).mul(up));
 
-function mlp(x: Tensor, p: MlpParams, config: ModelConfig): Tensor {
+function mlp(x: Tensor, residual: Tensor, p: MlpParams, config: ModelConfig): Tensor {
   const up = linear(x, p.up, config);
-  if (p.gate) return linear(swiglu(linear(x, p.gate, config), up), p.down, config);
-  return linear(config.mlp === "gelu_erf" ? geluErf(up) : gelu(up), p.down, config);
+  if (p.gate) return linear(swiglu(linear(x, p.gate, config), up), p.down, config, residual);
+  return linear(config.mlp === "gelu_erf" ? geluErf(up) : gelu(up), p.down, config, residual);
 }

@@ -12,7 +12,7 @@ import type { Rng } from "../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environment.ts";
 import type { Model } from "../nn/index.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
-import { isAgentToken, type Trajectory, turnEnds } from "../rl/episode/stream.ts";
+import { isAgentToken, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 
@@ -108,4 +108,14 @@ function checkReplay(completion: Trajectory, episode: Trajectory, turn: number, 
         "steps are labelled in environments that follow from their seed and the actions",
     );
   }
+}
+
+/**
+ * The last token of each turn with an action, in order. A model that reads up to there knows the action, its answer,
+ * and whether the episode goes on.
+ */
+export function turnEnds({ stream, stepRewards }: Pick<Trajectory, "stream" | "stepRewards">): number[] {
+  const last = stream.roles.findLastIndex(isAgentToken);
+  const turns = Math.max(stepRewards.length, last < 0 ? 0 : stream.turns[last]! + 1);
+  return Array.from({ length: turns }, (_, turn) => stream.turns.lastIndexOf(turn));
 }

@@ -60,17 +60,21 @@ export class LoraMatrix implements MatrixForm {
     return new LoraMatrix(tensors, this.#how);
   }
 
-  times(x: Tensor, bias?: Tensor): Tensor {
+  times(x: Tensor, bias?: Tensor, addend?: Tensor): Tensor {
     const { base, A, B, m } = this.tensors;
     const { scale, dropout: drop } = this.#how;
     const seen = drop ? dropout(x, drop.p, drop.rng) : x;
-    const added = matmul(matmul(seen, A, { transB: true }), B, { transB: true, scale });
+    const inner = matmul(seen, A, { transB: true });
+    if (m === undefined) {
+      return matmul(inner, B, { transB: true, scale, addend: product(x, base, this.#how, bias, addend) });
+    }
+    const added = matmul(inner, B, { transB: true, scale });
     const y = product(x, base, this.#how, bias);
-    if (m === undefined) return add(y, added);
     // PEFT's form: y + (m/‖·‖ − 1)·W x + m/‖·‖·s·B A x; in these two terms dropout applies to x.
     const stretch = div(m, this.#lengths());
     const plain = drop ? product(seen, base, this.#how) : bias ? sub(y, bias) : y;
-    return add(y, add(mul(sub(stretch, 1), plain), mul(stretch, added)));
+    const z = add(y, add(mul(sub(stretch, 1), plain), mul(stretch, added)));
+    return addend ? add(z, addend) : z;
   }
 
   rows(): never {
@@ -122,9 +126,10 @@ function product(
   weight: Weight,
   { isTransposed: isAcross }: Pick<LoraHow, "isTransposed">,
   bias?: Tensor,
+  addend?: Tensor,
 ): Tensor {
-  if (!(weight instanceof Tensor)) return weight.times(x, bias);
-  return matmul(x, weight, { transB: !isAcross, ...(bias ? { bias } : {}) });
+  if (!(weight instanceof Tensor)) return weight.times(x, bias, addend);
+  return matmul(x, weight, { transB: !isAcross, bias, addend });
 }
 
 /** Rows of the identity that a packed matrix is multiplied by at a time. */

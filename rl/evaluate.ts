@@ -1,10 +1,9 @@
 /** Evaluation: success on tasks that training never saw, and how well the model predicts the environment's answers. */
-import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 import type { Model } from "../nn/index.ts";
 import { observationTokens } from "./objective/echo.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "./environment.ts";
-import { score, tokenStatistics } from "./train/score.ts";
+import { score } from "./train/score.ts";
 import { rowOf } from "./objective/columns.ts";
 import { rollout, type RolloutOptions } from "./play/rollout.ts";
 import { familiesOf, mean, moments } from "./episode/groups.ts";
@@ -146,21 +145,6 @@ export async function worldModelLosses(
     const scored = row.flatMap((isTarget, t) => (isTarget ? [-logProbs[i]![t]!] : []));
     return { nats: scored.reduce((sum, nll) => sum + nll, 0), tokens: scored.length };
   });
-}
-
-/** Mean of −lp over the agent's tokens of demonstrations, in nats per token. */
-export async function answerLoss(
-  model: Model,
-  template: Template,
-  demonstrations: readonly Trajectory[],
-  options: Pick<WorldLossOptions, "maxTokens"> = {},
-): Promise<number> {
-  const { logProbs } = await tokenStatistics({ model }, ["logProbs"], demonstrations, {
-    padId: template.padId,
-    ...options,
-  });
-  const scored = logProbs!.flatMap((row) => [...row].filter((lp) => !Number.isNaN(lp)));
-  return -scored.reduce((sum, lp) => sum + lp, 0) / scored.length;
 }
 
 /** Mean of −lp over the world-model targets of the given episodes, in nats per token. */

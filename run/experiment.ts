@@ -23,7 +23,6 @@ import {
   evaluate,
   type Evaluation,
   evaluationOf,
-  answerLoss,
   meanWorldLoss,
   type WorldLoss,
   worldModelLosses,
@@ -32,7 +31,7 @@ import type { Objective } from "../rl/objective/objective.ts";
 import { type CompletionOptions, completeSteps, type StepTries } from "../papers/completions.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 import type { Reader } from "../methods/reader.ts";
-import { worldLossExcess } from "./worldLossExcess.ts";
+import { answerLoss, worldLossExcess } from "./losses.ts";
 import { longestRead, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../papers/selfplay/options.ts";

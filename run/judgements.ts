@@ -2,8 +2,9 @@
  * The judgements of models that read episodes: an outcome model on successes, a process model on steps, a critic on
  * programs.
  */
+import { turnEnds } from "../papers/completions.ts";
 import { succeeded } from "../rl/episode/outcomes.ts";
-import { type Trajectory, turnEnds } from "../rl/episode/stream.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { type PROCESS_FORMS, processRewards, solutionScore } from "../papers/rewards/process.ts";
 import type { EpisodeReward } from "../rl/tasks/scoring.ts";

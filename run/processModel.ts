@@ -5,9 +5,10 @@
  * steps, whose completions are drawn anew, is reported beside the share that can be completed; `prm.labels=shuffled`
  * and `prm.steps=0` are the models that know nothing.
  */
+import { turnEnds } from "../papers/completions.ts";
 import { Rng } from "../engine/random.ts";
 import { type Model, schedule } from "../nn/index.ts";
-import { type Trajectory, turnEnds } from "../rl/episode/stream.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { stepLabels } from "../papers/rewards/process.ts";
 import { initReaderHead, type Marked, type Reader, trainReader } from "../methods/reader.ts";

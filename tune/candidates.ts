@@ -118,7 +118,7 @@ function softwareContests(): readonly Contest[] {
 
 /** The products of a linear layer: x·Wᵀ, and g·W and gᵀ·x of the same size. */
 function linear(m: number, n: number, k: number): readonly MatmulSpec[] {
-  const plain = { batch: 1, m, n, k, batchA: false, batchB: false, scale: 1, bias: false };
+  const plain = { batch: 1, m, n, k, batchA: false, batchB: false, scale: 1, addends: [] };
   return [
     { ...plain, transA: false, transB: true },
     { ...plain, transA: false, transB: false },

@@ -105,7 +105,7 @@ function matmulTask(on: Device, task: TaskOf<"matmul">, of: (seed: number, shape
   if (!isWebgpu(backend)) return "the ladder is WGSL";
   const make = ladder[version];
   if (make === undefined) return `kernels/wgsl/matmul.ts exports no "${version}"`;
-  const spec: MatmulSpec = { batch, m, n, k, transA, transB, batchA: true, batchB: true, scale: 1, bias: false };
+  const spec: MatmulSpec = { batch, m, n, k, transA, transB, batchA: true, batchB: true, scale: 1, addends: [] };
   const program = make(spec, backend.profile);
   const c = of(3, [batch, m, n]);
   const buffers = [a, b, c].map((x) => x.storage.buffer);

@@ -282,8 +282,7 @@ function fromHidden(inputs: readonly Tensor[], weight: Weight, parts: number): T
   const [x, targets, temperature, ...rest] = inputs as [Tensor, Tensor, Tensor, ...Tensor[]];
   const matrix = treeFromLeaves<Weight>(weight, rest);
   const bias = rest[parts];
-  const logits =
-    matrix instanceof Tensor ? matmul(x, matrix, { transB: true, ...(bias ? { bias } : {}) }) : matrix.times(x, bias);
+  const logits = matrix instanceof Tensor ? matmul(x, matrix, { transB: true, bias }) : matrix.times(x, bias);
   const result = logProbs(logits, targets, temperature);
   return [result.logProbs, result.entropy];
 }

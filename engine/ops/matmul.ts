@@ -1,7 +1,7 @@
 /**
- * Matrix multiplication with transpose flags and an epilogue: act(scale · op(A)·op(B) + bias), batched. With the flags
- * the op is closed under its own derivative: every gradient of a matmul is a matmul, and nothing is ever transposed in
- * memory.
+ * Matrix multiplication with transpose flags and an epilogue: act(scale · op(A)·op(B) + addends), batched. With the
+ * flags the op is closed under its own derivative: every gradient of a matmul is a matmul, and nothing is ever
+ * transposed in memory.
  *
  * A matrix that is shared by the whole batch (the weights of a layer) multiplies all rows in one big product.
  */
@@ -71,7 +71,7 @@ function sizesOf(a: TensorType, b: TensorType, transA: boolean, transB: boolean)
   return { m, n, k, leadA: a.shape.slice(0, -2), leadB: b.shape.slice(0, -2) };
 }
 
-function specOf({ inputs: [a, b, bias], outputs: [c], params }: Call<MatmulParams>): MatmulSpec {
+function specOf({ inputs: [a, b, ...addends], outputs: [c], params }: Call<MatmulParams>): MatmulSpec {
   const { transA, transB, scale, activation } = params;
   const { m, n, k, leadA, leadB } = sizesOf(a!, b!, transA, transB);
   const batch = sizeOf(c!.shape.slice(0, -2));
@@ -87,7 +87,7 @@ function specOf({ inputs: [a, b, bias], outputs: [c], params }: Call<MatmulParam
     batchA: !collapse && batch > 1 && sizeOf(leadA) > 1,
     batchB: batch > 1 && sizeOf(leadB) > 1,
     scale,
-    bias: bias !== undefined,
+    addends: addends.map(({ shape }) => (shape.length === 1 ? "row" : "whole")),
     ...(activation === null ? {} : { activation: ACTIVATIONS[activation].expr }),
   };
 }
@@ -95,7 +95,7 @@ function specOf({ inputs: [a, b, bias], outputs: [c], params }: Call<MatmulParam
 export const matmulOp: OpDef<MatmulParams> = {
   name: "matmul",
   infer(inputs, { transA, transB }) {
-    const [a, b, bias] = inputs as [TensorType, TensorType, TensorType?];
+    const [a, b, ...addends] = inputs as [TensorType, TensorType, ...TensorType[]];
     inputs.forEach((x) => checkFloat("matmul", x));
     checkSameDtype("matmul", inputs);
     const { m, n, leadA, leadB } = sizesOf(a, b, transA, transB);
@@ -104,12 +104,17 @@ export const matmulOp: OpDef<MatmulParams> = {
       [leadA, leadB].every((batchAxes) => sizeOf(batchAxes) === 1 || sizeOf(batchAxes) === sizeOf(lead)),
       () => `matmul: batch axes must be equal or absent on one side: ${showShape(a.shape)} · ${showShape(b.shape)}`,
     );
-    if (bias) {
-      check(sameShape(bias.shape, [n]), () => `matmul: expected a bias of shape [${n}], got ${showShape(bias.shape)}`);
+    const shape = [...lead, m, n];
+    for (const { shape: got } of addends) {
+      const [name, wanted] = got.length === 1 ? ["a bias", [n]] : ["an addend", shape];
+      check(
+        sameShape(got, wanted),
+        () => `matmul: expected ${name} of shape ${showShape(wanted)}, got ${showShape(got)}`,
+      );
     }
-    return [{ shape: [...lead, m, n], dtype: a.dtype }];
+    return [{ shape, dtype: a.dtype }];
   },
-  reference([a, b, bias], [c], call) {
+  reference([a, b, ...addends], [c], call) {
     const { transA, transB, scale, activation } = call.params;
     const { m, n, k, leadA, leadB } = sizesOf(call.inputs[0]!, call.inputs[1]!, transA, transB);
     const z = new Float64Array(c!.length);
@@ -122,7 +127,8 @@ export const matmulOp: OpDef<MatmulParams> = {
           for (let p = 0; p < k; p++) {
             sum += a![atA + (transA ? p * m + i : i * k + p)]! * b![atB + (transB ? j * k + p : p * n + j)]!;
           }
-          z[(batch * m + i) * n + j] = scale * sum + (bias ? bias[j]! : 0);
+          const at = (batch * m + i) * n + j;
+          z[at] = addends.reduce((y, addend) => y + addend[addend.length === n ? j : at]!, scale * sum);
         }
       }
     }
@@ -133,11 +139,15 @@ export const matmulOp: OpDef<MatmulParams> = {
     }
   },
   kernel: (call) => ({ family: "matmul", spec: specOf(call) }),
-  vjp({ g: [gY], x: [a, b, bias], params, needs }) {
+  vjp({ g: [gY], x: [a, b, ...addends], params, needs }) {
     const { transA, transB, scale, activation } = params;
-    const g = activation === null ? gY! : throughActivation(activation, gY!, a!, b!, bias, params);
+    const g = activation === null ? gY! : throughActivation(activation, gY!, a!, b!, addends, params);
     const collapse = sizeOf(b!.shape.slice(0, -2)) === 1 && !transA;
-    return [needs[0] ? gradientOfA() : null, needs[1] ? gradientOfB() : null, needs[2] ? g : null];
+    return [
+      needs[0] ? gradientOfA() : null,
+      needs[1] ? gradientOfB() : null,
+      ...addends.map((_, i) => (needs[2 + i] ? g : null)),
+    ];
 
     function gradientOfA(): Tensor {
       return transA
@@ -165,10 +175,10 @@ function throughActivation(
   g: Tensor,
   a: Tensor,
   b: Tensor,
-  bias: Tensor | undefined,
-  { transA, transB, scale }: MatmulParams,
+  addends: readonly Tensor[],
+  params: MatmulParams,
 ): Tensor {
-  const z = matmul(a, b, { transA, transB, scale, ...(bias ? { bias } : {}) });
+  const z = apply1(matmulOp, [a, b, ...addends], { ...params, activation: null });
   const { op } = ACTIVATIONS[activation];
   const [dz] = op.vjp({ g: [g], x: [z], y: [], params: { args: [null] }, needs: [true] });
   return dz ?? fail(`matmul: ${activation} has no derivative`);
@@ -181,28 +191,30 @@ export interface MatmulOptions {
   /** Whether B is stored transposed: [..., N, K], as the weights of linear layers usually are. */
   readonly transB?: boolean;
   /** [N], added to every row before the activation. */
-  readonly bias?: Tensor;
+  readonly bias?: Tensor | undefined;
+  /** [..., M, N], as the result: added after the bias and before the activation, as a residual. */
+  readonly addend?: Tensor | undefined;
   /** The function that is applied last; `gelu` is the tanh approximation, `geluErf` the exact one. */
   readonly activation?: Activation;
-  /** The factor of the product before the bias is added; 1 unless given. */
+  /** The factor of the product before anything is added; 1 unless given. */
   readonly scale?: number;
 }
 
 /**
- * act(scale · A·B + bias).
+ * act(scale · A·B + bias + addend).
  * @param a [..., M, K]
  * @param b [..., K, N]; without batch axes (or with axes of size 1) it is shared by all of A's, and the other way
  *   round; other batch axes broadcast as in NumPy, at the cost of a copy
  * @returns [..., M, N]
  * @throws if an operand is no matrix, if inner dimensions differ (`matmul: inner dimensions differ: [4, 3] · [5, 2]`),
- *   if batch axes do not broadcast, or if the bias is not [N]
+ *   if batch axes do not broadcast, if the bias is not [N], or if the addend is not [..., M, N]
  *
  * @example
  * matmul(x_BTC, weight_NC, { transB: true, bias: bias_N, activation: "gelu" });   // [B, T, N], one kernel
  */
 export function matmul(a: Tensor, b: Tensor, options: MatmulOptions = {}): Tensor {
-  checkKeys("matmul", options, ["transA", "transB", "bias", "activation", "scale"]);
-  const { transA = false, transB = false, bias, activation = null, scale = 1 } = options;
+  checkKeys("matmul", options, ["transA", "transB", "bias", "addend", "activation", "scale"]);
+  const { transA = false, transB = false, bias, addend, activation = null, scale = 1 } = options;
   check(
     activation === null || Object.hasOwn(ACTIVATIONS, activation),
     () => `matmul: expected an activation of ${Object.keys(ACTIVATIONS).join(", ")}, got "${String(activation)}"`,
@@ -212,7 +224,7 @@ export function matmul(a: Tensor, b: Tensor, options: MatmulOptions = {}): Tenso
   const lead = broadcastShapes("matmul: batch axes", [leadA, leadB]);
   const operand = (x: Tensor, batchAxes: Shape): Tensor =>
     sizeOf(batchAxes) === 1 || sizeOf(batchAxes) === sizeOf(lead) ? x : broadcastTo(x, [...lead, ...x.shape.slice(-2)]);
-  const inputs = [operand(a, leadA), operand(b, leadB), ...(bias ? [bias] : [])];
+  const inputs = [operand(a, leadA), operand(b, leadB), ...[bias, addend].filter((x) => x !== undefined)];
   return apply1(matmulOp, inputs, { transA, transB, activation, scale });
 }
 
@@ -259,6 +271,16 @@ function epilogueSamples(rng: Rng): Sample<MatmulParams>[] {
     {
       label: "bias, batch, A transposed",
       inputs: [normal(rng, [2, 3, 2]), normal(rng, [5, 3]), normal(rng, [5])],
+      params: { ...base, transA: true, activation: null },
+    },
+    {
+      label: "bias, addend, shared B, silu",
+      inputs: [normal(rng, [2, 3, 3]), normal(rng, [7, 3]), normal(rng, [7]), normal(rng, [2, 3, 7])],
+      params: { ...base, activation: "silu" as const },
+    },
+    {
+      label: "addend, batch, A transposed",
+      inputs: [normal(rng, [2, 3, 4]), normal(rng, [2, 4, 3]), normal(rng, [2, 4, 4])],
       params: { ...base, transA: true, activation: null },
     },
     {

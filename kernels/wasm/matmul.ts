@@ -1,5 +1,5 @@
 /**
- * Matrix product: C[b] = act(scale · op(A[b]) · op(B[b]) + bias).
+ * Matrix product: C[b] = act(scale · op(A[b]) · op(B[b]) + addends).
  *
  * Two kinds of register tiles do all the work:
  * - *outer* (A·B, Aᵀ·B): 4 rows × 8 columns of C stay in registers while k runs. Each k multiplies one element of each
@@ -22,7 +22,7 @@
  */
 import { type Expr, exprToString } from "../expr.ts";
 import type { Program, Step, WasmKernel } from "../kernel.ts";
-import type { MatmulSpec } from "../specs.ts";
+import type { Addend, MatmulSpec } from "../specs.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
 import { emitExpr } from "./expression.ts";
 import { fetch, fetchedRows } from "./fetch.ts";
@@ -41,7 +41,7 @@ const ENOUGH_UNITS = 16;
 const UNIT_COLS = 128;
 /**
  * A long k is cut into passes, so that 8 columns of B and 4 rows (or columns) of A stay in the first-level cache.
- * Between passes the sums wait in C, which is exact. C starts with zeros and gets scale, bias and activation at the
+ * Between passes the sums wait in C, which is exact. C starts with zeros and gets scale, addends and activation at the
  * end, so that one loop serves all passes: V8 makes slower code of a loop whose sums may come from two places.
  */
 const PASS = { rows: 256, columns: 512 } as const;
@@ -75,11 +75,11 @@ interface Variant {
   readonly blocks: boolean;
   /** Whether rows of B are fetched before dot products with them. */
   readonly fetches: boolean;
-  readonly bias: boolean;
+  readonly addends: number;
   readonly activation: Expr | undefined;
 }
 
-/** See `MatmulSpec`. Buffers: A, B, (bias) → C. */
+/** See `MatmulSpec`. Buffers: A, B, addends… → C. */
 export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   const { batch, m, n, k, transA, transB, batchA, batchB } = spec;
   // One B for all batches: their rows of A are the rows of one product.
@@ -87,7 +87,8 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
 
   const temps: number[] = [];
   const steps: Step<WasmKernel>[] = [];
-  const [A, B, C] = [0, 1, spec.bias ? 3 : 2];
+  const { addends } = spec;
+  const [A, B, C] = [0, 1, 2 + addends.length];
   const temp = (bytes: number): number => C + temps.push(bytes);
   let [a, b] = [A, B];
   const countA = batchA ? batch : 1;
@@ -109,7 +110,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
     passes: !transB && k > PASSES_ABOVE,
     blocks: k > LONGEST_CHAIN,
     fetches: transB && fetched > 0,
-    bias: spec.bias,
+    addends: addends.length,
     activation: spec.activation,
   };
   const pass = variant.passes ? passOf(variant) : k;
@@ -141,6 +142,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
       rowBlocks,
       colBlocks,
       fetched,
+      ...addendPitches(addends, n),
       spec.scale,
     ],
     units: batch * rowBlocks * colBlocks,
@@ -148,7 +150,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   };
   // With passes, the sums of blocks are kept beside C, as the sums of passes are kept in it.
   const totals = variant.blocks && variant.passes ? temp(4 * batch * m * n) : C;
-  steps.push({ kernel, buffers: [a, b, spec.bias ? 2 : C, C, totals] });
+  steps.push({ kernel, buffers: [a, b, ...addendBuffers(addends, C), C, totals] });
   return { temps, steps };
 }
 
@@ -172,18 +174,37 @@ const variantKey = (v: Variant): string =>
     v.passes && "passes",
     v.blocks && "blocks",
     v.fetches && "fetches",
-    v.bias && "bias",
+    v.addends > 0 && `plus${v.addends}`,
     v.activation && exprToString(v.activation),
   ]
     .filter(Boolean)
     .join(" ");
 
 const PARAMS = {
-  ...i32s("a", "b", "bias", "c", "totals", "m", "n", "k", "batchStrideA", "batchStrideB"),
-  ...i32s("stepA", "stepB", "unitRows", "rowBlocks", "colBlocks", "fetchedRows"),
+  ...i32s("a", "b", "addend0", "addend1", "c", "totals", "m", "n", "k", "batchStrideA", "batchStrideB"),
+  ...i32s("stepA", "stepB", "unitRows", "rowBlocks", "colBlocks", "fetchedRows", "pitch0", "pitch1"),
   scale: "f32",
   ...i32s("begin", "end"),
 } as const;
+
+/** The two buffers of addends of a kernel, after A and B; in the place of an absent one any other. */
+export const addendBuffers = (addends: readonly Addend[], other: number): number[] =>
+  [0, 1].map((i) => (i < addends.length ? 2 + i : other));
+/** The number of floats from row to row of either. */
+export const addendPitches = (addends: readonly Addend[], n: number): number[] =>
+  [0, 1].map((i) => (addends[i] === "whole" ? n : 0));
+
+/** The places of the first `count` addends in a row and column of C. */
+export function addendPlaces(
+  f: FunctionBuilder,
+  p: Readonly<Record<"addend0" | "addend1" | "pitch0" | "pitch1", I32>>,
+  count: number,
+  row: I32,
+  column: I32,
+): I32[] {
+  const both = [p.addend0.at(row.mul(p.pitch0).add(column)), p.addend1.at(row.mul(p.pitch1).add(column))];
+  return both.slice(0, count).map((at) => f.let(at));
+}
 
 /** The part of the problem that a tile sees: the operands of one batch, and a place in C. */
 interface Site {
@@ -202,8 +223,10 @@ interface Site {
   /** The pass: its first k, and their number. */
   readonly from: Var<I32>;
   readonly count: Var<I32>;
-  /** scale · x + bias, then the activation, for columns from j + `column` on (`splat`: column j in every lane). */
-  readonly finish: (x: F32x4, column: number, splat: boolean) => F32x4;
+  /** The places of the addends of row i + `row`, from column j on. */
+  readonly addendsOf: (row: number) => I32[];
+  /** scale · x + addends, then the activation, `offset` bytes from those places on (`splat`: one column in lanes). */
+  readonly finish: (x: F32x4, addends: readonly I32[], offset: number, splat: boolean) => F32x4;
 }
 
 type Write = (to: I32, value: F32x4) => void;
@@ -239,9 +262,10 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
         madd: (sum, a, b) => (fused ? a.relaxedMadd(b, sum) : sum.add(a.mul(b))),
         from,
         count,
-        finish: (x, column, splat) => {
+        addendsOf: (row) => addendPlaces(f, p, variant.addends, batch.mul(p.m).add(i).add(row), j),
+        finish: (x, places, offset, splat) => {
           let y = x.mul(p.scale.splat());
-          if (variant.bias) y = y.add((splat ? load.splat : load.f32x4)(p.bias.at(j), 4 * column));
+          for (const at of places) y = y.add((splat ? load.splat : load.f32x4)(at, offset));
           return variant.activation === undefined ? y : emitExpr(f, variant.activation, [f.let(y)]);
         },
       };
@@ -310,7 +334,7 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
         });
         forElements((at, read, write, splat) => {
           const sum = variant.blocks ? read(p.totals.at(at)).add(read(p.c.at(at))) : read(p.c.at(at));
-          write(p.c.at(at), site.finish(sum, 0, splat));
+          write(p.c.at(at), site.finish(sum, site.addendsOf(0), 0, splat));
         });
       } else {
         f.set(from, I32.of(0));
@@ -362,9 +386,12 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
     });
   });
 
-  sums.forEach((row, r) =>
-    row.forEach((sum, v) => write(c[r]!, variant.passes ? sum : site.finish(sum, 4 * v, width === 1), 16 * v)),
-  );
+  sums.forEach((row, r) => {
+    const addends = variant.passes ? [] : site.addendsOf(r);
+    row.forEach((sum, v) =>
+      write(c[r]!, variant.passes ? sum : site.finish(sum, addends, 16 * v, width === 1), 16 * v),
+    );
+  });
 }
 
 /** Computes rows i… and columns j… of C (`width` 4 or 1) by dot products of rows of A and of B, four k at a time. */
@@ -402,7 +429,8 @@ function dotTile(f: FunctionBuilder, { blocks }: Variant, site: Site, rows: numb
   run(k.and(-4), 1, k.and(3), 4, load.lane0); // the other lanes add 0 · 0
   sums.forEach((row, r) => {
     const c = f.let(site.c.at(i.add(r).mul(n).add(j)));
-    if (width === 4) f.store(c, site.finish(sumLanes4(f, row), 0, false));
-    else f.storeLane(c, site.finish(sumLanes(f, row[0]!), 0, true), 0);
+    const addends = site.addendsOf(r);
+    if (width === 4) f.store(c, site.finish(sumLanes4(f, row), addends, 0, false));
+    else f.storeLane(c, site.finish(sumLanes(f, row[0]!), addends, 0, true), 0);
   });
 }

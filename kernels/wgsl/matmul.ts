@@ -1,5 +1,5 @@
 /**
- * Matrix multiplication: C = act(scale · op(A)·op(B) + bias), for every transpose, batch, ragged size and epilogue.
+ * Matrix multiplication: C = act(scale · op(A)·op(B) + addends), for every transpose, batch, ragged size and epilogue.
  *
  * `matmulTable.ts` chooses a rung of a ladder (`MatmulRung`) by adapter and shape; a benchmark chooses with
  * `AdapterProfile.matmul`:
@@ -21,7 +21,7 @@ import { chooseRung, TILED } from "./matmulTable.ts";
 import { combineKernel, matmulNaive, tiledKernel, type TiledRung } from "./matmulTiled.ts";
 import type { Generator } from "./shader.ts";
 
-/** A, B, (bias) → C. */
+/** A, B, addends… → C. */
 export function matmul(spec: MatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
   return matmulBy(chooseRung(spec, profile), spec, profile);
 }
@@ -61,7 +61,7 @@ function matmulBy(rung: MatmulRung, spec: MatmulSpec, profile: AdapterProfile): 
       { kernel, buffers: [0, 1, partial] },
       {
         kernel: combineKernel(spec, profile, splits),
-        buffers: spec.bias ? [partial, 2, output] : [partial, output],
+        buffers: [partial, ...spec.addends.map((_, i) => 2 + i), output],
       },
     ],
   };

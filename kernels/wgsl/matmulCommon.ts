@@ -7,18 +7,19 @@ import { type Uniform, f32, u32 } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { emitExpression } from "./expression.ts";
 import { type Bindings, vectorType } from "./rows.ts";
-import { each, LINEAR_GROUP } from "./shader.ts";
+import { each, type ElementType, LINEAR_GROUP } from "./shader.ts";
 
-export const bufferCount = (spec: MatmulSpec): number => (spec.bias ? 4 : 3);
-export const biasBinding = (spec: MatmulSpec): Bindings => (spec.bias ? { bias: `read ${vectorType(spec.n)}` } : {});
+export const bufferCount = (spec: MatmulSpec): number => 3 + spec.addends.length;
+export const addendBindings = ({ addends, n }: MatmulSpec, element: ElementType = vectorType(n)): Bindings =>
+  Object.fromEntries(addends.map((_, i) => [`addend${i}`, `read ${element}`]));
 
 export const orderKey = (spec: MatmulSpec): string => `${spec.transA ? "T" : "N"}${spec.transB ? "T" : "N"}`;
 export const epilogueKey = (spec: MatmulSpec): string =>
-  `${spec.bias ? "/bias" : ""}${spec.activation === undefined ? "" : `/${exprToString(spec.activation)}`}`;
+  `/plus${spec.addends.length}${spec.activation === undefined ? "" : `/${exprToString(spec.activation)}`}`;
 
-/** A kernel that writes parts of sums leaves scale, bias and activation to the kernel that adds them. */
+/** A kernel that writes parts of sums leaves scale, addends and activation to the kernel that adds them. */
 export const storedBy = (spec: MatmulSpec, splits: number): MatmulSpec =>
-  splits === 1 ? spec : { ...spec, scale: 1, bias: false, activation: undefined };
+  splits === 1 ? spec : { ...spec, scale: 1, addends: [], activation: undefined };
 
 export const sizes = (spec: MatmulSpec, splits = 1): Record<string, Uniform> => ({
   batch: u32(spec.batch),
@@ -29,6 +30,7 @@ export const sizes = (spec: MatmulSpec, splits = 1): Record<string, Uniform> => 
   strideB: u32(spec.batchB ? spec.k * spec.n : 0),
   scale: f32(spec.scale),
   splits: u32(splits),
+  ...Object.fromEntries(spec.addends.map((kind, i) => [`pitch${i}`, u32(kind === "row" ? 0 : spec.n)])),
 });
 
 export function activationFunction({ activation }: MatmulSpec): string {
@@ -44,15 +46,20 @@ ${statements}
 
 /** `store(batch, row, col, sum)`: the epilogue for four neighbouring columns. */
 export function storeFunction(spec: MatmulSpec, vector: boolean): string {
-  const { bias, activation } = spec;
-  const ragged = `vec4f(${each(4, (c) => `bias[min(col + ${c}u, params.n - 1u)]`, ", ")})`;
+  const { addends, activation } = spec;
+  const addend = (i: number): string => {
+    const at = `line * params.pitch${i}`;
+    if (vector) return `  y += addend${i}[(${at} + col) / 4u];`;
+    return `  y += vec4f(${each(4, (c) => `addend${i}[${at} + min(col + ${c}u, params.n - 1u)]`, ", ")});`;
+  };
   return `${activationFunction(spec)}
 fn store(batch: u32, row: u32, col: u32, sum: vec4f) {
   if (row >= params.m || col >= params.n) { return; }
+  let line = batch * params.m + row;
   var y = params.scale * sum;
-  ${bias ? `y += ${vector ? "bias[col / 4u]" : ragged};` : ""}
+${each(addends.length, addend)}
   ${activation === undefined ? "" : "y = vec4f(activation(y.x), activation(y.y), activation(y.z), activation(y.w));"}
-  let at = (batch * params.m + row) * params.n + col;
+  let at = line * params.n + col;
   ${
     vector
       ? "c[at / 4u] = y;"

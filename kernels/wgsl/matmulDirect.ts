@@ -11,7 +11,7 @@
 import type { WgslKernel } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import {
-  biasBinding,
+  addendBindings,
   epilogueKey,
   orderKey,
   sizes,
@@ -67,7 +67,7 @@ export function directKernel(spec: MatmulSpec, block: DirectBlock, splits: numbe
     bindings: {
       a: `read ${element(vectorA)}`,
       b: `read ${element(vectorB)}`,
-      ...biasBinding(stored),
+      ...addendBindings(stored),
       c: `write ${element(vectorC)}`,
     },
     params: sizes(stored, splits),
@@ -196,7 +196,12 @@ export function subgroupKernel(spec: MatmulSpec, rows: number, splits: number): 
   return shader({
     key: `matmul/subgroup${rows}/${orderKey(spec)}/${[vectorB, vectorC].map(Number).join("")}${epilogueKey(stored)}`,
     enable: ["subgroups"],
-    bindings: { a: "read f32", b: `read ${element(vectorB)}`, ...biasBinding(stored), c: `write ${element(vectorC)}` },
+    bindings: {
+      a: "read f32",
+      b: `read ${element(vectorB)}`,
+      ...addendBindings(stored),
+      c: `write ${element(vectorC)}`,
+    },
     params: sizes(stored, splits),
     workgroups: gridFor(splits * tileCount(spec, rows, tileCols), 1),
     body: () => `${storeFunction(stored, vectorC)}

@@ -17,7 +17,7 @@ import {
 import type { MatmulSpec } from "../specs.ts";
 import {
   activationFunction,
-  biasBinding,
+  addendBindings,
   bufferCount,
   epilogueKey,
   orderKey,
@@ -28,17 +28,16 @@ import {
   tileCount,
   tilePlace,
 } from "./matmulCommon.ts";
-import { type Bindings, independentThreads, vectorType } from "./rows.ts";
+import { independentThreads, vectorType } from "./rows.ts";
 import { each, type ElementType, gridFor, linearMain, shader } from "./shader.ts";
 
 /** One thread per element of C. */
 export function matmulNaive(spec: MatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
   const threads = independentThreads(profile);
   const count = spec.batch * spec.m * spec.n;
-  const bias: Bindings = spec.bias ? { bias: "read f32" } : {};
   const kernel = shader({
     key: `matmul/naive/${orderKey(spec)}${epilogueKey(spec)}/${threads}`,
-    bindings: { a: "read f32", b: "read f32", ...bias, c: "write f32" },
+    bindings: { a: "read f32", b: "read f32", ...addendBindings(spec, "f32"), c: "write f32" },
     params: { count: u32(count), ...sizes(spec) },
     workgroups: gridFor(count, threads),
     body: () => `${activationFunction(spec)}
@@ -51,7 +50,8 @@ ${linearMain(threads, "params.count")}
     sum += a[batch * params.strideA + ${spec.transA ? "k * params.m + row" : "row * params.k + k"}]
       * b[batch * params.strideB + ${spec.transB ? "col * params.k + k" : "k * params.n + col"}];
   }
-  let y = params.scale * sum${spec.bias ? " + bias[col]" : ""};
+  var y = params.scale * sum;
+${each(spec.addends.length, (n) => `  y += addend${n}[i / params.n * params.pitch${n} + col];`)}
   c[i] = ${spec.activation === undefined ? "y" : "activation(y)"};
 }`,
   });
@@ -208,7 +208,7 @@ export function tiledKernel(spec: MatmulSpec, rung: TiledRung, splits: number, o
     bindings: {
       a: a.vector ? "read vec4f" : "read f32",
       ...(operand === undefined ? { b: b.vector ? "read vec4f" : "read f32" } : { w: `read ${operand.element}` }),
-      ...biasBinding(stored),
+      ...addendBindings(stored),
       c: `write ${vectorType(spec.n)}`,
     },
     params: { ...sizes(stored, splits), ...operand?.params },
@@ -273,7 +273,7 @@ export function combineKernel(spec: MatmulSpec, profile: AdapterProfile, splits:
   const count = spec.batch * spec.m * quads;
   return shader({
     key: `matmul/combine/${vectorType(spec.n)}${epilogueKey(spec)}/${threads}`,
-    bindings: { partial: "read f32", ...biasBinding(spec), c: `write ${vectorType(spec.n)}` },
+    bindings: { partial: "read f32", ...addendBindings(spec), c: `write ${vectorType(spec.n)}` },
     params: { count: u32(count), ...sizes(spec, splits), quads: u32(quads) },
     workgroups: gridFor(count, threads),
     body: () => `${storeFunction(spec, spec.n % 4 === 0)}

@@ -17,6 +17,7 @@
  * in 8. So one shift or mask of a vector of four words gives four neighbouring columns, on CPUs and GPUs alike. In q8
  * the scales follow as f32, one for each two groups.
  */
+import type { Addend } from "../../kernels/specs.ts";
 
 /** The formats of packed matrices, see above. */
 export type PackedFormat = "bf16" | "f16" | "q8";
@@ -50,9 +51,9 @@ export function packedRow(format: PackedFormat, columns: number): PackedRow {
 }
 
 /**
- * y = x · Wᵀ + bias (`transposed`), or y = x · W, where W [rows, columns] is packed.
- * Buffers: x [m, columns] (not transposed: [m, rows]), W i32 [rows, words], (bias [rows]) → y [m, rows] (or [m,
- * columns]). Baked: format, `transposed`, bias.
+ * y = x · Wᵀ + addends (`transposed`), or y = x · W, where W [rows, columns] is packed.
+ * Buffers: x [m, columns] (not transposed: [m, rows]), W i32 [rows, words], addends… → y [m, rows] (or
+ * [m, columns]). Baked: format, `transposed`, number of addends.
  */
 export interface PackedMatmulSpec {
   readonly format: PackedFormat;
@@ -60,8 +61,8 @@ export interface PackedMatmulSpec {
   readonly rows: number;
   readonly columns: number;
   readonly transposed: boolean;
-  /** Whether there is a bias; only with `transposed`. */
-  readonly bias: boolean;
+  /** `row`: [rows], `whole`: [m, rows]; only with `transposed`. */
+  readonly addends: readonly Addend[];
 }
 
 /** Rows of W [rows, columns] by number: W i32 [rows, words], ids i32 [count] → y [count, columns]; as `GatherSpec`. */

@@ -80,9 +80,10 @@ export class PackedMatrix implements MatrixForm {
     return new PackedMatrix(packed as Tensor, this.shape, this.format, this.#transposed);
   }
 
-  /** x·Wᵀ + bias, differentiable by x and the bias. @param x [..., in] @param bias [out] @returns [..., out] */
-  times(x: Tensor, bias?: Tensor): Tensor {
-    return packedMatmul(x, this.packed, this.#layout, bias);
+  /** x·Wᵀ + bias + addend, differentiable by all but W; see `MatrixForm.times`. */
+  times(x: Tensor, bias?: Tensor, addend?: Tensor): Tensor {
+    const addends = [bias, addend].filter((y) => y !== undefined);
+    return packedMatmul(x, this.packed, this.#layout, addends);
   }
 
   /**

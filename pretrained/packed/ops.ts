@@ -11,7 +11,6 @@ import { check } from "../../engine/errors.ts";
 import { apply1, type Call, type Elements, type OpDef, type SampleInput, typed } from "../../engine/op.ts";
 import { checkIds } from "../../engine/ops/indexing.ts";
 import { reshape } from "../../engine/ops/movement.ts";
-import { sum } from "../../engine/ops/reduce.ts";
 import type { Rng } from "../../engine/random.ts";
 import { integers, normal } from "../../engine/sampling.ts";
 import type { Tensor } from "../../engine/tensor.ts";
@@ -26,7 +25,7 @@ import {
   type TensorType,
 } from "../../engine/types.ts";
 import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
-import type { Problem } from "../../kernels/specs.ts";
+import type { Addend, Problem } from "../../kernels/specs.ts";
 import { type PackedFormat, type PackedMatmulSpec, packedRow, type PackedRowsSpec } from "./format.ts";
 import * as wasm from "./wasmProducts.ts";
 import * as wasmRows from "./wasmRows.ts";
@@ -76,16 +75,20 @@ function checkPacked(where: string, w: TensorType, { format, columns }: PackedPa
   );
 }
 
-function specOf({ inputs: [x, w, bias], params }: Call<ProductParams>): PackedMatmulSpec {
+function specOf({ inputs: [x, w, ...addends], params }: Call<ProductParams>): PackedMatmulSpec {
   const m = sizeOf(x!.shape.slice(0, -1));
-  return { ...params, m, rows: w!.shape[0]!, bias: bias !== undefined };
+  const rows = w!.shape[0]!;
+  return { ...params, m, rows, addends: addends.map(({ shape }) => (sameShape(shape, [rows]) ? "row" : "whole")) };
 }
 
-/** Inputs x [..., columns], W i32 [rows, words], and perhaps a bias [rows]; or, not transposed, x [..., rows] and W. */
+/**
+ * Inputs x [..., columns], W i32 [rows, words], and up to two addends, [rows] or [..., rows]; or, not transposed,
+ * x [..., rows] and W.
+ */
 export const packedMatmulOp: OpDef<ProductParams> = {
   name: "packedMatmul",
   linear: true,
-  infer([x, w, bias], params) {
+  infer([x, w, ...addends], params) {
     checkFloat("packedMatmul", x!);
     checkPacked("packedMatmul", w!, params);
     const { columns, transposed } = params;
@@ -96,15 +99,17 @@ export const packedMatmulOp: OpDef<ProductParams> = {
       shape[shape.length - 1] === inner,
       () => `packedMatmul: expected x [..., ${inner}] for a matrix [${rows}, ${columns}], got ${showType(x!)}`,
     );
-    if (bias) {
+    const y = [...shape.slice(0, -1), outer];
+    for (const addend of addends) {
+      const [name, expected] = addend.shape.length === 1 ? ["a bias", [outer]] : ["an addend", y];
       check(
-        transposed && sameShape(bias.shape, [outer]) && bias.dtype === x!.dtype,
-        () => `packedMatmul: expected a bias ${x!.dtype}[${outer}], got ${showType(bias)}`,
+        transposed && sameShape(addend.shape, expected) && addend.dtype === x!.dtype,
+        () => `packedMatmul: expected ${name} ${showType({ ...x!, shape: expected })}, got ${showType(addend)}`,
       );
     }
-    return typed([...shape.slice(0, -1), outer], x!);
+    return typed(y, x!);
   },
-  reference([x, w, bias], [y], call) {
+  reference([x, w, ...addends], [y], call) {
     const { m, rows, columns, transposed } = specOf(call);
     const [inner, outer] = transposed ? [columns, rows] : [rows, columns];
     const weights = Float64Array.from({ length: rows * columns }, (_, i) =>
@@ -116,26 +121,29 @@ export const packedMatmulOp: OpDef<ProductParams> = {
         for (let p = 0; p < inner; p++) {
           total += x![i * inner + p]! * weights[transposed ? j * columns + p : p * columns + j]!;
         }
-        y![i * outer + j] = total + (bias ? bias[j]! : 0);
+        const at = i * outer + j;
+        y![at] = addends.reduce((sum, addend) => sum + addend[addend.length === outer ? j : at]!, total);
       }
     }
   },
   kernel: (call) => problem(specOf(call), wasm.packedMatmul, wgsl.packedMatmul),
-  vjp({ g: [g], x: [, w, bias], params, needs }) {
+  vjp({ g: [g], x: [, w, ...addends], params, needs }) {
     const back = { ...params, transposed: !params.transposed };
     return [
       needs[0] ? apply1(packedMatmulOp, [g!, w!], back) : null,
       null,
-      bias && needs[2] ? sum(reshape(g!, [-1, bias.size]), { axis: 0 }) : null,
+      ...addends.map((_, i) => (needs[2 + i] ? g! : null)),
     ];
   },
   samples: (rng) =>
     FORMATS.flatMap((format) =>
-      PRODUCTS.flatMap(([lead, rows, columns, bias]) =>
+      PRODUCTS.flatMap(([lead, rows, columns, addends]) =>
         [true, false].map((transposed) => {
           const [inner, outer] = transposed ? [columns, rows] : [rows, columns];
           const inputs = [normal(rng, [...lead, inner]), randomPacked(rng, format, rows, columns)];
-          if (transposed && bias) inputs.push(normal(rng, [outer]));
+          if (transposed) {
+            inputs.push(...addends.map((kind) => normal(rng, kind === "row" ? [outer] : [...lead, outer])));
+          }
           return { label: `${format}${transposed ? "ᵀ" : ""}`, inputs, params: { format, columns, transposed } };
         }),
       ),
@@ -143,12 +151,12 @@ export const packedMatmulOp: OpDef<ProductParams> = {
 };
 
 const FORMATS: readonly PackedFormat[] = ["bf16", "f16", "q8"];
-/** Axes of x before the last, rows and columns of W, whether there is a bias. */
-const PRODUCTS: readonly (readonly [Shape, number, number, boolean])[] = [
-  [[1], 5, 8, true],
-  [[2, 3], 6, 32, false],
-  [[9], 4, 37, true],
-  [[], 1, 1, false],
+/** Axes of x before the last, rows and columns of W, addends. */
+const PRODUCTS: readonly (readonly [Shape, number, number, readonly Addend[]])[] = [
+  [[1], 5, 8, ["row"]],
+  [[2, 3], 6, 32, ["whole"]],
+  [[9], 4, 37, ["row", "whole"]],
+  [[], 1, 1, []],
 ];
 
 /** A random matrix of values around 1: patterns without infinities, all kinds of exponents below, both signs. */
@@ -233,10 +241,10 @@ function problem<S>(
   return { family: "custom", spec: { wasm: () => forWasm(spec), wgsl: (profile) => forWgsl(spec, profile) } };
 }
 
-/** x [..., columns] · Wᵀ + bias; see `PackedMatrix.times`. */
-export function packedMatmul(x: Tensor, w: Tensor, params: PackedParams, bias?: Tensor): Tensor {
+/** x [..., columns] · Wᵀ + addends; see `PackedMatrix.times`. */
+export function packedMatmul(x: Tensor, w: Tensor, params: PackedParams, addends: readonly Tensor[]): Tensor {
   const { format, columns } = params;
-  return apply1(packedMatmulOp, bias ? [x, w, bias] : [x, w], { format, columns, transposed: true });
+  return apply1(packedMatmulOp, [x, w, ...addends], { format, columns, transposed: true });
 }
 
 /** The rows with these numbers, [...ids, columns]; see `PackedMatrix.rows`. */

@@ -25,6 +25,7 @@ import {
 import { copy, fill, fillWords } from "../../kernels/wasm/copy.ts";
 import { fetch, fetchedRows } from "../../kernels/wasm/fetch.ts";
 import { sumLanes, sumLanes4 } from "../../kernels/wasm/lanes.ts";
+import { addendBuffers, addendPitches, addendPlaces } from "../../kernels/wasm/matmul.ts";
 import { unrolledLoop } from "../../kernels/wasm/unrolled.ts";
 import { type PackedFormat, type PackedMatmulSpec, packedRow } from "./format.ts";
 import { range, scaleAt, stepsOf, decode } from "./wasmDecode.ts";
@@ -51,9 +52,9 @@ const UNIT_COLS = 64;
 /** The numbers of unrolled turns of the innermost loops, as in `kernels/wasm/matmul.ts`. */
 const UNROLLED = { dot: 8, outer: 2 } as const;
 
-function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec): Program<WasmKernel> {
+function timesTransposed({ format, m, rows: n, columns, addends }: PackedMatmulSpec): Program<WasmKernel> {
   const { padded, scales, words } = packedRow(format, columns);
-  const [X, W, C] = [0, 1, bias ? 3 : 2];
+  const [X, W, C] = [0, 1, 2 + addends.length];
   const temps: number[] = [];
   const steps: Step<WasmKernel>[] = [];
   let x = X;
@@ -70,7 +71,7 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
     steps.push({ kernel: zeros, buffers: [x] }, { kernel: rowsOfX.steps[0]!.kernel, buffers: [X, x] });
   }
   const fetched = fetchedRows(n, columns, 4 * words);
-  const variant = `${bias ? " bias" : ""}${fetched > 0 ? " fetches" : ""}`;
+  const variant = `${addends.length > 0 ? ` plus${addends.length}` : ""}${fetched > 0 ? " fetches" : ""}`;
   if (m >= MANY_ROWS || format === "q8") {
     const blockRows = m < MANY_ROWS ? BLOCK_ROWS.few : BLOCK_ROWS.many;
     const blocks = Math.ceil(n / blockRows);
@@ -79,31 +80,39 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
     const scratch = C + temps.push(4 * units * blockRows * padded);
     const kernel: WasmKernel = {
       key: `packed ${format}ᵀ many${variant}`,
-      module: (fused = false) => manyRowsModule(format, bias, fetched > 0, fused),
-      scalars: [m, n, padded, 4 * words, 4 * scales, blockRows, blocksPerUnit, fetched],
+      module: (fused = false) => manyRowsModule(format, addends.length, fetched > 0, fused),
+      scalars: [m, n, padded, 4 * words, 4 * scales, blockRows, blocksPerUnit, fetched, ...addendPitches(addends, n)],
       units,
       costPerUnit: blocksPerUnit * blockRows * (m + 4) * padded,
     };
-    steps.push({ kernel, buffers: [x, W, bias ? 2 : C, C, scratch] });
+    steps.push({ kernel, buffers: [x, W, ...addendBuffers(addends, C), C, scratch] });
     return { temps, steps };
   }
   const colBlocks = Math.ceil(n / UNIT_COLS);
   steps.push({
     kernel: {
       key: `packed ${format}ᵀ${variant}`,
-      module: (fused = false) => fewRowsModule(format, bias, fetched > 0, fused),
-      scalars: [m, n, padded, 4 * words, colBlocks],
+      module: (fused = false) => fewRowsModule(format, addends.length, fetched > 0, fused),
+      scalars: [m, n, padded, 4 * words, colBlocks, ...addendPitches(addends, n)],
       units: colBlocks * Math.ceil(m / UNIT_ROWS),
       costPerUnit: Math.min(m, UNIT_ROWS) * Math.min(n, UNIT_COLS) * padded,
     },
-    buffers: [x, W, bias ? 2 : C, C],
+    buffers: [x, W, ...addendBuffers(addends, C), C],
   });
   return { temps, steps };
 }
 
-const FEW = i32s("x", "w", "bias", "c", "m", "n", "k", "rowBytes", "colBlocks", "begin", "end");
+const FEW = {
+  ...i32s("x", "w", "addend0", "addend1", "c", "m", "n", "k", "rowBytes", "colBlocks", "pitch0", "pitch1"),
+  ...i32s("begin", "end"),
+} as const;
 
-function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+function fewRowsModule(
+  format: PackedFormat,
+  addends: number,
+  fetches: boolean,
+  fused: boolean,
+): Uint8Array<ArrayBuffer> {
   return kernelModule(FEW, (f, p) => {
     const [i, j] = [f.variable("i32"), f.variable("i32")];
     /** Dot products of rows i… of x with rows j… of W. */
@@ -135,7 +144,7 @@ function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fu
         w.forEach((row) => f.set(row, row.add(16)));
         x.forEach((row) => f.set(row, row.add(32)));
       });
-      storeSums(f, p, bias, sums, i, j);
+      storeSums(f, p, addends, sums, i, j);
     };
     f.for(p.begin, p.end, 1, (unit) => {
       const rowBegin = f.let(unit.divU(p.colBlocks).mul(UNIT_ROWS));
@@ -166,27 +175,14 @@ function fewRowsModule(format: PackedFormat, bias: boolean, fetches: boolean, fu
   });
 }
 
-const MANY = i32s(
-  "x",
-  "w",
-  "bias",
-  "c",
-  "scratch",
-  "m",
-  "n",
-  "k",
-  "rowBytes",
-  "scales",
-  "blockRows",
-  "blocksPerUnit",
-  "fetchedRows",
-  "begin",
-  "end",
-);
+const MANY = {
+  ...i32s("x", "w", "addend0", "addend1", "c", "scratch", "m", "n", "k", "rowBytes", "scales", "blockRows"),
+  ...i32s("blocksPerUnit", "fetchedRows", "pitch0", "pitch1", "begin", "end"),
+} as const;
 
 function manyRowsModule(
   format: PackedFormat,
-  bias: boolean,
+  addends: number,
   fetches: boolean,
   fused: boolean,
 ): Uint8Array<ArrayBuffer> {
@@ -234,7 +230,7 @@ function manyRowsModule(
               );
             });
           });
-          storeSums(f, p, bias, sums, i, f.let(first.add(j)));
+          storeSums(f, p, addends, sums, i, f.let(first.add(j)));
         };
         f.for(0, p.m, UNIT_ROWS, (rowBegin) => {
           const rowEnd = f.let(rowBegin.add(UNIT_ROWS).min(p.m));
@@ -257,26 +253,24 @@ function manyRowsModule(
   });
 }
 
-/** Stores the sums' lanes, summed, with the bias, in rows i… and columns j… of the result. */
+/** Stores the sums' lanes, summed, with the addends, in rows i… and columns j… of the result. */
 function storeSums(
   f: FunctionBuilder,
-  p: { readonly c: I32; readonly bias: I32; readonly n: I32 },
-  bias: boolean,
+  p: Parameters<typeof addendPlaces>[1] & { readonly c: I32; readonly n: I32 },
+  addends: number,
   sums: readonly (readonly F32x4[])[],
   i: I32,
   j: I32,
 ): void {
-  const at = p.bias.at(j);
   sums.forEach((row, r) => {
+    const places = addendPlaces(f, p, addends, i.add(r), j);
+    const plus = (y: F32x4, read: typeof load.f32x4, offset: number): F32x4 =>
+      places.reduce((all, at) => all.add(read(at, offset)), y);
     const c = f.let(p.c.at(i.add(r).mul(p.n).add(j)));
     if (row.length === 4) {
-      const y = sumLanes4(f, row);
-      f.store(c, bias ? y.add(load.f32x4(at)) : y);
+      f.store(c, plus(sumLanes4(f, row), load.f32x4, 0));
     } else {
-      row.forEach((sum, s) => {
-        const y = sumLanes(f, sum);
-        f.storeLane(c, bias ? y.add(load.splat(at, 4 * s)) : y, 0, 4 * s);
-      });
+      row.forEach((sum, s) => f.storeLane(c, plus(sumLanes(f, sum), load.splat, 4 * s), 0, 4 * s));
     }
   });
 }

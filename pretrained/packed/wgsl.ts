@@ -19,7 +19,7 @@ import {
 } from "../../kernels/kernel.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
 import {
-  biasBinding,
+  addendBindings,
   bufferCount,
   epilogueKey,
   sizes,
@@ -100,7 +100,7 @@ const rowParams = (format: PackedFormat, columns: number): Record<string, Unifor
 };
 
 /** The product as a problem of `matmul`, whose epilogue and grid are used here. */
-const plain = ({ m, rows, columns, transposed, bias }: PackedMatmulSpec): MatmulSpec => ({
+const plain = ({ m, rows, columns, transposed, addends }: PackedMatmulSpec): MatmulSpec => ({
   batch: 1,
   m,
   n: transposed ? rows : columns,
@@ -110,7 +110,7 @@ const plain = ({ m, rows, columns, transposed, bias }: PackedMatmulSpec): Matmul
   batchA: false,
   batchB: false,
   scale: 1,
-  bias,
+  addends,
 });
 
 /** See `PackedMatmulSpec`. If the sum is split, a temporary holds its parts. */
@@ -128,7 +128,7 @@ export function packedMatmul(spec: PackedMatmulSpec, profile: AdapterProfile): P
     temps: [4 * splits * matrix.m * matrix.n],
     steps: [
       { kernel, buffers: [0, 1, partial] },
-      { kernel: combine, buffers: spec.bias ? [partial, 2, output] : [partial, output] },
+      { kernel: combine, buffers: [partial, ...matrix.addends.map((_, i) => 2 + i), output] },
     ],
   };
 }
@@ -196,7 +196,7 @@ function directTransposed(spec: PackedMatmulSpec, matrix: MatmulSpec, block: Blo
     bindings: {
       x: `read ${vector ? "vec4f" : "f32"}`,
       w: "read vec4u",
-      ...biasBinding(stored),
+      ...addendBindings(stored),
       c: `write ${vectorC ? "vec4f" : "f32"}`,
     },
     params: {

@@ -326,16 +326,6 @@ export function turnCount({ stream }: Trajectory): number {
   return new Set(stream.turns.filter((_, t) => isAgentToken(stream.roles[t]!))).size;
 }
 
-/**
- * The last token of each turn with an action, in order. A model that reads up to there knows the action, its answer,
- * and whether the episode goes on.
- */
-export function turnEnds({ stream, stepRewards }: Pick<Trajectory, "stream" | "stepRewards">): number[] {
-  const last = stream.roles.findLastIndex(isAgentToken);
-  const turns = Math.max(stepRewards.length, last < 0 ? 0 : stream.turns[last]! + 1);
-  return Array.from({ length: turns }, (_, turn) => stream.turns.lastIndexOf(turn));
-}
-
 /** The number of tokens that the model sampled. */
 export function sampledCount({ stream }: Trajectory): number {
   return stream.roles.filter(isAgentToken).length;

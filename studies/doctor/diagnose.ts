@@ -103,8 +103,7 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
   worldModelOverPolicy: {
     title: "The world model learns and the policy forgets",
     detect: worldModelOverPolicy,
-    // The loss is there only with a world model.
-    reads: ALL_LINES,
+    reads: ["world_loss"],
   },
   klBlowUp: { title: "KL blow-up", detect: klBlowUp, reads: ["kl"] },
   entropyBlowUp: { title: "Entropy blow-up", detect: entropyBlowUp, reads: ["entropy"] },

@@ -310,7 +310,7 @@ describe("through a model", () => {
   beforeAll(async () => void (device = await makeDevice("reference")));
   afterAll(() => device.dispose());
 
-  it("a factor of 0 is a gradient without ECHO, equal factors one of another λ, and each tool's part adds up", async () => {
+  it("a factor of 0 is a gradient without ECHO, equal factors one of another λ; tools add up", async () => {
     const model = toyModel(device, 1, { vocabSize: tokenizer.vocabSize, maxPositions: 128 });
     const packing = { padId: template.padId };
     const gradient = (world?: WorldObjective): number[] => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { answerLoss } from "../../rl/evaluate.ts";
+import { answerLoss } from "../../run/losses.ts";
 import { isHeldOut } from "../../environments/index.ts";
 import { falseCalls } from "../../rl/episode/metrics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";

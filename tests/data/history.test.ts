@@ -339,7 +339,7 @@ describe("a demonstration", () => {
       const at = batch.index[n]!;
       const line = at - (at % batch.length);
       const part = readParts(shown.stream).find(({ from, to }) => t >= from && t < to)!;
-      expect([...batch.ids.slice(line, at + 1)]).toEqual([...part.ids, ...shown.stream.ids.slice(part.from, t)]);
+      expect(Array.from(batch.ids.slice(line, at + 1))).toEqual([...part.ids, ...shown.stream.ids.slice(part.from, t)]);
     }
   });
 

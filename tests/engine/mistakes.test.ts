@@ -47,7 +47,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     [() => call("arange", 2, 5), "arange: expected options { device }, got 5"],
     [
       () => call("matmul", x(), x(), true),
-      "matmul: expected options { transA, transB, bias, activation, scale }, got true",
+      "matmul: expected options { transA, transB, bias, addend, activation, scale }, got true",
     ],
     [
       () => new (wg.AdamW as unknown as new (...args: unknown[]) => unknown)({ w: x() }, 0.1),

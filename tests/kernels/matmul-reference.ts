@@ -17,11 +17,19 @@ export const plain: MatmulSpec = {
   batchA: true,
   batchB: true,
   scale: 1,
-  bias: false,
+  addends: [],
 };
 
-/** C[b] = act(scale · op(A[b]) · op(B[b]) + bias), one element at a time. */
-export function reference(spec: MatmulSpec, a: Float32Array, b: Float32Array, bias?: Float32Array): Float64Array {
+/** Every list of addends. */
+export const ADDENDS: readonly MatmulSpec["addends"][] = [[], ["row"], ["whole"], ["row", "whole"], ["whole", "row"]];
+
+/** C[b] = act(scale · op(A[b]) · op(B[b]) + addends), one element at a time. */
+export function reference(
+  spec: MatmulSpec,
+  a: Float32Array,
+  b: Float32Array,
+  ...addends: Float32Array[]
+): Float64Array {
   const { batch, m, n, k } = spec;
   const c = new Float64Array(batch * m * n);
   const activate = spec.activation && evaluator([spec.activation]);
@@ -35,9 +43,11 @@ export function reference(spec: MatmulSpec, a: Float32Array, b: Float32Array, bi
         for (let p = 0; p < k; p++) {
           sum += a[a0 + (spec.transA ? p * m + i : i * k + p)]! * b[b0 + (spec.transB ? j * k + p : p * n + j)]!;
         }
-        sum = sum * spec.scale + (bias ? bias[j]! : 0);
+        const at = (z * m + i) * n + j;
+        sum *= spec.scale;
+        addends.forEach((addend, d) => (sum += addend[spec.addends[d] === "row" ? j : at]!));
         activate?.([sum], out);
-        c[(z * m + i) * n + j] = activate ? out[0]! : sum;
+        c[at] = activate ? out[0]! : sum;
       }
     }
   }
@@ -50,6 +60,6 @@ export function operands(spec: MatmulSpec, seed: number): Float32Array[] {
     normals(rng, (spec.batchA ? spec.batch : 1) * spec.m * spec.k),
     normals(rng, (spec.batchB ? spec.batch : 1) * spec.n * spec.k),
   ];
-  if (spec.bias) inputs.push(normals(rng, spec.n));
-  return inputs;
+  const addends = spec.addends.map((kind) => normals(rng, kind === "row" ? spec.n : spec.batch * spec.m * spec.n));
+  return [...inputs, ...addends];
 }

@@ -125,7 +125,7 @@ describe("wasm backend", () => {
       batchA: false,
       batchB: false,
       scale: 1,
-      bias: false,
+      addends: [],
     });
     const [a, b] = [
       Float32Array.from({ length: 15 }, (_, i) => 1 + i / 7),

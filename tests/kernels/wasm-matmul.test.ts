@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { type Expr, input } from "../../kernels/expr.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
 import { matmul } from "../../kernels/wasm/matmul.ts";
-import { operands, plain, reference } from "./matmul-reference.ts";
+import { ADDENDS, operands, plain, reference } from "./matmul-reference.ts";
 import { expectClose, runWasm } from "./wasm-harness.ts";
 import { tries } from "../support/tries.ts";
 
@@ -20,7 +20,7 @@ function verify(partial: Partial<MatmulSpec>, seed = 1, tolerance = 2e-6): void 
   // Rounding of a sum of k products of normals, in units of its size √k.
   expectClose(
     run(spec, inputs, seed),
-    reference(spec, inputs[0]!, inputs[1]!, inputs[2]),
+    reference(spec, inputs[0]!, inputs[1]!, ...inputs.slice(2)),
     tolerance,
     1 + Math.sqrt(spec.k),
   );
@@ -42,7 +42,7 @@ describe("wasm matmul", () => {
       batchA: fc.boolean(),
       batchB: fc.boolean(),
       scale: fc.constantFrom(1, 0.25, -2),
-      bias: fc.boolean(),
+      addends: fc.constantFrom(...ADDENDS),
       activation: fc.constantFrom(...activations),
     });
     fc.assert(
@@ -60,7 +60,7 @@ describe("wasm matmul", () => {
   it.each(flags)("a k beyond the longest chain is summed in blocks, ragged and with everything: %o", (flag) => {
     const [rounded, k] = [1e-5, 65536 + 518]; // of chains of 65,536 additions
     const all = { ...flag, batch: 2, k, scale: 0.5, activation: silu };
-    verify({ ...all, m: 3, n: 9, bias: true }, 1, rounded);
+    verify({ ...all, m: 3, n: 9, addends: ["row", "whole"] }, 1, rounded);
     verify({ ...all, m: 17, n: 6 }, 1, rounded);
     verify({ ...flag, m: 1, n: 1, k: 2 * 65536 }, 1, rounded);
   });
@@ -82,7 +82,7 @@ describe("wasm matmul", () => {
   ] as const;
   for (const { transA, transB } of flags) {
     it(`holds on larger odd shapes, ${transA ? "T" : "N"}${transB ? "T" : "N"}`, () => {
-      for (const [m, n, k] of shapes) verify({ m, n, k, transA, transB, bias: true });
+      for (const [m, n, k] of shapes) verify({ m, n, k, transA, transB, addends: ["row", "whole"] });
       verify({ batch: 3, m: 70, n: 129, k: 96, transA, transB, batchA: false });
       verify({ batch: 3, m: 70, n: 129, k: 96, transA, transB, batchB: false, activation: silu });
     });
@@ -96,16 +96,17 @@ describe("wasm matmul", () => {
         [7, 1000],
         [260, 520],
       ] as const) {
-        const spec: MatmulSpec = { ...plain, m: 300, n, k, transB, bias: true, activation: silu };
-        const [a, b, bias] = operands(spec, 5) as [Float32Array, Float32Array, Float32Array];
-        const all = run(spec, [a, b, bias]);
+        const spec: MatmulSpec = { ...plain, m: 300, n, k, transB, addends: ["row", "whole"], activation: silu };
+        const [a, b, bias, residual] = operands(spec, 5) as [Float32Array, Float32Array, Float32Array, Float32Array];
+        const all = run(spec, [a, b, bias, residual]);
         for (const [from, rows] of [
           [0, 1],
           [299, 1],
           [64, 3],
           [17, 40],
         ] as const) {
-          const some = run({ ...spec, m: rows }, [a.slice(from * k, (from + rows) * k), b, bias]);
+          const part = (x: Float32Array, width: number): Float32Array => x.slice(from * width, (from + rows) * width);
+          const some = run({ ...spec, m: rows }, [part(a, k), b, bias, part(residual, n)]);
           expect(some).toEqual(all.slice(from * n, (from + rows) * n));
         }
       }

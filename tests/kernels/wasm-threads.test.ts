@@ -56,7 +56,7 @@ describe("the bits do not depend on the number of threads", () => {
     });
   }
 
-  const plain = { transA: false, transB: false, batchA: false, batchB: false, bias: false };
+  const plain = { transA: false, transB: false, batchA: false, batchB: false, addends: [] };
   const product = { ...plain, batch: 1, m: 203, n: 190, k: 171, scale: 0.5 };
   const size = { batch: 3, queries: 131, keys: 131, heads: 4, kvHeads: 2, headDim: 20, scale: 0.2 };
   const heads = { ...size, causal: true, window: 0 };

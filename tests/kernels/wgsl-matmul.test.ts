@@ -11,7 +11,7 @@ import type { MatmulSpec } from "../../kernels/specs.ts";
 import * as ladder from "../../kernels/wgsl/matmul.ts";
 import { chooseRung, TILED } from "../../kernels/wgsl/matmulTable.ts";
 import { openWebgpu } from "../support/gpu.ts";
-import { operands, plain, reference } from "./matmul-reference.ts";
+import { ADDENDS, operands, plain, reference } from "./matmul-reference.ts";
 import { expectClose, runWgsl } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
@@ -32,7 +32,7 @@ async function verify(
   const [c] = await runWgsl(generator(spec, profile), inputs, [spec.batch * spec.m * spec.n]);
   // Rounding of a sum of k products of normals, in units of its size √k; WGSL leaves the order of additions to the
   // driver.
-  expectClose(c!, reference(spec, inputs[0]!, inputs[1]!, inputs[2]), tolerance, 1 + Math.sqrt(spec.k));
+  expectClose(c!, reference(spec, inputs[0]!, inputs[1]!, ...inputs.slice(2)), tolerance, 1 + Math.sqrt(spec.k));
 }
 
 const silu: Expr = input(0).mul(input(0).sigmoid());
@@ -58,7 +58,7 @@ const anySpec = fc.record({
   batchA: fc.boolean(),
   batchB: fc.boolean(),
   scale: fc.constantFrom(1, 0.25, -2),
-  bias: fc.boolean(),
+  addends: fc.constantFrom(...ADDENDS),
   activation: fc.constantFrom(undefined, silu),
 });
 
@@ -100,8 +100,8 @@ describe("wgsl matmul", () => {
     });
   }
 
-  it("tiled: applies bias and activation", async () => {
-    await verify({ m: 36, n: 68, k: 17, bias: true, activation: silu, scale: 0.5 }, gpu, 5);
+  it("tiled: applies addends and activation", async () => {
+    await verify({ m: 36, n: 68, k: 17, addends: ["row", "whole"], activation: silu, scale: 0.5 }, gpu, 5);
   });
 
   it("split: adds the parts of a long sum in order and applies the epilogue once", async () => {
@@ -113,13 +113,13 @@ describe("wgsl matmul", () => {
       n: 18,
       k: 1027,
       batch: 2,
-      bias: true,
+      addends: ["row", "whole"],
       activation: silu,
       scale: 0.1,
     };
     expect(matmul(spec, gpu).steps.length).toBe(2);
     await verify(spec, gpu, 6);
-    await verify({ ...spec, n: 20, bias: false, activation: undefined }, gpu, 7);
+    await verify({ ...spec, n: 20, addends: [], activation: undefined }, gpu, 7);
   });
 
   const rungs = Object.entries(ladder).flatMap(([name, rung]) =>
@@ -138,10 +138,10 @@ describe("wgsl matmul", () => {
     const tolerance = name === "matmulHalf" ? 2e-3 : 2e-6;
     const check = (spec: Partial<MatmulSpec>, seed: number): Promise<void> =>
       verify(spec, profile, seed, rung, tolerance);
-    await check({ m: 36, n: 68, k: 20, bias: true, activation: silu, scale: 0.5 }, 50);
+    await check({ m: 36, n: 68, k: 20, addends: ["row", "whole"], activation: silu, scale: 0.5 }, 50);
     await check({ m: 33, n: 18, k: 23, batch: 2, batchB: false, transB: true }, 51);
     await check({ m: 40, n: 20, k: 35, batch: 2, transA: true }, 52);
-    await check({ m: 5, n: 7, k: 300, transA: true, transB: true, bias: true }, 53);
+    await check({ m: 5, n: 7, k: 300, transA: true, transB: true, addends: ["row", "whole"] }, 53);
     await check({ m: 1, n: 1, k: 1 }, 54);
   });
 
@@ -151,7 +151,7 @@ describe("wgsl matmul", () => {
     "12 threads": { rows: 4, quads: 1, across: 4, down: 3, depth: 8 },
     "8×4 sums": { rows: 8, quads: 1, across: 4, down: 2, depth: 4 },
   };
-  const fours = { m: 36, n: 20, k: 12, batch: 2, bias: true };
+  const fours: Partial<MatmulSpec> = { m: 36, n: 20, k: 12, batch: 2, addends: ["row", "whole"] };
   const edges = [{ m: 48, n: 32, k: 16 }, fours, { m: 17, n: 15, k: 7, batch: 2, batchB: false }];
   for (const order of orders) {
     const name = `${order.transA ? "T" : "N"}${order.transB ? "T" : "N"}`;
@@ -159,7 +159,7 @@ describe("wgsl matmul", () => {
       for (const shape of order.transA === order.transB ? edges : [fours]) {
         const spec = { ...plain, ...order, ...shape };
         const inputs = operands(spec, 15);
-        const expected = reference(spec, inputs[0]!, inputs[1]!, inputs[2]);
+        const expected = reference(spec, inputs[0]!, inputs[1]!, ...inputs.slice(2));
         const results: Float32Array[] = [];
         for (const block of Object.values(small).slice(0, shape === fours ? 2 : 1)) {
           const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block } };
@@ -174,7 +174,7 @@ describe("wgsl matmul", () => {
 
   it("tiled blocks: cut the sum into parts, whole or not", async () => {
     const profile: AdapterProfile = { ...gpu, matmul: { kind: "tiled", block: small["12 threads"]!, splits: 3 } };
-    await verify({ m: 12, n: 16, k: 24, bias: true, activation: silu, scale: 0.5 }, profile, 16);
+    await verify({ m: 12, n: 16, k: 24, addends: ["row", "whole"], activation: silu, scale: 0.5 }, profile, 16);
     await verify({ m: 12, n: 16, k: 20 }, profile, 17); // the last part is shorter than a tile
     await verify({ m: 20, n: 9, k: 2, batch: 2 }, profile, 18); // two of the parts are empty
   });
@@ -193,10 +193,10 @@ describe("wgsl matmul", () => {
 
   // A software adapter takes seconds to compile one of these, so there each has one order and shape of the list.
   const tiledRungs = Object.entries(ladder).filter(([name]) => /^matmulTiled\d/.test(name));
-  const large = [
+  const large: Partial<MatmulSpec>[] = [
     { m: 128, n: 128, k: 32, transB: true },
-    { m: 129, n: 65, k: 63, batch: 2, batchA: false, bias: true, activation: silu, scale: 0.5 },
-    { m: 68, n: 132, k: 20, transA: true, bias: true },
+    { m: 129, n: 65, k: 63, batch: 2, batchA: false, addends: ["row", "whole"], activation: silu, scale: 0.5 },
+    { m: 68, n: 132, k: 20, transA: true, addends: ["row", "whole"] },
     { m: 3, n: 127, k: 64, transA: true, transB: true },
     { m: 128, n: 256, k: 64 },
     { m: 1, n: 1, k: 1 },
@@ -247,7 +247,7 @@ describe("wgsl matmul", () => {
 
   it("direct: splits a long sum where the profile asks for it", async () => {
     const rung = { kind: "direct", rows: 8, quads: 2, steps: 4, across: 8, down: 4, splits: 3 } as const;
-    await verify({ m: 9, n: 12, k: 44, bias: true, scale: 2 }, { ...software, matmul: rung }, 12);
+    await verify({ m: 9, n: 12, k: 44, addends: ["row", "whole"], scale: 2 }, { ...software, matmul: rung }, 12);
     await verify({ m: 9, n: 10, k: 41, batch: 2, transB: true }, { ...software, matmul: rung }, 13);
     await verify({ m: 3, n: 5, k: 2, transA: true }, { ...software, matmul: rung }, 14); // two of the parts are empty
   });

@@ -40,8 +40,8 @@ class Halves implements MatrixForm {
   #whole(): Tensor {
     return add(this.tensors.a, this.tensors.b);
   }
-  times(x: Tensor, bias?: Tensor): Tensor {
-    return matmul(x, this.#whole(), { transB: !this.#transposed, ...(bias ? { bias } : {}) });
+  times(x: Tensor, bias?: Tensor, addend?: Tensor): Tensor {
+    return matmul(x, this.#whole(), { transB: !this.#transposed, bias, addend });
   }
   rows(ids: Tensor): Tensor {
     return embedding(this.#whole(), ids);

@@ -76,7 +76,30 @@ describe("matmul", () => {
       [3, 4, 5],
     ]);
   });
+  test("an addend has the bits of an addition, and may be an operand", () => {
+    const [x, w, bias] = [normal(2, 5, 5), normal(5, 5), normal(5)];
+    for (const transB of [false, true]) {
+      expectClose(matmul(x, w, { transB, bias, addend: x }), add(x, matmul(x, w, { transB, bias })), 0);
+      expectClose(matmul(w, w, { transB, addend: w }), add(w, matmul(w, w, { transB })), 0);
+    }
+  });
+  test("the gradient of an addend is the result's own, without a copy", () => {
+    const [x, w, g] = [normal(4, 3), normal(3, 2), normal(4, 2)];
+    const [dr, dx] = valueAndGrad(([r, x]: readonly Tensor[]) => sum(mul(matmul(x!, w, { addend: r! }), g)))([
+      normal(4, 2),
+      x,
+    ]).grads;
+    expectClose(dr!, g, 0);
+    expectClose(dx!, matmul(g, w, { transB: true }), 0);
+    const fixed = normal(4, 2); // no gradient flows to an addend that nothing is differentiated by
+    expectClose(grad((x: Tensor) => sum(mul(matmul(x, w, { addend: fixed }), g)))(x), dx!, 0);
+  });
   test("says what is wrong", () => {
+    const addend = zeros([2, 4]);
+    expect(() => matmul(zeros([4, 3]), zeros([3, 2]), { addend })).toThrow("an addend of shape [4, 2], got [2, 4]");
+    expect(() => matmul(zeros([4, 3]), zeros([3, 4]), { addend: zeros([1, 4]) })).toThrow(
+      "of shape [4, 4], got [1, 4]",
+    );
     expect(() => matmul(zeros([4, 3]), zeros([5, 2]))).toThrow("matmul: inner dimensions differ: [4, 3] · [5, 2]");
     expect(() => matmul(zeros([4, 3]), zeros([3, 2]), { transB: true })).toThrow("[4, 3] · [3, 2] (transB)");
     expect(() => matmul(zeros([3]), zeros([3, 2]))).toThrow(/reshape a vector to \[1, n\]/);

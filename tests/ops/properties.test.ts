@@ -98,16 +98,18 @@ describe("matmul", () => {
           sharedA: fc.boolean(),
           sharedB: fc.boolean(),
           bias: fc.boolean(),
+          residual: fc.boolean(),
         }),
         seeds,
-        async ({ m, n, k, batch }, { transA, transB, sharedA, sharedB, bias }, seed) => {
+        async ({ m, n, k, batch }, { transA, transB, sharedA, sharedB, bias, residual }, seed) => {
           const rng = new Rng(seed);
           const ofA = [...(sharedA ? [] : [batch]), ...(transA ? [k, m] : [m, k])];
           const ofB = [...(sharedB ? [] : [batch]), ...(transB ? [n, k] : [k, n])];
-          const [a, b, c] = [draw(rng, ofA), draw(rng, ofB), draw(rng, [n])];
           const batches = sharedA && sharedB ? 1 : batch;
+          const ofC = [...(sharedA && sharedB ? [] : [batch]), m, n];
+          const [a, b, c, r] = [draw(rng, ofA), draw(rng, ofB), draw(rng, [n]), draw(rng, ofC)];
           const expected = indicesOf([batches, m, n]).map(([p, i, j]) => {
-            let total = bias ? c[j!]! : 0;
+            let total = (bias ? c[j!]! : 0) + (residual ? r[(p! * m + i!) * n + j!]! : 0);
             for (let l = 0; l < k; l++) {
               const atA = (sharedA ? 0 : p! * m * k) + (transA ? l * m + i! : i! * k + l);
               const atB = (sharedB ? 0 : p! * n * k) + (transB ? j! * k + l : l * n + j!);
@@ -116,7 +118,12 @@ describe("matmul", () => {
             return total;
           });
           const [product] = await agree(executors, (make) => [
-            ops.matmul(make(a, ofA), make(b, ofB), { transA, transB, ...(bias ? { bias: make(c, [n]) } : {}) }),
+            ops.matmul(make(a, ofA), make(b, ofB), {
+              transA,
+              transB,
+              ...(bias ? { bias: make(c, [n]) } : {}),
+              ...(residual ? { addend: make(r, ofC) } : {}),
+            }),
           ]);
           expect(difference(product!, expected)).toBeLessThan(1e-12);
         },

@@ -1,7 +1,8 @@
 /** Process rewards: labels of steps, what steps earn, the score of a solution, and the vote of several. */
+import { turnEnds } from "../../papers/completions.ts";
 import { describe, expect, it } from "vitest";
 import { centred } from "../../rl/objective/grpo.ts";
-import { rewardsOfTokens, rewardsOfTurns, rolloutsOf, turnEnds } from "../../rl/episode/stream.ts";
+import { rewardsOfTokens, rewardsOfTurns, rolloutsOf } from "../../rl/episode/stream.ts";
 import { processRewards, solutionScore, stepLabels, weightedVote } from "../../papers/rewards/process.ts";
 import { rewarded } from "../../rl/tasks/scoring.ts";
 import { episode } from "../support/rlToy.ts";

@@ -1,4 +1,5 @@
 /** The process reward model of a run: what it is taught, what it says of steps, and how it chooses among tries. */
+import { turnEnds } from "../../papers/completions.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { assign, mul } from "../../engine/index.ts";
@@ -17,7 +18,7 @@ import {
   withShares,
 } from "../../run/judgements.ts";
 import { chosenTries, solutionScores } from "../../run/verification.ts";
-import { type Trajectory, turnEnds } from "../../rl/episode/stream.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
 import type { StepTries } from "../../papers/completions.ts";
 import { processRewards } from "../../papers/rewards/process.ts";
 import { outcomeClass, OUTCOMES } from "../../methods/outcomeCritic.ts";

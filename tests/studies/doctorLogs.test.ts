@@ -379,7 +379,7 @@ describe("npm run doctor", () => {
   it("exits with 0 and says what it looked at, or with 1 and says what to change", () => {
     const half = (): number => 0.5;
     const names = ["reward", "success", "entropy", "frac_reward_zero_std", "completions/mean_length", "policy_loss"];
-    names.push("rollout_corr/k3_kl");
+    names.push("world_loss", "rollout_corr/k3_kl");
     const fine = doctor(
       written(
         "fine",

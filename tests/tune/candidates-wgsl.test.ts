@@ -39,11 +39,11 @@ describe("products", () => {
 
   it.each(problems)("%s: %o is right across workgroups and edges", async (name, rung) => {
     for (const order of [{ transB: true }, { transB: false }, { transA: true, transB: false }]) {
-      const spec: MatmulSpec = { ...plain, ...ragged[name]!, ...order, bias: true };
+      const spec: MatmulSpec = { ...plain, ...ragged[name]!, ...order, addends: ["row", "whole"] };
       expect(classOf(spec, software)).toBe(name);
       const inputs = operands(spec, 3);
       const [c] = await runWgsl(matmul(spec, withRung(software, name, rung)), inputs, [spec.m * spec.n]);
-      expectClose(c!, reference(spec, inputs[0]!, inputs[1]!, inputs[2]), 2e-6, 1 + Math.sqrt(spec.k));
+      expectClose(c!, reference(spec, inputs[0]!, inputs[1]!, ...inputs.slice(2)), 2e-6, 1 + Math.sqrt(spec.k));
     }
   });
 
@@ -91,7 +91,7 @@ describe("products", () => {
   });
 
   it("nothing that was measured is for products of packed matrices", () => {
-    const spec = { m: 64, rows: 64, columns: 64, transposed: true, bias: false, format: "q8" as const };
+    const spec = { m: 64, rows: 64, columns: 64, transposed: true, addends: [], format: "q8" as const };
     const keys = (profile: AdapterProfile): string[] =>
       packedMatmul(spec, profile).steps.map(({ kernel }) => kernel.key);
     expect(keys(withRung(gpu, "small", { kind: "tiled", block: TILED["32x32"] }))).toEqual(keys(gpu));

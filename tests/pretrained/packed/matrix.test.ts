@@ -183,6 +183,7 @@ describe("products", () => {
       const bias = randomNormal(rng.split("bias"), [n], { device: on });
       for (const m of [1, 2, 3, 4, 7, 70]) {
         const x = randomNormal(rng.split(m), [m, k], { device: on });
+        const addend = randomNormal(rng.split(2000 + m), [m, n], { device: on });
         const g = randomNormal(rng.split(1000 + m), [m, n], { device: on });
         const loss = (times: (x: Tensor) => Tensor) =>
           valueAndGrad((x: Tensor) => {
@@ -190,8 +191,8 @@ describe("products", () => {
             return [sum(matmul(g, y, { transB: true })), y] as const;
           })(x);
         const [ours, theirs] = [
-          loss((x) => matrix.times(x, bias)),
-          loss((x) => matmul(x, whole, { transB: true, bias })),
+          loss((x) => matrix.times(x, bias, addend)),
+          loss((x) => matmul(x, whole, { transB: true, bias, addend })),
         ];
         expect(bitsOf(ours.aux.readSync())).toEqual(bitsOf(theirs.aux.readSync()));
         expect(bitsOf(ours.grads.readSync())).toEqual(bitsOf(theirs.grads.readSync()));
@@ -200,7 +201,7 @@ describe("products", () => {
   });
 
   it("are made on a GPU from tiles of 64×64 where large ones are too few, and in one part", () => {
-    const spec = { format: "q8", m: 128, rows: 3072, columns: 1024, transposed: true, bias: false } as const;
+    const spec = { format: "q8", m: 128, rows: 3072, columns: 1024, transposed: true, addends: [] } as const;
     const kernels = (m: number): string[] =>
       wgsl.packedMatmul({ ...spec, m }, { schedule: "gpu" }).steps.map(({ kernel }) => kernel.key);
     expect(kernels(128)).toEqual([expect.stringContaining("matmul/tiled/4x1/16x16x16/")]);
@@ -211,7 +212,7 @@ describe("products", () => {
     for (const format of FORMATS) {
       const matrix = pack(devices.wasm, format, normals(new Rng(3), n * k, 0.05), [n, k]);
       const words = matrix.packed.readSync() as Int32Array;
-      const spec = { format, rows: n, columns: k, bias: false };
+      const spec = { format, rows: n, columns: k, addends: [] };
       const x = normals(new Rng(4), 70 * k);
       const all = bitsOf(matrix.times(tensor(x, { device: devices.wasm, shape: [70, k] })).readSync());
       for (const m of [1, 3, 9, 70]) {

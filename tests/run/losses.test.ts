@@ -3,7 +3,7 @@
  * divided.
  */
 import { describe, expect, it } from "vitest";
-import { worldLossExcess } from "../../run/worldLossExcess.ts";
+import { worldLossExcess } from "../../run/losses.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 
 const LIMIT = 5;

@@ -1,6 +1,24 @@
-/** What the world-model loss is above the entropy of the answers themselves, for worlds that tell it. */
-import type { WorldLoss } from "../rl/evaluate.ts";
+/** Losses that a run measures beside those it trains: of demonstrations, and of a world beyond what can be known. */
+import type { Model } from "../nn/index.ts";
+import type { WorldLoss, WorldLossOptions } from "../rl/evaluate.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import { tokenStatistics } from "../rl/train/score.ts";
+
+/** Mean of −lp over the agent's tokens of demonstrations, in nats per token. */
+export async function answerLoss(
+  model: Model,
+  template: Template,
+  demonstrations: readonly Trajectory[],
+  options: Pick<WorldLossOptions, "maxTokens"> = {},
+): Promise<number> {
+  const { logProbs } = await tokenStatistics({ model }, ["logProbs"], demonstrations, {
+    padId: template.padId,
+    ...options,
+  });
+  const scored = logProbs!.flatMap((row) => [...row].filter((lp) => !Number.isNaN(lp)));
+  return -scored.reduce((sum, lp) => sum + lp, 0) / scored.length;
+}
 
 /**
  * The world-model loss minus the entropy of the answers themselves (`answerEntropy` in the info): (Σ −lp − Σ H) /
