@@ -99,9 +99,9 @@ describe.each(Object.entries(FAMILIES))("%s", (_, options) => {
 describe("sizes of models that are known", () => {
   // MiB of resident memory that bench/pretrained.ts measured (bench/pretrained.md), of Node 20 on Linux.
   it.each([
-    ["SmolLM2-135M", "bf16", 128, false, 808],
-    ["Qwen3-0.6B", "bf16", 128, false, 2331],
-    ["Qwen3-0.6B", "bf16", 512, true, 1741],
+    ["SmolLM2-135M", "bf16", 128, false, 767],
+    ["Qwen3-0.6B", "bf16", 128, false, 2108],
+    ["Qwen3-0.6B", "bf16", 512, true, 1711],
   ] as const)(
     "%s in %s, a step of LoRA on 1 × %d tokens: the process",
     (name, storage, tokens, checkpoints, measured) => {
