@@ -22,6 +22,6 @@ export function recordedFor({ words, agents }: PageExperiment): Recorded | undef
   if (methods(agents.map(({ preset }) => preset.rl)) !== methods(RECORDED_RUN)) return undefined;
   if (!Object.keys(words.shared).every((key) => CHANGED.includes(key))) return undefined;
   const ends = RECORDED_RUN.map(({ label, success }) => `${label} ${formatAs("percent", success.at(-1)![1])}`);
-  const about = `Pale: a run before, with nothing changed. It ended at ${ends.join(", ")}.`;
+  const about = `Dotted: a run before, with nothing changed. It ended at ${ends.join(", ")}.`;
   return { success: RECORDED_RUN.map(({ success }) => success), about };
 }

@@ -46,7 +46,7 @@ export interface LineView {
   readonly upTo?: number;
   /** Places on the horizontal axis where something happened: upright lines, numbered from 1. */
   readonly events?: readonly number[];
-  /** Lines of an earlier run behind these, thin and pale, in their colours. */
+  /** Lines of an earlier run behind these, dotted and pale, in their colours. */
   readonly recorded?: readonly Line[];
 }
 
@@ -167,7 +167,13 @@ export class LineChart {
         counted === undefined ? axisSeries(axis, upTo === undefined ? "end" : "newest") : countSeries(counted),
         ...series,
         ...(mark === undefined ? [] : [{ ...unnamed, stroke: cssColour("--muted"), width: 1, dash: [4, 4] }]),
-        ...recorded.map((_, i) => ({ ...unnamed, stroke: `${lineColour(i)}66`, width: 1.5, spanGaps: true })),
+        ...recorded.map((_, i) => ({
+          ...unnamed,
+          stroke: `${lineColour(i)}66`,
+          width: 1.5,
+          dash: [2, 4],
+          spanGaps: true,
+        })),
       ],
       bands: hasIntervals && bands ? fills : [],
       hooks: { draw: [(plot) => drawEvents(plot, this.#view.events ?? [])] },

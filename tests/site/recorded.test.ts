@@ -22,7 +22,7 @@ describe("the page's own experiment", () => {
 
   test("is told in words, with where it ended", () => {
     const [a, b] = RECORDED_RUN.map(({ label, success }) => `${label} ${(100 * success.at(-1)![1]).toFixed(1)} %`);
-    expect(recorded()!.about).toBe(`Pale: a run before, with nothing changed. It ended at ${a!}, ${b!}.`);
+    expect(recorded()!.about).toBe(`Dotted: a run before, with nothing changed. It ended at ${a!}, ${b!}.`);
   });
 });
 
