@@ -195,7 +195,8 @@ describe("runs that were broken on purpose", () => {
     const run = await logOf("healthy", { warmStart: 30, steps: 40, beta: 1e-3 });
     const { findings, looked, notChecked } = diagnose(run);
     expect(findings).toEqual([]);
-    expect(notChecked.map(({ mode }) => mode)).toEqual(["staleSampler"]); // there were no old episodes
+    // There were no old episodes, and no world model.
+    expect(notChecked.map(({ mode }) => mode)).toEqual(["staleSampler", "worldModelOverPolicy"]);
     expect(looked.find(({ mode }) => mode === "rewardHacking")!.at).toMatch(
       /^reward 0\.81\d* → 0\.88\d*, success 0\.69\d* → 0\.78\d* \(40 RL steps\)$/,
     );
