@@ -177,15 +177,14 @@ export class Episode {
 
   /** The number of `tokens`. */
   get length(): number {
-    const { ids, at } = this.stream.contexts?.at(-1) ?? { ids: [], at: 0 };
-    return ids.length + this.stream.ids.length - at + this.#action.length;
+    return this.tokens.length;
   }
 
   /** The stream of random numbers of the present context; positions begin again in each. */
   get rng(): Rng {
     const { rng } = this.request;
     const { contexts } = this.stream;
-    return contexts ? rng.split("context").split(contexts.length) : rng;
+    return contexts ? rng.split(contexts.length) : rng;
   }
 
   /**
@@ -227,10 +226,10 @@ export class Episode {
     else await this.#step(text);
     await this.#force();
     await this.tell();
-    // The model has drawn the action's last token but not read it yet. A new context is read from where it differs.
+    // The model has drawn the action's last token but not read it yet. A new context is read from where it differs; if
+    // it does not (−1), its last token is.
     const now = this.tokens;
-    const same = now.findIndex((id, t) => id !== before[t]);
-    this.pending = now.slice(Math.min(before.length - 1, same < 0 ? now.length - 1 : same));
+    this.pending = now.slice(Math.min(before.length - 1, now.findIndex((id, t) => id !== before[t])));
   }
 
   /** Plays given actions until it is the model's turn or the episode is over. */
