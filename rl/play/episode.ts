@@ -229,12 +229,8 @@ export class Episode {
     // The model has drawn the action's last token but not read it yet. A new context is read from where it differs; if
     // it does not (−1), its last token is.
     const now = this.tokens;
-    this.pending = now.slice(
-      Math.min(
-        before.length - 1,
-        now.findIndex((id, t) => id !== before[t]),
-      ),
-    );
+    const differs = now.findIndex((id, t) => id !== before[t]);
+    this.pending = now.slice(Math.min(before.length - 1, differs));
   }
 
   /** Plays given actions until it is the model's turn or the episode is over. */
