@@ -26,13 +26,17 @@ const WAIT = { timeout: 90_000 };
 async function ended(page: Page): Promise<void> {
   await expect.poll(() => page.locator("#status").innerText(), WAIT).toMatch(/step 4, .* · .*step 4, /);
 }
-/** What is shown of the token that is chosen: formulas with their numbers, logits, heads. */
+/** What is shown of the token that is chosen, once it stays as it is: formulas with their numbers, logits, heads. */
 async function shown(page: Page): Promise<string> {
   await page.locator(".inspector .head").first().waitFor(WAIT);
-  return page
-    .locator(".inspector .panel")
-    .allInnerTexts()
-    .then((texts) => texts.join("\n"));
+  const read = async (): Promise<string> => (await page.locator(".inspector .panel").allInnerTexts()).join("\n");
+  // The parts of the token before stay until the new ones are computed.
+  for (let text = await read(); ;) {
+    await page.waitForTimeout(500);
+    const now = await read();
+    if (now === text) return now;
+    text = now;
+  }
 }
 const chosen = (page: Page): Promise<number> =>
   page.evaluate(() => Number((document.querySelector(".inspector .token.chosen") as HTMLElement).dataset["i"]));
