@@ -85,7 +85,8 @@ export class HistoryTemplate extends Template {
 
   /** What is left of a stream up to `end`, where the model acts next. */
   #readAt({ ids, roles, turns }: TokenStream, end: number): number[] {
-    const start = roles.findIndex((role) => role !== "prompt") + this.#opening.length;
+    const first = roles.findIndex((role) => role !== "prompt");
+    const start = first < 0 ? end : first + this.#opening.length; // behind the task and the text that asks
     if (end <= start) return ids.slice(0, end);
     const next = turns[end - 1]! + 1;
     const isBare = this.#history.thoughts === false;

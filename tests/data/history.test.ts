@@ -3,7 +3,6 @@
  * scored behind what it was drawn behind, and what stays as it was.
  */
 import fc from "fast-check";
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   beginTurns,
@@ -12,9 +11,9 @@ import {
   type HistoryTemplateOptions,
   templateOf,
 } from "../../data/history.ts";
+import { toolsOfTokens } from "../../connect/toolWeights.ts";
 import { demonstrate } from "../../data/index.ts";
 import type { Device } from "../../engine/device.ts";
-import { tokenizerFromJSON } from "../../pretrained/index.ts";
 import {
   emptyStream,
   isAgentToken,
@@ -34,6 +33,7 @@ import { pack } from "../../rl/train/pack.ts";
 import { score } from "../../rl/train/score.ts";
 import { reference, wasm } from "../support/rlExecutors.ts";
 import { endingModel, letters, toyRequests, toySpec, toyTokenizer } from "../support/rlToy.ts";
+import { CHATML, qwen } from "../support/chatml.ts";
 
 describe("the first turn that is read", () => {
   const firsts = (history: History, turns: number): number[] =>
@@ -63,16 +63,6 @@ describe("the first turn that is read", () => {
   });
 });
 
-const url = new URL("../fixtures/tokenizers/families.json", import.meta.url);
-const { sets } = JSON.parse(readFileSync(url, "utf8")) as { sets: { name: string; tokenizer: unknown }[] };
-const qwen = tokenizerFromJSON(sets.find(({ name }) => name === "qwen")!.tokenizer);
-const CHATML: EpisodeFormat = {
-  task: ["<|im_start|>user\n", "<|im_end|>\n"],
-  observation: ["\n<|im_start|>user\n", "<|im_end|>\n"],
-  action: "<|im_start|>assistant\n",
-  end: "<|im_end|>",
-  pad: "<|endoftext|>",
-};
 const thought = ["<think>", "</think>"] as const;
 
 describe("what the model reads", () => {
@@ -157,6 +147,29 @@ describe("what the model reads", () => {
     expect(stream.contexts!.map(({ at }) => stream.turns[at] ?? 3)).toEqual([2, 3]);
     const both = reads({ thought, history: { turns: 2, keep: 1, thoughts: false } }, [...three, "<think>D</think>d"]);
     expect(both.texts.at(-1)).toBe(user("t") + own("c") + user("o2") + own("d") + user("o3") + asks);
+  });
+
+  it("a format with no text that asks for an action, as Mistral's: the same rules", () => {
+    const format: EpisodeFormat = { ...CHATML, action: "" };
+    const said = (text: string): string => `${text}<|im_end|>\n`;
+    const { texts } = reads({ format, thought, history: { thoughts: false, turns: 1 } }, three);
+    expect(texts).toEqual([
+      user("t"),
+      user("t") + said("a") + user("o0"),
+      user("t") + said("b") + user("o1"),
+      user("t") + said("c") + user("o2"),
+    ]);
+  });
+
+  it("ECHO's weight by tool is that of the whole episode, whatever was left out", () => {
+    const { stream } = reads({ thought, history: { thoughts: false, turns: 1 } }, ["<think>A</think>cat x", "ls"]);
+    const { contexts, ...whole } = stream;
+    expect(contexts!.length).toBeGreaterThan(0);
+    const template = templateOf(qwen, { format: CHATML, thought });
+    const tools = (own: TokenStream): readonly (string | undefined)[] =>
+      toolsOfTokens([{ stream: own } as Trajectory], template)[0]!;
+    expect(tools(stream)).toEqual(tools(whole));
+    expect(new Set(tools(stream))).toEqual(new Set([undefined, "cat", "ls"]));
   });
 
   it.each<[History, string]>([

@@ -2,23 +2,12 @@
  * Thoughts in the tags of a model's own template (`Template`, option `thought`): which tokens are thought and which
  * action, what the environment gets, and what an expert's action looks like in such a text.
  */
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { byteTokenizer, type Tokenizer } from "../../nn/index.ts";
-import { tokenizerFromJSON } from "../../pretrained/index.ts";
 import { emptyStream, type Role } from "../../rl/episode/stream.ts";
 import { type EpisodeFormat, OWN_FORMAT, SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
+import { CHATML, qwen } from "../support/chatml.ts";
 
-const url = new URL("../fixtures/tokenizers/families.json", import.meta.url);
-const { sets } = JSON.parse(readFileSync(url, "utf8")) as { sets: { name: string; tokenizer: unknown }[] };
-const qwen = tokenizerFromJSON(sets.find(({ name }) => name === "qwen")!.tokenizer);
-const CHATML: EpisodeFormat = {
-  task: ["<|im_start|>user\n", "<|im_end|>\n"],
-  observation: ["\n<|im_start|>user\n", "<|im_end|>\n"],
-  action: "<|im_start|>assistant\n",
-  end: "<|im_end|>",
-  pad: "<|endoftext|>",
-};
 const bytes = byteTokenizer({ specials: SPECIAL_TOKENS });
 const tags = ["<think>", "</think>"] as const;
 /** As Qwen3's template asks a model that is not to think, and as DeepSeek R1's asks one that has to. */
