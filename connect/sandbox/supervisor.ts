@@ -14,9 +14,9 @@
  *
  * An agent's command begins where the one before ended: directory, variables, functions, aliases, options and umask of
  * the shell are written to a file at its end and read again. The shell that reads the file is the command's own, so
- * what an agent writes into it is a command like any other. There are two such files in turn: one that was cut off, by
- * a time-out or a full disk, has no last line, and the other is read. A `host` command reads nothing that an agent has
- * written.
+ * what an agent writes into it is a command like any other. There are two such files in turn: of one that was cut off,
+ * by a time-out or a full disk, the last line is missing; nothing of it is run, and the other is read. A `host` command
+ * reads nothing that an agent has written.
  *
  * USR1 ends the running command with all that it has begun, and USR2 kills it.
  */
@@ -59,9 +59,10 @@ _save() {
     builtin shopt -p
     builtin set +o
     builtin alias -p
-    builtin printf '_whole=1\n'
+    builtin printf '# whole\n'
   } >| "${STATE}.$1"
 } 2>&-
+_whole() { local lines; mapfile -t lines < "$1"; [ "${"$"}{lines[-1]}" = '# whole' ]; }
 _again() { return "$1"; }
 # Waits until the last job has ended, or a signal has stopped it; then it stays in the background, as in a terminal.
 # A signal that comes between two waits of bash ends the second at its begin, as 128 and its number, here 138 or 140.
@@ -102,9 +103,8 @@ _serve() {
       [ -f ${STATE}.1 ] && read -r _ one < ${STATE}.1
       set -- "$command" $last $turn $((one > zero))
       unset mark who command late last turn tries job code doomed zero one
-      [ -f "${STATE}.$4" ] && . "${STATE}.$4"
-      [ -v _whole ] || { set -- "$1" "$2" "$3" "$((1 - $4))"; [ -f "${STATE}.$4" ] && . "${STATE}.$4"; }
-      unset -v _whole
+      _whole "${STATE}.$4" || set -- "$1" "$2" "$3" "$((1 - $4))"
+      _whole "${STATE}.$4" && . "${STATE}.$4"
       _line=$1 _code=$2 _turn=$3 _other=$((1 - $4))
       set --
       trap '[ -v _saved ] || _save "$_other" "$_turn"' EXIT

@@ -218,6 +218,22 @@ describe("what users of other shells reported", () => {
     expect(execFileSync("bash", ["-c", lines], { encoding: "utf8", stdio: "pipe" })).toBe("5\n");
   });
 
+  it("a state that was cut off in the middle is not read, also where there is no other", async () => {
+    const half = String.raw`printf ': 1
+cd -- /tmp
+unset -v OLDPWD PATH HOME
+x=2
+' > /tmp/.state.1; kill -KILL $BASHPID`;
+    const [, first, , later] = await results([
+      half,
+      'echo "${PATH:+path} ${x-none} ${PWD##*/}"; x=1',
+      half.replace(": 1", ": 9").replace("state.1", "state.0"),
+      'echo "${PATH:+path} $x"; ls /usr > /dev/null && echo found',
+    ]);
+    expect(first!.output).toMatch(/^path none (?!tmp)/);
+    expect(later!.output).toBe("path 1\nfound\n");
+  });
+
   it("a command that is stopped is over, and the session goes on", async () => {
     const all = await results(["kill -STOP $BASHPID", "(kill -TSTP $BASHPID) & sleep 0.2", "echo on"]);
     expect(all.map(({ code, problem }) => code ?? problem)).toEqual([147, 0, 0]);
