@@ -116,7 +116,7 @@ const inConsumer = (command: string, ...args: string[]): string => {
   return stdout;
 };
 try {
-  inConsumer("npm", "pack", "--silent", packageFolder);
+  inConsumer("npm", "pack", "--silent", "--ignore-scripts", packageFolder); // what `npm run build` left;
   const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz"))!;
   writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "consumer", private: true, type: "module" }));
   inConsumer("npm", "install", "--silent", "--offline", "--no-audit", "--no-fund", `./${tarball}`);
