@@ -91,7 +91,7 @@ export function sharedTerms(metrics: readonly MetricsRecord[]): readonly string[
 
 /** The heights of drawings in pixels. */
 const HEIGHT = 170;
-const HEIGHT_OF_SUCCESS = 230;
+const HEIGHT_OF_SUCCESS = 210;
 
 /** The cards of the curves, by their places on the page. */
 export interface CurveViews {
@@ -133,11 +133,12 @@ export class Curves {
    * Draws what has been measured until now.
    * @param steps of RL in all, the end of the axis
    * @param events the steps at which something happened
+   * @param tested the last step after which all have been tested; what the legend tells of the success
    */
-  show(steps: number, events: readonly number[]): void {
-    const view: LineView = { axis: "RL steps", bands: false, upTo: steps };
+  show(steps: number, events: readonly number[], tested: number | undefined): void {
+    const view: LineView = { axis: "steps", bands: false, upTo: steps };
     const linesOf = (choice: Choice): Line[] => this.#agents.map((agent) => lineOf(agent, choice));
-    this.#success.show(linesOf(SUCCESS), undefined, { ...view, events, recorded: this.#recorded });
+    this.#success.show(linesOf(SUCCESS), undefined, { ...view, events, recorded: this.#recorded, rest: tested });
     [...FIRST, ...FURTHER].forEach((choice, i) => this.#charts[i]!.show(linesOf(choice), undefined, view));
     // A term of one agent is in the charts of all, so that it has the same colour in each.
     const names = sharedTerms(this.#agents.flatMap(({ metrics }) => metrics));

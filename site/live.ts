@@ -1,5 +1,5 @@
 /** One experiment on the page: agents in workers of their own, their curves, and their episodes of the same task. */
-import type { MetricsRecord, Transcript } from "../run/records.ts";
+import type { Transcript } from "../run/records.ts";
 import { formatAs } from "../run/figures/format.ts";
 import { element } from "../run/page/dom.ts";
 import { visible } from "../run/visible.ts";
@@ -9,7 +9,7 @@ import type { Curves } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
 import type { FactMap } from "../run/page/factMap.ts";
 import { teachersOf } from "./lead.ts";
-import { milestones, standing } from "./milestones.ts";
+import { lastTest, milestones, standing } from "./milestones.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { FromAgent } from "./messages.ts";
 import { missingFor, threadsInWords } from "./machine.ts";
@@ -228,22 +228,24 @@ export class LiveRun implements Player {
     requestAnimationFrame(() => {
       this.#curvesAreDue = false;
       const events = milestones(this.#agents).map(({ step }) => step);
-      if (!this.#isOff) curves.show(this.#steps, events);
+      if (!this.#isOff) curves.show(this.#steps, events, lastTest(this.#agents));
     });
   }
 
-  /** How it stands, and what happened, in the order of the numbers in the curve. */
+  /** How it stands, and what happened, the newest first, with the numbers that they have in the curve. */
   #showEvents(): void {
     const { every } = this.experiment.warm.evaluation;
     this.#places.verdict.textContent = standing(this.#agents, every, this.#steps);
-    const items = milestones(this.#agents).map(({ step, text }) =>
-      element("li", {}, element("span", { class: "muted" }, `step ${step}: `), text),
-    );
+    const items = milestones(this.#agents)
+      .map(({ step, text }, i) =>
+        element("li", { value: i + 1 }, element("span", { class: "muted" }, `step ${step}: `), text),
+      )
+      .toReversed();
     const { events } = this.#places;
     // The same sentences again would be read out again.
     if (events.textContent === items.map(({ textContent }) => textContent).join("")) return;
     events.replaceChildren(...items);
-    events.scrollTop = events.scrollHeight;
+    events.scrollTop = 0;
   }
 
   /** The summary, while all agents are at their end. */
@@ -301,7 +303,7 @@ export class LiveRun implements Player {
     if (met === undefined || met === this.#shown) return;
     this.#shown = met;
     const after = met.step - this.#agents[0]!.warmSteps;
-    const when = element("span", { class: "muted" }, after === 0 ? ", with equal weights" : `, after ${after} steps`);
+    const when = element("span", { class: "muted" }, after === 0 ? ", before training" : `, after ${after} steps`);
     shown.replaceChildren(element("strong", {}, visible(met.task)), when);
     this.#agents.forEach(({ label, ways }, i) => {
       const way = ways.findLast(({ task, step }) => task === met.task && step === met.step)!;
@@ -384,13 +386,14 @@ export class LiveRun implements Player {
     if (failed) return this.#say(`${failed.label} has stopped: ${failed.failure}`);
     if (this.#missing !== "") return this.#say(this.#missing);
     if (!isReady) return this.#say(this.#warming || "Loading the warm start …");
-    const own = this.#agents.map(({ label, step, metrics }) => `${label}: step ${step}, ${successIn(metrics)}`);
+    const tested = lastTest(this.#agents);
+    const own = this.#agents.map((agent) => `${agent.label}: step ${agent.step}, ${successOf(agent, tested)}`);
     this.#say([...own, ...(this.#lost === "" ? [] : [this.#lost])].join(" · "));
   }
 }
 
-/** The newest held-out success in words. */
-function successIn(metrics: readonly MetricsRecord[]): string {
-  const success = metrics.findLast(({ phase }) => phase === "eval")?.["success"];
+/** An agent's held-out success after `tested` RL steps, in words. */
+function successOf({ metrics, warmSteps }: AgentProxy, tested = -1): string {
+  const success = metrics.find(({ phase, step }) => phase === "eval" && step === warmSteps + tested)?.["success"];
   return typeof success === "number" ? `solves ${formatAs("percent", success)}` : "not tried yet";
 }

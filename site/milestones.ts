@@ -74,12 +74,15 @@ const curvesOf = (agents: readonly Followed[]): readonly ReadonlyMap<number, num
 const sharedSteps = (curves: readonly ReadonlyMap<number, number>[]): number[] =>
   [...(curves[0]?.keys() ?? [])].filter((step) => curves.every((curve) => curve.has(step))).toSorted((a, b) => a - b);
 
+/** The last step after which all agents have been tested; undefined: none. */
+export const lastTest = (agents: readonly Followed[]): number | undefined => sharedSteps(curvesOf(agents)).at(-1);
+
 const percent = (x: number): string => formatAs("percent", x);
 
 /** How it stands, by the last test that all have taken. @param every RL steps between two tests @param steps in all */
 export function standing(agents: readonly Followed[], every: number, steps: number): string {
   const curves = curvesOf(agents);
-  const step = sharedSteps(curves).at(-1);
+  const step = lastTest(agents);
   if (step === undefined) return "";
   const order = agents.map((agent, i) => ({ agent, label: agent.label, success: curves[i]!.get(step)! }));
   const [best, ...rest] = order.toSorted((a, b) => b.success - a.success);
@@ -95,8 +98,8 @@ export function standing(agents: readonly Followed[], every: number, steps: numb
   const said = isAhead
     ? `${best!.label} is ahead: it solves ${percent(best!.success)} of new tasks, ${shares(rest)}`
     : `No clear lead${step >= steps ? "" : " yet"}: on new tasks ${shares(order)}`;
-  const next = step >= steps ? "" : `; next test after ${Math.min(steps, step + every)}`;
-  return `${said} (after ${step} of ${steps} steps${next})`;
+  const next = step >= steps ? "" : `; next after ${Math.min(steps, step + every)}`;
+  return `${said} (tested after ${step} of ${steps} steps${next})`;
 }
 
 /** The first time that one agent solves clearly more than each other. */

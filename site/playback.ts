@@ -42,7 +42,7 @@ export class Playback {
 
   constructor(player: Player) {
     const speed = select("speed", SPEEDS, (value) => player.pauseBetweenSteps(Number(value)));
-    const name = element("span", {}, "RL step ", this.#shown, " (rewind)");
+    const name = element("span", {}, "step ", this.#shown, " (rewind)");
     const place = element("label", { class: "field" }, name, this.#place);
     this.views = [this.#play, this.#one, this.#reset, speed.field, place];
     onPress(this.#play, () => player.toggle());

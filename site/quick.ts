@@ -74,7 +74,7 @@ export function quickControls(
       element(
         "label",
         { class: "field" },
-        element("span", {}, "How much it predicts: λ = ", shown, " (ECHO's paper: 0.05)"),
+        element("span", {}, "How much the second predicts: λ = ", shown, " (0.05 in ECHO's paper)"),
         slider,
       ),
     );

@@ -21,7 +21,9 @@ export function recordedFor({ words, agents }: PageExperiment): Recorded | undef
   const methods = (all: readonly { readonly method: string }[]): string => all.map(({ method }) => method).join();
   if (methods(agents.map(({ preset }) => preset.rl)) !== methods(RECORDED_RUN)) return undefined;
   if (!Object.keys(words.shared).every((key) => CHANGED.includes(key))) return undefined;
-  const ends = RECORDED_RUN.map(({ label, success }) => `${label} ${formatAs("percent", success.at(-1)![1])}`);
-  const about = `Dotted: a run before, with nothing changed. It ended at ${ends.join(", ")}.`;
+  const ends = RECORDED_RUN.map(
+    ({ success }, i) => `${agents[i]!.arm.label} ${formatAs("percent", success.at(-1)![1])}`,
+  );
+  const about = `Dotted: an earlier run: ${ends.join(", ")}.`;
   return { success: RECORDED_RUN.map(({ success }) => success), about };
 }

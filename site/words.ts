@@ -127,14 +127,18 @@ const wordsOfArms = (arms: readonly Arm[]): AgentWords[] =>
     return armText(own) === label.replace(/\s*,\s*/g, ",") ? own : { ...own, name: label };
   });
 
+/** Names of the first agents that `npm start` compares, for people who do not know what their methods are called. */
+const PLAIN_NAMES: Readonly<Record<string, string>> = { grpo: "plain", "grpo+echo": "predictor" };
+
 /**
- * The first agents that `npm start` compares in an environment.
+ * The first agents that `npm start` compares in an environment, by their plain names.
  * @throws UsageError if the environment is unknown or names none
  */
 function defaultAgents(env = "home"): AgentWords[] {
   const { arms } = environmentSettings(env);
   if (arms === undefined) throw new UsageError(`env: ${env} names no agents to compare; say which with arms=…`);
-  return wordsOfArms(parseArms(arms).slice(0, AGENTS));
+  const first = parseArms(arms).slice(0, AGENTS);
+  return wordsOfArms(first.map((arm) => ({ ...arm, label: PLAIN_NAMES[arm.label] ?? arm.label })));
 }
 
 /** The default arms of an environment, which an address leaves out; undefined if there are none. */

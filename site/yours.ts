@@ -15,13 +15,14 @@ import { hasFacts } from "./lead.ts";
 /** The seed of the visitor's first task. */
 const FIRST_SEED = 7_000_000;
 
-/** What a novice might type first. */
-function guessAt(preset: Preset, task: string, seed: number): string {
+/** What a novice might type first; not what is right, if that can be known. */
+function guessAt(preset: Preset, env: Environment, task: string, seed: number): string {
   const spec = environmentOf(preset);
+  const right = spec.expert?.(env);
   const guesses = Array.from({ length: 8 }, (_, i) =>
     spec.random(new Rng(seed + i), task, taskOptions(preset, "heldout")),
   );
-  return guesses.find((text) => text.includes(" ")) ?? guesses[0]!;
+  return guesses.find((text) => text.includes(" ") && text !== right) ?? guesses[0]!;
 }
 
 export class Yours {
@@ -36,7 +37,7 @@ export class Yours {
     spellcheck: "false",
     "aria-label": "your command",
   });
-  readonly #score = element("p", { class: "muted" }, "The line below is one guess of many.");
+  readonly #score = element("p", { class: "muted" }, "The line below is a guess.");
   #env: Environment | undefined;
   #seed = FIRST_SEED;
   #paid = 0;
@@ -45,7 +46,7 @@ export class Yours {
 
   constructor(preset: Preset) {
     this.#preset = preset;
-    if (hasFacts(preset)) this.#score.prepend("You know as little as they did: nobody can guess the made-up names. ");
+    if (hasFacts(preset)) this.#score.prepend("You know as little as they did. ");
     const form = element(
       "form",
       { class: "controls" },
@@ -81,7 +82,7 @@ export class Yours {
     this.#paid = 0;
     this.#task.textContent = visible(task);
     this.#talk.replaceChildren();
-    this.#line.value = guessAt(this.#preset, task, this.#seed);
+    this.#line.value = guessAt(this.#preset, env, task, this.#seed);
     this.#line.disabled = false;
   }
 

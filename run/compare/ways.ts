@@ -3,6 +3,7 @@
  * all tokens. A slider goes through training. Runs in the browser.
  */
 import type { TranscriptHandle } from "../page/embedded.ts";
+import { formatPercent } from "../figures/format.ts";
 import { visible } from "../visible.ts";
 import { choice, element, select } from "../page/dom.ts";
 import { type ColourMode, TokenStrip } from "../page/tokens.ts";
@@ -69,7 +70,7 @@ export class WayColumn {
     this.#strip?.colour(mode);
   }
 
-  /** @param when a remark behind the outcome, in small letters */
+  /** @param when a remark behind the label, in small letters */
   show(label: string, transcript: Transcript, when: string): void {
     const [kind, outcome] = transcript.success ? ["good", "✔ solved"] : ["bad", "✘ failed"];
     this.view.replaceChildren(
@@ -77,9 +78,9 @@ export class WayColumn {
         "h3",
         {},
         label,
+        element("span", { class: "muted" }, when),
         " ",
         element("span", { class: kind }, outcome),
-        element("span", { class: "muted" }, when),
       ),
       expectations(transcript),
       ...(this.#strip ? [this.#strip.view] : []),
@@ -97,7 +98,7 @@ export class WayColumn {
 }
 
 /** The actions, and for each that was answered the expected answer and the real one. */
-function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement {
+function expectations({ tokens, turns, expected = [], stopReason }: Transcript): HTMLElement {
   const list = element("dl", { class: "expectations" });
   const add = (name: string, text: string, kind: string, note = ""): void => {
     const remark = note === "" ? [] : [" ", element("span", { class: "muted" }, note)];
@@ -115,12 +116,21 @@ function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement
       );
     };
     const came = textOf("observation");
-    add("typed", textOf("action"), "typed");
+    const isCut = turn + 1 === turns && stopReason === "max_tokens";
+    add("typed", textOf("action"), "typed", isCut ? "cut off: too long" : "");
     if (turn + 1 === turns && came === "") continue; // the last action may end the episode without an answer
     const hoped = visible((expected[turn] ?? "").trim());
     const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
+    const note = came === hoped ? "" : `its estimate of this: ${chanceIn(nats)}`;
     add("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad");
-    add("answered", came === "" ? "(nothing)" : came, "came", `${nats.toFixed(1)} nats of surprise`);
+    add("answered", came === "" ? "(nothing)" : came, "came", note);
   }
   return list;
+}
+
+/** The probability e^−nats, as people say it. */
+export function chanceIn(nats: number): string {
+  if (nats < Math.LN2) return formatPercent(Math.exp(-nats));
+  const of = Math.exp(nats);
+  return of >= 1e6 ? "less than one chance in a million" : `one chance in ${Math.round(of).toLocaleString("en")}`;
 }

@@ -44,6 +44,8 @@ export interface LineView {
   readonly bands: boolean;
   /** The end of the horizontal axis, which then begins at 0; default: it has the values that there are. */
   readonly upTo?: number;
+  /** The place whose values the legend shows while nobody points at another; default: the end. */
+  readonly rest?: number | undefined;
   /** Places on the horizontal axis where something happened: upright lines, numbered from 1. */
   readonly events?: readonly number[];
   /** Lines of an earlier run behind these, dotted and pale, in their colours. */
@@ -137,13 +139,14 @@ export class LineChart {
 
   #options(width: number): uPlot.Options {
     const { doublings: counted, isLogarithmic = false, hasIntervals = false, mark } = this.#chart;
-    const { axis, bands, upTo, recorded = [] } = this.#view;
+    const { axis, bands, upTo, rest, recorded = [] } = this.#view;
     const shown = this.#shown;
     const columns = hasIntervals ? 3 : 1;
     const read: uPlot.Series.Value = (plot, _value, series, at) => {
       const back = (column: number): number | null => {
         const values = plot.data[column] ?? [];
-        return lastOf(values, at ?? values.length - 1);
+        const end = this.#view.rest === undefined ? -1 : plot.data[0].indexOf(this.#view.rest);
+        return lastOf(values, at ?? (end < 0 ? values.length - 1 : end));
       };
       const [low, high] = hasIntervals ? [back(series - 2), back(series - 1)] : [null, null];
       const interval = low === null || high === null ? "" : ` [${this.#text(low)}, ${this.#text(high)}]`;
@@ -164,7 +167,9 @@ export class LineChart {
     return {
       ...(isLogarithmic ? powers(across) : across),
       series: [
-        counted === undefined ? axisSeries(axis, upTo === undefined ? "end" : "newest") : countSeries(counted),
+        counted === undefined
+          ? axisSeries(axis, String(rest ?? (upTo === undefined ? "end" : "newest")))
+          : countSeries(counted),
         ...series,
         ...(mark === undefined ? [] : [{ ...unnamed, stroke: cssColour("--muted"), width: 1, dash: [4, 4] }]),
         ...recorded.map((_, i) => ({

@@ -203,7 +203,7 @@ test("shows the same task as each agent played it: typed, expected, answered, an
   expect(await told.locator("dd.good code").innerText()).toBe(MISSING);
   for (const way of [grpo, told])
     expect((await way.locator(".token.observation").allTextContents()).join("")).toBe(MISSING);
-  expect(await textOf(wayOf(page, "demonstrations").locator("h3"))).toBe("demonstrations ✘ failed at RL step 0");
+  expect(await textOf(wayOf(page, "demonstrations").locator("h3"))).toBe("demonstrations at RL step 0 ✘ failed");
 
   await told.locator(".token.observation").first().hover();
   await told.locator(".tip").waitFor({ state: "visible" });

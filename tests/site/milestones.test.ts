@@ -45,16 +45,16 @@ it("how it stands is what the last test that all have taken says, and when the n
   const a = agent("a", {}, success({ 0: 0.01, 20: 0.02, 40: 0.2 }));
   const b = agent("b", {}, success({ 0: 0.01, 20: 0.31 }));
   expect(standing([a, b], 20, 50)).toBe(
-    "b is ahead: it solves 31.0 % of new tasks, a 2.0 % (after 20 of 50 steps; next test after 40)",
+    "b is ahead: it solves 31.0 % of new tasks, a 2.0 % (tested after 20 of 50 steps; next after 40)",
   );
   const c = agent("c", {}, success({ 0: 0.01, 20: 0.04, 40: 0.2 }));
   expect(standing([a, c], 20, 50)).toBe(
-    "No clear lead yet: on new tasks a 20.0 %, c 20.0 % (after 40 of 50 steps; next test after 50)",
+    "No clear lead yet: on new tasks a 20.0 %, c 20.0 % (tested after 40 of 50 steps; next after 50)",
   );
-  expect(standing([a, c], 20, 40)).toBe("No clear lead: on new tasks a 20.0 %, c 20.0 % (after 40 of 40 steps)");
+  expect(standing([a, c], 20, 40)).toBe("No clear lead: on new tasks a 20.0 %, c 20.0 % (tested after 40 of 40 steps)");
   // Eight points of a hundred tasks may be chance.
   const e = agent("e", {}, success({ 40: 0.28 }));
-  expect(standing([a, e], 20, 40)).toBe("No clear lead: on new tasks a 20.0 %, e 28.0 % (after 40 of 40 steps)");
+  expect(standing([a, e], 20, 40)).toBe("No clear lead: on new tasks a 20.0 %, e 28.0 % (tested after 40 of 40 steps)");
   expect(standing([agent("d", {}), a], 20, 40)).toBe("");
   expect(standing([], 20, 40)).toBe("");
 });

@@ -38,7 +38,7 @@ test("its steps, episodes and success are those of the saved state", () => {
   const assets = withHashes({ script: "", style: "" });
   const same = renderReport(experiment, [logAt(7, 0.5), logAt(7, 0.5)], assets);
   expect(same).toContain(`<dd>${warmSteps} of the warm start + 7 of 40</dd>`);
-  expect(same).toContain(`${7 * groups * groupSize} episodes took grpo to 50.0 %`);
+  expect(same).toContain(`${7 * groups * groupSize} episodes took plain to 50.0 %`);
   // The last tenth of seven steps is one, not four.
   expect(same).toContain("<td>100 %</td>");
   const apart = renderReport(experiment, [logAt(7, 0.5), logAt(6, 0.2)], assets);

@@ -29,8 +29,8 @@ describe("an address", () => {
   test("of what the page shows by itself is empty", () => {
     expect(addressOf(read("")).toString()).toBe("");
     expect(read("").agents.map(({ name, method }) => [name, method])).toEqual([
-      ["grpo", "grpo_token"],
-      ["grpo+echo", "grpo_token+echo"],
+      ["plain", "grpo_token"],
+      ["predictor", "grpo_token+echo"],
     ]);
   });
 
@@ -114,7 +114,7 @@ describe("the fields of the form", () => {
       agent: 1,
       key: "lambda",
     });
-    expect(wrongIn(with_({ name: "grpo" }))).toMatchObject({ key: "name" });
+    expect(wrongIn(with_({ name: "plain" }))).toMatchObject({ key: "name" });
   });
 
   test("device=reference: an executor that is not on the page", () =>

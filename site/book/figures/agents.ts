@@ -213,7 +213,7 @@ function stale(printed: string): Svg | undefined {
   );
 }
 
-/** The step at which each number of each sick run leaves the healthy one: the darker, the earlier. */
+/** The step at which each number of each sick run leaves the healthy one: the stronger its colour, the earlier. */
 function leaving(printed: string): Svg | undefined {
   const runs = printed.split(/^(?=[1-9] )/m).flatMap((block) => {
     const name = /^[1-9] (.+)$/m.exec(block)?.[1];
@@ -309,7 +309,7 @@ export const WORKERS: readonly Figure[] = [
 export const SICK: readonly Figure[] = [
   {
     section: "Beside the healthy run, and the doctor",
-    about: "The step at which each number leaves the healthy run; the darker, the earlier. No square: never.",
+    about: "The step at which each number leaves the healthy run: the stronger, the earlier. No square: never.",
     draw: leaving,
   },
 ];

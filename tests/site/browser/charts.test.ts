@@ -88,7 +88,7 @@ test("a recorded run lies behind the page's own experiment, and behind no other"
     .waitFor({ state: "attached", ...WAIT });
   expect(await page.locator(pale).count()).toBe(2);
   expect(await page.locator("#success").innerText()).toMatch(
-    /Dotted: a run before, .* grpo 24\.0 %, grpo\+echo 66\.7 %\./,
+    /Dotted: an earlier run: plain 24\.0 %, predictor 66\.7 %\./,
   );
   expect(problems).toEqual([]);
   await page.goto(address + OTHERS);

@@ -33,15 +33,21 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await expect
     .poll(() => page.locator(".way h3").allInnerTexts(), PATIENCE)
     .toEqual([
-      expect.stringMatching(/^grpo (✔ solved|✘ failed) \(rewards alone\)$/),
-      expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed) \(rewards and answers\)$/),
+      expect.stringMatching(/^grpo \(rewards alone\) (✔ solved|✘ failed)$/),
+      expect.stringMatching(/^grpo\+echo \(rewards and answers\) (✔ solved|✘ failed)$/),
     ]);
   await expect.poll(() => page.locator("#ways .task").innerText(), PATIENCE).toMatch(/ after 5 steps$/);
   // What both know, a summary, and a try of the visitor's own, in the same world.
   await expect
     .poll(() => page.locator(".fact-map").getAttribute("aria-label"), PATIENCE)
     .toMatch(/^Facts of the world: grpo knows \d+ of 50; grpo\+echo knows \d+ of 50$/);
-  expect(await page.locator(".fact").count()).toBe(50);
+  const facts = page.locator(".fact-groups .fact");
+  expect(await facts.count()).toBe(50);
+  // One of them is spelt out, and so is whatever one points at.
+  const spelt = page.locator(".fact-example");
+  expect(await spelt.innerText()).toMatch(/^\w+\.\w+ is in \w+: grpo \d+\s% sure, grpo\+echo \d+\s% sure$/);
+  await facts.last().hover();
+  expect(await spelt.innerText()).toMatch(/^\.\w+ opens with \w+: grpo /);
   expect(await page.locator(".ending").innerText()).toMatch(/^The end\. grpo solves \d+ %, grpo\+echo solves \d+ %/);
   await page.getByLabel("your command").fill("ls");
   await button("Type it").click();
