@@ -51,7 +51,7 @@ test("an agent in a worker has the metrics of a session in Node, bit for bit", {
 test("the page plays to the end", async () => {
   const problems: string[] = [];
   const page = await open(SETTINGS, problems);
-  const ended = /^grpo: step 5, solves [\d.]+ % · grpo\+echo: step 5, solves [\d.]+ %$/;
+  const ended = /^plain: step 5, solves [\d.]+ % · predictor: step 5, solves [\d.]+ %$/;
   await expect.poll(() => status(page), { timeout: 50_000 }).toMatch(ended);
   expect(problems).toEqual([]);
   await page.close();

@@ -25,7 +25,7 @@ afterAll(async () => {
 test("plays to the end, goes back and comes again to the same; a wrong address is one line", async () => {
   const { page, problems } = await openLive(browser, address + SETTINGS);
   const status = page.locator("#status");
-  const ended = /^grpo: step 5, solves [\d.]+ % · grpo\+echo: step 5, solves [\d.]+ %$/;
+  const ended = /^plain: step 5, solves [\d.]+ % · predictor: step 5, solves [\d.]+ %$/;
   const button = (name: string): ReturnType<Page["locator"]> => page.getByRole("button", { name, exact: true });
   await expect.poll(() => status.innerText(), { timeout: 50_000 }).toMatch(ended);
   await expect.poll(() => button("Play").isDisabled()).toBe(true);
@@ -33,22 +33,22 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await expect
     .poll(() => page.locator(".way h3").allInnerTexts(), PATIENCE)
     .toEqual([
-      expect.stringMatching(/^grpo \(rewards alone\) (✔ solved|✘ failed)$/),
-      expect.stringMatching(/^grpo\+echo \(rewards and answers\) (✔ solved|✘ failed)$/),
+      expect.stringMatching(/^plain \(rewards alone\) (✔ solved|✘ failed)$/),
+      expect.stringMatching(/^predictor \(rewards and answers\) (✔ solved|✘ failed)$/),
     ]);
   await expect.poll(() => page.locator("#ways .task").innerText(), PATIENCE).toMatch(/ after 5 steps$/);
   // What both know, a summary, and a try of the visitor's own, in the same world.
   await expect
     .poll(() => page.locator(".fact-map").getAttribute("aria-label"), PATIENCE)
-    .toMatch(/^Facts of the world: grpo knows \d+ of 50; grpo\+echo knows \d+ of 50$/);
+    .toMatch(/^Facts of the world: plain knows \d+ of 50; predictor knows \d+ of 50$/);
   const facts = page.locator(".fact-groups .fact");
   expect(await facts.count()).toBe(50);
   // One of them is spelt out, and so is whatever one points at.
   const spelt = page.locator(".fact-example");
-  expect(await spelt.innerText()).toMatch(/^\w+\.\w+ is in \w+: grpo \d+\s% sure, grpo\+echo \d+\s% sure$/);
+  expect(await spelt.innerText()).toMatch(/^\w+\.\w+ is in \w+: plain \d+\s% sure, predictor \d+\s% sure$/);
   await facts.last().hover();
-  expect(await spelt.innerText()).toMatch(/^\.\w+ opens with \w+: grpo /);
-  expect(await page.locator(".ending").innerText()).toMatch(/^The end\. grpo solves \d+ %, grpo\+echo solves \d+ %/);
+  expect(await spelt.innerText()).toMatch(/^\.\w+ opens with \w+: plain /);
+  expect(await page.locator(".ending").innerText()).toMatch(/^The end\. plain solves \d+ %, predictor solves \d+ %/);
   await page.getByLabel("your command").fill("ls");
   await button("Type it").click();
   await expect.poll(() => page.locator(".yours dd").allInnerTexts()).toEqual(["ls", "ls: Permission denied"]);
@@ -58,10 +58,10 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   }
   await expect.poll(() => page.locator(".yours").innerText()).toContain("You have solved 1 of 1.");
   await button("Reset").click();
-  await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^grpo: step 0, .*grpo\+echo: step 0, /);
+  await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^plain: step 0, .*predictor: step 0, /);
   await expect.poll(() => button("One step").isEnabled(), PATIENCE).toBe(true);
   await button("One step").click();
-  await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^grpo: step 1, .*grpo\+echo: step 1, /);
+  await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^plain: step 1, .*predictor: step 1, /);
   await expect.poll(() => button("Play").isEnabled(), PATIENCE).toBe(true);
   await button("Play").click();
   await expect.poll(() => status.innerText(), { timeout: 30_000 }).toBe(end);

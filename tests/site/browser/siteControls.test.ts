@@ -108,7 +108,7 @@ test("a run leaves the page as a program and as a report; nothing shifts; axe fi
   await saved.locator(".uplot").first().waitFor();
   expect(await saved.locator("h1").innerText()).toBe("home-seed3");
   expect(await saved.locator("#result ~ p").first().innerText()).toMatch(
-    /16 episodes took grpo to .* and grpo\+echo to /,
+    /16 episodes took plain to .* and predictor to /,
   );
   expect(problems).toEqual([]);
   await saved.close();
