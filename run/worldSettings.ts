@@ -115,6 +115,9 @@ export const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     tasks: { levels: [1, 2] },
     limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
     maxPositions: 512,
+    // Half of the usual steps: 900 leave RL little to teach.
+    sft: { steps: 450 },
+    rl: { lr: 5e-4 },
     thoughts: THOUGHTS,
   },
   // The demonstrations err in three moves of ten, and have moves to spare. The tasks have none, so a wrong move is the

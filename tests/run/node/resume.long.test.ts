@@ -44,6 +44,8 @@ const FLAGS = [
   "1.2..0.8@6",
   "--set",
   "reward.format=0.2",
+  "--set",
+  "rl.lr=3e-4",
 ];
 const pathOf = (name: string): string => join(folder, "runs", name);
 
