@@ -26,8 +26,9 @@ for (const agent of agents) {
   const success = session.metrics.flatMap((line) =>
     line.phase === "eval" ? [{ step: line.step - preset.sft.steps, share: Number(line["success"]) }] : [],
   );
-  followed.push({ label: agent.arm.label, knowledge, success });
-  console.log(`${agent.arm.label}: ${JSON.stringify(success)}`);
+  const label = agent.preset.rl.method.replace("_token", ""); // as in the terminal, of which README speaks
+  followed.push({ label, knowledge, success });
+  console.log(`${label}: ${JSON.stringify(success)}`);
 }
 executor.dispose();
 const path = join(packageFolder, "docs/plots/agents.svg");
