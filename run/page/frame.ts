@@ -114,7 +114,7 @@ export function tableHtml({ title, head, rows, note }: Table): string {
 
 /** What stands above the map of facts (factMap.ts), and its place. */
 export const FACT_MAP = `<p class="muted">A square is a fact of this world that no task states. A stripe is an agent,
-in the order of the list; the stronger its colour, the more probable the agent finds the right name where a
-command needs it. Each fact is asked in a way in which training never asks it. Facts stand under the name that is right for them; a
-round mark is a fact about the name beside it. ${KNOWS}</p>
+in the order of the list; the stronger its colour, the more probable the agent finds the right name where a command
+needs it. Each fact is asked in a way in which training never asks it. Facts stand under the name that is right for
+them; a round mark is a fact about the name beside it. ${KNOWS}</p>
 <div id="facts"></div>`;
