@@ -37,6 +37,8 @@ shopt -s expand_aliases
 # Writes the state of the shell to file $1, as that of command $2. The variables that are left out are made by the
 # shell, and setting some of them would end the next command.
 _save() {
+  # What a command has put in the file's place (a pipe) might never take what is written.
+  if [[ -e "${STATE}.$1" && ! -f "${STATE}.$1" ]]; then return; fi
   # Whoever reads this before it is whole takes nothing from it: constants of bash would end the command.
   { builtin printf 'return 1\n'; builtin declare -p; } >| "${STATE}.$1"
   local line lines name IFS=$' \t\n'
@@ -62,7 +64,7 @@ _save() {
     builtin printf '# whole\n'
   } >| "${STATE}.$1"
 } 2>&-
-_whole() { local lines; mapfile -t lines < "$1"; [ "${"$"}{lines[-1]}" = '# whole' ]; }
+_whole() { local lines; [ -f "$1" ] && mapfile -t lines < "$1" && [ "${"$"}{lines[-1]}" = '# whole' ]; }
 _again() { return "$1"; }
 # Waits until the last job has ended, or a signal has stopped it; then it stays in the background, as in a terminal.
 # A signal that comes between two waits of bash ends the second at its begin, as 128 and its number, here 138 or 140.

@@ -234,6 +234,12 @@ x=2
     expect(later!.output).toBe("path 1\nfound\n");
   });
 
+  it("a state that is no file is not waited for", async () => {
+    const pipes = "rm -f /tmp/.state.*; mkfifo /tmp/.state.0 /tmp/.state.1; kill -KILL $BASHPID";
+    const [, next] = await results([pipes, "echo on"]);
+    expect(next).toEqual({ output: "on\n", code: 0, problem: undefined });
+  });
+
   it("a command that is stopped is over, and the session goes on", async () => {
     const all = await results(["kill -STOP $BASHPID", "(kill -TSTP $BASHPID) & sleep 0.2", "echo on"]);
     expect(all.map(({ code, problem }) => code ?? problem)).toEqual([147, 0, 0]);
