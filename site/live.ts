@@ -393,7 +393,7 @@ export class LiveRun implements Player {
 }
 
 /** An agent's held-out success after `tested` RL steps, in words. */
-function successOf({ metrics, warmSteps }: AgentProxy, tested = -1): string {
+function successOf({ metrics, warmSteps }: AgentProxy, tested = NaN): string {
   const success = metrics.find(({ phase, step }) => phase === "eval" && step === warmSteps + tested)?.["success"];
   return typeof success === "number" ? `solves ${formatAs("percent", success)}` : "not tried yet";
 }

@@ -120,8 +120,10 @@ function expectations({ tokens, turns, expected = [], stopReason }: Transcript):
     add("typed", textOf("action"), "typed", isCut ? "cut off: too long" : "");
     if (turn + 1 === turns && came === "") continue; // the last action may end the episode without an answer
     const hoped = visible((expected[turn] ?? "").trim());
-    const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
-    const note = came === hoped ? "" : `its estimate of this: ${chanceIn(nats)}`;
+    const nats = of("observation").flatMap(({ surprise = [] }) => surprise);
+    // An answer without a token was not predicted, whatever was expected in its place.
+    const isRated = came !== hoped && nats.length > 0;
+    const note = isRated ? `its estimate of this: ${chanceIn(nats.reduce((sum, own) => sum + own, 0))}` : "";
     add("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad");
     add("answered", came === "" ? "(nothing)" : came, "came", note);
   }
