@@ -345,7 +345,7 @@ export class GameEnvironment<
  * });
  *
  * @param load loads the rules, if `game` is the head alone: a page then loads no environment that nobody plays. The
- *   first `reset` of an episode calls it; the random player, too, is there from then on
+ *   first `check` or `reset` calls it; the random player, too, is there from then on
  */
 export function defineGame<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>(
   game: Game<F, Family, Task, State>,
@@ -377,7 +377,12 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
     make: (given = {} as OptionsWith<F>) => new GameEnvironment(game, loaded, given),
     ...(game.atOnce && { atOnce: (given?: OptionsWith<F>) => game.atOnce!(settled(given)) }),
     ...(game.limits && { limits: (given?: OptionsWith<F>) => game.limits!(settled(given)) }),
-    ...(game.check && { check: (given?: OptionsWith<F>) => game.check!(settled(given)) }),
+    // Who asks first waits for the rules here, and no `reset` is late because a busy machine was loading them.
+    ...((load ?? game.check) && {
+      async check(given?: OptionsWith<F>) {
+        await Promise.all([loaded(), game.check?.(settled(given))]);
+      },
+    }),
     ...(game.fingerprint && { fingerprint: (given?: OptionsWith<F>) => game.fingerprint!(settled(given)) }),
     ...(game.expert && {
       expert(env: Environment) {

@@ -52,7 +52,7 @@ import { type FixedEpisode, HELD_OUT_SEEDS, rlNumbers, ScriptedPlayers } from ".
 import { longestCompletion, templateFor } from "./template.ts";
 import { isTrained } from "./trainedRewards.ts";
 import { toolWeightsIn } from "./toolWeights.ts";
-import { environmentOf, taskOptions } from "./worlds.ts";
+import { checkEnvironment, environmentOf, taskOptions } from "./worlds.ts";
 import { isBaseline, type Baseline } from "./baselines.ts";
 
 /** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
@@ -107,6 +107,7 @@ export class Experiment {
    * @param playAhead needed if the settings ask for workers
    */
   static async of(preset: Preset, playAhead?: PlayAhead): Promise<Experiment> {
+    await checkEnvironment(preset);
     const objective = await loadObjective(preset.rl, longestCompletion(preset));
     return new Experiment(preset, playAhead, objective, preset.data ? await dataOf(preset, preset.data) : NO_DATA);
   }

@@ -5,6 +5,4 @@ import type { KnownFact } from "./records.ts";
 export const isKnown = ({ p }: Pick<KnownFact, "p">): boolean => p > 0.5;
 
 /** What the word means, for those who see an agent solve a task whose facts it does not "know". */
-export const KNOWS =
-  "“Knows” is more than half sure; it may pass. A task takes several facts, so many fail even then; " +
-  "a guess may solve one.";
+export const KNOWS = "“Knows” means more than half sure. A task takes several facts, or a lucky guess.";

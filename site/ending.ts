@@ -2,6 +2,7 @@
 import { rateDifference } from "../run/figures/statistics.ts";
 import { element } from "../run/page/dom.ts";
 import type { Evaluation } from "../run/records.ts";
+import { TEN_RUNS } from "./recorded.ts";
 
 /** An agent at its end. */
 export interface Ended {
@@ -9,8 +10,8 @@ export interface Ended {
   readonly after: Evaluation;
 }
 
-/** @param isOwn whether the experiment is the one that the page opens with */
-export function endView(agents: readonly Ended[], isOwn: boolean): HTMLElement {
+/** @param isUnchanged whether the experiment is the one that the page opens with */
+export function endView(agents: readonly Ended[], isUnchanged: boolean): HTMLElement {
   const copied = element("span", { role: "status", class: "muted" });
   const button = element("button", { type: "button" }, "Copy a link to this experiment");
   button.addEventListener("click", () => {
@@ -23,14 +24,14 @@ export function endView(agents: readonly Ended[], isOwn: boolean): HTMLElement {
     "div",
     { class: "ending" },
     element("p", {}, element("strong", {}, "The end. "), sentenceOf(agents)),
-    ...(isOwn ? [element("p", {}, TEN_SEEDS)] : []),
+    ...(isUnchanged ? [element("p", {}, TEN_SEEDS)] : []),
     element("p", { class: "controls" }, button, copied),
   );
 }
 
 /** docs/evidence.md; tests/site/ending.test.ts compares the figures. */
 export const TEN_SEEDS =
-  "In ten runs with other computers: 17.7 % with rewards alone and 54.7 % with predictions, ahead in ten of ten. " +
+  `${TEN_RUNS} ` +
   "Told random facts, the second ends at 11.0 %. It also fails where answers do not say what was right.";
 
 function sentenceOf(agents: readonly Ended[]): string {

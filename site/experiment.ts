@@ -7,7 +7,7 @@ import type { Preset } from "../run/preset.ts";
 import { presetFor } from "../run/presets.ts";
 import { type StartOptions, startOptions } from "../run/startOptions.ts";
 import { UsageError } from "../run/usage.ts";
-import { armText, checkShared, type ExperimentWords, saidBy, wordsOf } from "./words.ts";
+import { addressOf, armText, checkShared, type ExperimentWords, saidBy, wordsOf } from "./words.ts";
 
 export interface PageAgent {
   readonly arm: Arm;
@@ -16,6 +16,8 @@ export interface PageAgent {
 
 export interface PageExperiment {
   readonly words: ExperimentWords;
+  /** Whether it is the page's own experiment, with nothing changed. */
+  readonly isUnchanged: boolean;
   readonly options: StartOptions;
   /** The settings of the warm start, which all agents share. */
   readonly warm: Preset;
@@ -45,6 +47,7 @@ export function experimentOfWords(words: ExperimentWords): PageExperiment {
   const inPage = (preset: Preset): Preset => ({ ...preset, checkpointEvery: CHECKPOINT_EVERY });
   return {
     words,
+    isUnchanged: addressOf(words).size === 0,
     options,
     warm: inPage(presetFor({ ...base, method: "grpo_token" })),
     agents: parseArms(agents.map(armText).join(",")).map((arm) => ({

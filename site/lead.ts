@@ -3,25 +3,27 @@ import { isBaseline } from "../run/baselines.ts";
 import { escapeHtml } from "../run/page/frame.ts";
 import type { Preset } from "../run/preset.ts";
 import type { PageExperiment } from "./experiment.ts";
-import { recordedFor } from "./recorded.ts";
+import { isOwn } from "./recorded.ts";
 
 /** The worlds with facts that no task states, and what agents learn there. */
 const UNKNOWN: Readonly<Record<string, string>> = {
-  home: "to use a computer of made-up names that they do not know",
+  home: "to use a computer that they do not know",
   castle: "to get about in a castle that they do not know",
 };
 
 /** What a wrong command comes to. */
-const FAILING = "A wrong command earns nothing; its answer says what was right, and who can predict it, knows it.";
+const FAILING = "A wrong command earns no reward; its answer says what was right, and who can predict it, knows it.";
 /** The same in the page's own experiment: tests/site/lead.test.ts asks its world. */
 export const EXAMPLE = {
   task: "Delete kilabu.csv",
   wrong: "delete kilabu.csv in kekeri as bereki",
   right: "kilabu.csv in kebula as ketuku",
+  fact: "kilabu.csv is in kebula",
 } as const;
 const FAILING_HERE =
-  `They type <code>${EXAMPLE.wrong}</code> (a file, a directory, its owner), earn nothing, and are answered ` +
-  `<code>did you mean ${EXAMPLE.right}?</code> To predict such an answer, one has to know what is where, and whose.`;
+  "To delete a file, say, they must guess its directory and its owner. A wrong guess, " +
+  `<code>${EXAMPLE.wrong}</code>, earns no reward and is answered ` +
+  `<code>did you mean ${EXAMPLE.right}?</code> To predict that is to know what is where.`;
 
 /** Whether the world has facts to ask an agent for. */
 export const hasFacts = ({ env }: Preset): boolean => Object.hasOwn(UNKNOWN, env);
@@ -31,7 +33,7 @@ export function teachersOf(method: string): readonly [short: string, sentence: s
   if (isBaseline(method)) return ["(no rewards)", "learns nothing from rewards"];
   const addOns = method.split("+").slice(1);
   return addOns.some((name) => name === "echo" || name === "paw")
-    ? ["(rewards and answers)", "learns from rewards, and to predict such answers"]
+    ? ["(rewards and answers)", "learns from rewards, and to predict these answers"]
     : ["(rewards alone)", "learns from rewards alone"];
 }
 
@@ -48,7 +50,7 @@ export function leadHtml(experiment: PageExperiment): string {
   });
   const parts = [
     `Two small language models learn ${escapeHtml(what)}.`,
-    ...(isTold ? [recordedFor(experiment) === undefined ? FAILING : FAILING_HERE] : []),
+    ...(isTold ? [isOwn(experiment) ? FAILING_HERE : FAILING] : []),
     ...about,
   ];
   return parts.join("\n");

@@ -8,7 +8,7 @@ import { AgentProxy } from "./agentProxy.ts";
 import type { Curves } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
 import type { FactMap } from "../run/page/factMap.ts";
-import { teachersOf } from "./lead.ts";
+import { EXAMPLE, teachersOf } from "./lead.ts";
 import { lastTest, milestones, standing } from "./milestones.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { FromAgent } from "./messages.ts";
@@ -253,7 +253,7 @@ export class LiveRun implements Player {
     const ended = this.#agents.flatMap(({ label, after }) => (after === undefined ? [] : [{ label, after }]));
     if (ended.length < this.#agents.length) return this.#places.end.replaceChildren();
     const { endView } = await import("./ending.ts");
-    if (!this.#isOff) this.#places.end.replaceChildren(endView(ended, location.search === ""));
+    if (!this.#isOff) this.#places.end.replaceChildren(endView(ended, this.experiment.isUnchanged));
   }
 
   /** Shows what each agent knew when it was last asked. */
@@ -278,7 +278,7 @@ export class LiveRun implements Player {
   async #makeDrawn(): Promise<Drawn> {
     const { Curves, FactMap, WayColumn } = await import("./drawing.js");
     const curves = new Curves(this.#agents, recordedFor(this.experiment));
-    const map = new FactMap();
+    const map = new FactMap(EXAMPLE.fact);
     const task = element("p", { class: "task" });
     const columns = this.#agents.map(() => new WayColumn({ tokens: false }));
     // Another experiment may have come to the page meanwhile.

@@ -74,7 +74,7 @@ export function quickControls(
       element(
         "label",
         { class: "field" },
-        element("span", {}, "How much the second predicts: λ = ", shown, " (0.05 in ECHO's paper)"),
+        element("span", {}, "How strongly it predicts: λ = ", shown, " (0.05 in ECHO's paper)"),
         slider,
       ),
     );
@@ -83,12 +83,15 @@ export function quickControls(
     const options = Object.entries(ANSWERS).map(([said, [text]]) => [said as Said, text] as const);
     parts.push(
       choice("A wrong command is answered with", options, answersIn(words), (said) => change(withAnswers(words, said))),
-      element(
-        "p",
-        { class: "muted" },
-        "With random facts the answers look the same and teach nothing: then predicting them should be worth nothing.",
-      ),
     );
+    if (answersIn(words) === "random")
+      parts.push(
+        element(
+          "p",
+          { class: "muted" },
+          "The answers look the same and teach nothing: now predicting them should be worth nothing.",
+        ),
+      );
   }
   return parts;
 }

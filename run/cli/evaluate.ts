@@ -108,6 +108,7 @@ function linesOf(score: RunScore): string[] {
           tableOf("By family of tasks", Object.entries(families), [
             ["", ([name]) => name],
             ["success rate [95 %]", ([, one]) => formatRate(one)],
+            ["mean return ± 95 %", ([, one]) => formatReward(one)],
             ["episodes", ([, one]) => String(one.episodes)],
           ]),
         ]),

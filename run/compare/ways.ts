@@ -97,6 +97,9 @@ export class WayColumn {
   }
 }
 
+/** What stands for an answer without a letter. */
+const EMPTY = "(an empty answer)";
+
 /** The actions, and for each that was answered the expected answer and the real one. */
 function expectations({ tokens, turns, expected = [], stopReason }: Transcript): HTMLElement {
   const list = element("dl", { class: "expectations" });
@@ -123,9 +126,9 @@ function expectations({ tokens, turns, expected = [], stopReason }: Transcript):
     const nats = of("observation").flatMap(({ surprise = [] }) => surprise);
     // An answer without a token was not predicted, whatever was expected in its place.
     const isRated = came !== hoped && nats.length > 0;
-    const note = isRated ? `its estimate of this: ${chanceIn(nats.reduce((sum, own) => sum + own, 0))}` : "";
-    add("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad");
-    add("answered", came === "" ? "(nothing)" : came, "came", note);
+    const note = isRated ? `the agent gave this ${chanceIn(nats.reduce((sum, own) => sum + own, 0))}` : "";
+    add("expected", hoped === "" ? EMPTY : hoped, hoped === came ? "good" : "bad");
+    add("answered", came === "" ? EMPTY : came, "came", note);
   }
   return list;
 }

@@ -1,6 +1,9 @@
 /** `npm run evaluate`: the tasks that a finished run's agent solves, with a confidence interval. */
 import { type Device, treeLeaves } from "../../engine/index.ts";
+import { familiesOf } from "../../rl/episode/groups.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
+import { evaluationOf } from "../../rl/evaluate.ts";
 import { Experiment } from "../experiment.ts";
 import { wilson } from "../figures/statistics.ts";
 import { passAtPowers, playedRecord, type Split } from "../heldOut.ts";
@@ -73,6 +76,7 @@ export interface RunScore extends Omit<Score, "facts">, Rate {
   readonly temperature: number;
   /** The mean number of tokens that the agent writes in an episode. */
   readonly meanLength: number;
+  /** By family of tasks, with the returns within it. */
   readonly families: Readonly<Record<string, Score & Rate>>;
 }
 
@@ -80,6 +84,21 @@ const rateOf = ({ successes, episodes }: Score): Rate => {
   const { value, low, high } = wilson(successes, episodes);
   return { success: value, interval: [low, high] };
 };
+
+/** @param names the families of these episodes, as `evaluationOf` calls them */
+function scoresByFamily(names: readonly string[], episodes: readonly Trajectory[]): RunScore["families"] {
+  const own = familiesOf(episodes);
+  // The name of what has no family is the one that no episode has.
+  const rest = names.find((name) => !own.includes(name));
+  return Object.fromEntries(
+    names.map((name) => {
+      const { families: _, ...score } = playedRecord(
+        evaluationOf(episodes.filter((_, i) => (own[i] ?? rest) === name)),
+      );
+      return [name, { ...score, ...rateOf(score) }];
+    }),
+  );
+}
 
 /** @param episodes default: as many as before and after RL */
 export async function evaluateRun(
@@ -100,7 +119,7 @@ export async function evaluateRun(
     const experiment = await Experiment.of(preset);
     const options = { tries, player, split, temperature } as const;
     const played = (await experiment.play(model, templateFor(preset, tokenizer), episodes, options))!;
-    const { families = {}, ...score } = playedRecord(played.first);
+    const { families, ...score } = playedRecord(played.first);
     return {
       run: path,
       checkpoint: checkpoint.step,
@@ -112,7 +131,7 @@ export async function evaluateRun(
       ...rateOf(score),
       meanLength: rolloutMetrics(played.first.trajectories)["completions/mean_length"]!,
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.all, episodes, tries) }),
-      families: Object.fromEntries(Object.entries(families).map(([name, one]) => [name, { ...one, ...rateOf(one) }])),
+      families: scoresByFamily(Object.keys(families!), played.first.trajectories),
     };
   } finally {
     for (const x of treeLeaves(model.params)) x.dispose();

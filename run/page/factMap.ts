@@ -1,8 +1,7 @@
 /**
  * The map of what agents know: a square for each fact of their world, with a stripe for each agent, which is the fuller
  * the more probable the agent finds the fact. Squares stand under the name that is right: files in their directory,
- * whose owner is a round mark beside its name. One of them is spelt out: the first, or the one last pointed at. Runs in
- * the browser.
+ * whose owner is a round mark beside its name. One of them is spelt out, at last the one pointed at. Runs in the browser.
  */
 import type { WorldFact } from "../../environments/index.ts";
 import { formatPercent } from "../figures/format.ts";
@@ -29,6 +28,12 @@ export class FactMap {
   /** The fact that is spelt out. */
   #spelt = 0;
   #agents: readonly Knower[] = [];
+  readonly #first: string | undefined;
+
+  /** @param first the fact that is spelt out until somebody points at another; default: the first one */
+  constructor(first?: string) {
+    this.#first = first;
+  }
 
   /** Shows what these agents know, all of the same facts. */
   show(agents: readonly Knower[]): void {
@@ -64,8 +69,8 @@ export class FactMap {
     });
     this.#example.replaceChildren(
       square.view.cloneNode(true),
-      element("strong", {}, square.fact.says),
-      `: ${sure.join(", ")}`,
+      element("strong", {}, `${square.fact.says}:`),
+      ` ${sure.join(", ")}`,
     );
   }
 
@@ -93,6 +98,10 @@ export class FactMap {
       ),
     );
     this.#squares = squares;
+    this.#spelt = Math.max(
+      0,
+      facts.findIndex(({ says }) => says === this.#first),
+    );
     this.view.replaceChildren(this.#counts, this.#example, ...sections);
   }
 }

@@ -198,7 +198,7 @@ test("shows the same task as each agent played it: typed, expected, answered, an
   expect(await textOf(told.locator("h3"))).toBe("told ✔ solved");
   expect(await textOf(grpo.locator("dl.expectations"))).toBe(
     `typed read kafoke.txt expected a b answered ${MISSING} ` +
-      "its estimate of this: less than one chance in a million typed done",
+      "the agent gave this less than one chance in a million typed done",
   );
   expect(await grpo.locator("dd.bad code").innerText()).toBe("a b");
   expect(await told.locator("dd.good code").innerText()).toBe(MISSING);

@@ -3,6 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { withFaults } from "../../environments/faults.ts";
 import { defineGame, type GameRules, option } from "../../environments/index.ts";
+import { Rng } from "../../engine/random.ts";
 import type { EnvironmentOptions } from "../../rl/environment.ts";
 
 interface Machine {
@@ -111,5 +112,29 @@ describe("a game with live states", () => {
     }
     const { atOnce, limits, check, fingerprint } = withFaults(defineGame({ ...HEAD, ...RULES }));
     expect([atOnce, limits, check, fingerprint]).toEqual([undefined, undefined, undefined, undefined]);
+  });
+});
+
+describe("a game whose rules are loaded later", () => {
+  const HELD = { expert: true, close: true } as const;
+  it("loads them once, when it is checked: no reset waits for that, and the random player is there", async () => {
+    let loads = 0;
+    const late = defineGame({ ...HEAD, ...HELD }, async () => {
+      await wait(1);
+      loads++;
+      return { rules: RULES };
+    });
+    expect(() => late.random(new Rng(0), "count")).toThrow("live.random: nobody has played live yet");
+    await late.check!();
+    expect(late.random(new Rng(0), "count")).toBe("on");
+    const env = late.make();
+    expect(await env.reset(0)).toBe("count");
+    env.close!();
+    expect(loads).toBe(1);
+  });
+
+  it("fails its check if they cannot be loaded", async () => {
+    const gone = defineGame({ ...HEAD, ...HELD }, () => Promise.reject(new Error("live: not there")));
+    await expect(gone.check!()).rejects.toThrow("live: not there");
   });
 });

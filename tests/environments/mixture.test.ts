@@ -195,7 +195,9 @@ describe("what environments need", () => {
     await needy.check!({ families: ["plain"] });
     expect(checked).toHaveLength(1);
     expect(await needy.fingerprint!()).toBe("+abc+");
-    expect([both.limits, both.atOnce, both.check, both.fingerprint]).toEqual(Array(4).fill(undefined));
+    expect([both.limits, both.atOnce, both.fingerprint]).toEqual(Array(3).fill(undefined));
+    const plainOnes = mixture("plain-ones", [{ spec: plain({}) }]);
+    expect(plainOnes.check).toBeUndefined();
   });
 
   it("closes the episode once; one that was never begun has nothing to close", async () => {

@@ -12,12 +12,12 @@ const textOf = (address: string): string =>
 
 it("of the page's own experiment", () => {
   expect(textOf("")).toBe(
-    "Two small language models learn to use a computer of made-up names that they do not know. " +
-      "They type delete kilabu.csv in kekeri as bereki (a file, a directory, its owner), earn nothing, and are " +
-      "answered did you mean kilabu.csv in kebula as ketuku? " +
-      "To predict such an answer, one has to know what is where, and whose. " +
+    "Two small language models learn to use a computer that they do not know. " +
+      "To delete a file, say, they must guess its directory and its owner. " +
+      "A wrong guess, delete kilabu.csv in kekeri as bereki, earns no reward and is answered " +
+      "did you mean kilabu.csv in kebula as ketuku? To predict that is to know what is where. " +
       "plain learns from rewards alone (grpo_token). " +
-      "predictor learns from rewards, and to predict such answers (grpo_token+echo).",
+      "predictor learns from rewards, and to predict these answers (grpo_token+echo).",
   );
 });
 
@@ -34,9 +34,9 @@ it("its example is what happens in its world", async () => {
 
 it("of other worlds, and of answers that give no facts away", () => {
   expect(textOf("env=castle&arms=grpo,sft")).toContain("a castle that they do not know. A wrong command");
-  expect(textOf("seed=1")).toContain("names that they do not know. A wrong command earns nothing; its answer");
+  expect(textOf("seed=1")).toContain("a computer that they do not know. A wrong command earns no reward; its answer");
   expect(textOf("env=gridworld&arms=grpo,sft")).toMatch(/to act in the world “gridworld”. grpo learns /);
-  expect(textOf("set=train.facts=random")).toMatch(/names that they do not know. plain learns /);
+  expect(textOf("set=train.facts=random")).toMatch(/a computer that they do not know. plain learns /);
   expect(textOf("arms=grpo,told=grpo%2Becho[train.hints=none]")).toMatch(/not know. grpo learns .* told learns /);
 });
 

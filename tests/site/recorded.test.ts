@@ -1,10 +1,12 @@
 /** The recorded run behind the live curves: it is the page's own experiment, and it stands behind no other world. */
 import { describe, expect, test } from "vitest";
 import { experimentOf } from "../../site/experiment.ts";
-import { recordedFor } from "../../site/recorded.ts";
+import { recordedFor, TEN_RUNS } from "../../site/recorded.ts";
 import { RECORDED_RUN } from "../../site/recordedRun.ts";
 
-const recorded = (address = "") => recordedFor(experimentOf(new URLSearchParams(address)));
+/** With something changed. */
+const CHANGED = "arms=plain=grpo_token,predictor=grpo_token%2Becho[lambda=1]";
+const recorded = (address = CHANGED) => recordedFor(experimentOf(new URLSearchParams(address)));
 
 describe("the page's own experiment", () => {
   test("has a line for each agent, from the warm start to the last of its steps, at each of its tests", () => {
@@ -22,7 +24,11 @@ describe("the page's own experiment", () => {
 
   test("is told in words, with where it ended", () => {
     const [a, b] = RECORDED_RUN.map(({ success }) => `${(100 * success.at(-1)![1]).toFixed(1)} %`);
-    expect(recorded()!.about).toBe(`Dotted: an earlier run: plain ${a!}, predictor ${b!}.`);
+    expect(recorded()!.about).toBe(`Dotted: with nothing changed: plain ${a!}, predictor ${b!}.`);
+  });
+
+  test("is not drawn under itself: a line below the live one would only tell the end", () => {
+    expect(recorded("")).toEqual({ success: [], about: TEN_RUNS });
   });
 });
 

@@ -123,6 +123,8 @@ it("equals the run's last evaluation, of its newest checkpoint and of an earlier
   expect(Object.keys(own.families)).toEqual(["even", "odd"]);
   const both = Object.values(own.families).reduce((sum, { successes }) => sum + successes, 0);
   expect(both).toBe(own.successes);
+  const returns = Object.values(own.families).reduce((sum, one) => sum + one.episodes * one.meanReward!, 0);
+  expect(returns / own.episodes).toBeCloseTo(own.meanReward!, 12);
   expect(own.meanLength).toBeGreaterThan(1);
 });
 

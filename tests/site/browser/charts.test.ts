@@ -13,6 +13,7 @@ const TERMS =
   "?quick=true&seed=3&steps=3&set=reward.overlong%3D1&set=rl.gradEvery%3D1" +
   "&arms=grpo%3Dgrpo_token,grpo%2Becho%3Dgrpo_token%2Becho%2Breturn_prediction[kl%3D0.05,rl.entropy%3D0.01]";
 const OTHERS = "?quick=true&seed=4&steps=1";
+const RANDOM_FACTS = "?set=train.facts%3Drandom";
 /** Success, four below, and three in a closed box. */
 const CHARTS = 8;
 /** For one step on a busy machine. */
@@ -78,22 +79,24 @@ test("a line for each term of the loss, in the same colours for all; charts at 1
   expect(problems).toEqual([]);
 }, 120_000);
 
-test("a recorded run lies behind the page's own experiment, and behind no other", async () => {
+test("a recorded run lies behind the page's own experiment with something changed, and behind no other", async () => {
   /** Lines without a name in the legend. */
   const pale = "#success .u-legend .hidden-row";
-  const { page, problems } = await openLive(browser, address);
+  const { page, problems } = await openLive(browser, address + RANDOM_FACTS);
   await page
     .locator(pale)
     .first()
     .waitFor({ state: "attached", ...WAIT });
   expect(await page.locator(pale).count()).toBe(2);
   expect(await page.locator("#success").innerText()).toMatch(
-    /Dotted: an earlier run: plain 24\.0 %, predictor 66\.7 %\./,
+    /Dotted: with nothing changed: plain 24\.0 %, predictor 66\.7 %\./,
   );
   expect(problems).toEqual([]);
-  await page.goto(address + OTHERS);
-  await page.locator("#success .u-legend").waitFor(WAIT);
-  expect(await page.locator(pale).count()).toBe(0);
+  for (const other of ["", OTHERS]) {
+    await page.goto(address + other);
+    await page.locator("#success .u-legend").waitFor(WAIT);
+    expect(await page.locator(pale).count()).toBe(0);
+  }
   await page.close();
 });
 

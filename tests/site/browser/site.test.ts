@@ -45,9 +45,9 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   expect(await facts.count()).toBe(50);
   // One of them is spelt out, and so is whatever one points at.
   const spelt = page.locator(".fact-example");
-  expect(await spelt.innerText()).toMatch(/^\w+\.\w+ is in \w+: plain \d+\s% sure, predictor \d+\s% sure$/);
+  expect(await spelt.innerText()).toMatch(/^\w+\.\w+ is in \w+:\s+plain \d+\s% sure, predictor \d+\s% sure$/);
   await facts.last().hover();
-  expect(await spelt.innerText()).toMatch(/^\.\w+ opens with \w+: plain /);
+  expect(await spelt.innerText()).toMatch(/^\.\w+ opens with \w+:\s+plain /);
   expect(await page.locator(".ending").innerText()).toMatch(/^The end\. plain solves \d+ %, predictor solves \d+ %/);
   await page.getByLabel("your command").fill("ls");
   await button("Type it").click();
