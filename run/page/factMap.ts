@@ -1,7 +1,8 @@
 /**
  * The map of what agents know: a square for each fact of their world, with a stripe for each agent, which is the fuller
  * the more probable the agent finds the fact. Squares stand under the name that is right: files in their directory,
- * whose owner is a round mark beside its name. One of them is spelt out, at last the one pointed at. Runs in the browser.
+ * whose owner is a round mark beside its name. One of them is spelt out: that of the page, or the one last pointed at.
+ * Runs in the browser.
  */
 import type { WorldFact } from "../../environments/index.ts";
 import { formatPercent } from "../figures/format.ts";
