@@ -3,7 +3,7 @@
  * in 16 and 8 bits.
  */
 export { configFromHuggingFace, configToHuggingFace } from "./config/huggingface.ts";
-export { addLora, disposeLora, isLora, type LoraAdapter, type LoraModel, mergeLora } from "./lora.ts";
+export { addLora, checkLora, disposeLora, isLora, type LoraAdapter, type LoraModel, mergeLora } from "./lora.ts";
 export type { LoraPair, LoraParams } from "./lora.ts";
 export { LORA, type LoraOptions, type LoraSettings } from "./loraOptions.ts";
 export { loraFromFiles, loraToFiles } from "./loraFiles.ts";

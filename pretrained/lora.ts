@@ -96,15 +96,7 @@ function withLora(
   given: LoraOptions,
   start: (name: string, r: number, inputs: number, place: Place) => Tensor,
 ): LoraModel {
-  check(model.trainable === undefined, () => "addLora: the model has an adapter already; merge it first (mergeLora)");
-  const settings = settingsOf(model.config, LORA.read(given));
-  const saved = savedOf(model, settings);
-  const layers = targetsOf(model, settings);
-  const twice = [...saved.keys()].find((path) => layers.has(path));
-  check(
-    twice === undefined,
-    () => `lora: ${moduleName(model.config, twice!)} is in targetModules and in modulesToSave`,
-  );
+  const { settings, saved, layers } = planOf(model, given);
   const { useDora } = settings;
   const params: LoraParams = outsideScopes(() => {
     const pairs = [...layers].map(([path, weight]): [string, LoraPair] => {
@@ -130,6 +122,30 @@ function withLora(
   });
   return adapted(model, settings, params);
 }
+
+interface LoraPlan {
+  readonly settings: LoraSettings;
+  /** By their paths: what is trained whole, and what gets an adapter. */
+  readonly saved: ReadonlyMap<string, Weight>;
+  readonly layers: ReadonlyMap<string, Weight>;
+}
+
+/** What an adapter would train of this model, before anything is made. @throws in one line */
+function planOf(model: Model, given: LoraOptions): LoraPlan {
+  check(model.trainable === undefined, () => "addLora: the model has an adapter already; merge it first (mergeLora)");
+  const settings = settingsOf(model.config, LORA.read(given));
+  const saved = savedOf(model, settings);
+  const layers = targetsOf(model, settings);
+  const twice = [...saved.keys()].find((path) => layers.has(path));
+  check(
+    twice === undefined,
+    () => `lora: ${moduleName(model.config, twice!)} is in targetModules and in modulesToSave`,
+  );
+  return { settings, saved, layers };
+}
+
+/** Whether `addLora` takes these options for this model; makes nothing. @throws what `addLora` throws */
+export const checkLora = (model: Model, given: LoraOptions): void => void planOf(model, given);
 
 /** PEFT's names of layers begin like this. */
 export const PREFIX = "base_model.model.";
@@ -255,6 +271,12 @@ function regExpOf(pattern: string): RegExp {
 
 /** The matrices that are trained whole, by their paths. */
 function savedOf({ config, params }: Model, { modulesToSave = [] }: LoraSettings): Map<string, Weight> {
+  // In PEFT the copy of a tied embedding is trained and the head stays as it was.
+  check(
+    modulesToSave.length === 0 || params.head !== undefined,
+    () =>
+      `lora: modulesToSave is not supported where the head is tied to the embedding, got ${modulesToSave.join(", ")}`,
+  );
   const found = new Map<string, Weight>();
   replaceWeights(params, (weight, path) => {
     if (!path.startsWith("layers.") && matches(modulesToSave, moduleName(config, path))) found.set(path, weight);
@@ -262,16 +284,10 @@ function savedOf({ config, params }: Model, { modulesToSave = [] }: LoraSettings
   });
   const names = [...found.keys()].map((path) => moduleName(config, path));
   const missing = modulesToSave.filter((name) => !names.some((found) => matches([name], found)));
-  const matrices = ["embedding", ...(params.head ? ["head"] : [])].map((path) => moduleName(config, path));
+  const matrices = ["embedding", "head"].map((path) => moduleName(config, path));
   check(
     missing.length === 0,
     () => `lora: modulesToSave may be ${matrices.join(" and ")} in this model, got ${missing.join(", ")}`,
-  );
-  // In PEFT the copy of a tied embedding is trained and the head stays as it was.
-  check(
-    found.size === 0 || params.head !== undefined,
-    () =>
-      `lora: modulesToSave is not supported where the head is tied to the embedding, got ${modulesToSave.join(", ")}`,
   );
   return found;
 }

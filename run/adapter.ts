@@ -1,9 +1,10 @@
 /**
  * The adapter that RL trains: made from a run's settings, and its files. Runs that train all weights do not load it.
  */
-import { addLora, isLora, type LoraOptions, loraToFiles } from "../pretrained/index.ts";
+import { addLora, checkLora, isLora, type LoraOptions, loraToFiles } from "../pretrained/index.ts";
 import type { Files, Model } from "../nn/index.ts";
 import type { Rng } from "../engine/index.ts";
+import { numbersByName } from "./numbersByName.ts";
 import type { AdapterSettings } from "./parts.ts";
 
 export { loraFromFiles } from "../pretrained/index.ts";
@@ -12,15 +13,25 @@ export { loraFromFiles } from "../pretrained/index.ts";
 export const adapted = (model: Model, settings: AdapterSettings, rng: Rng): Model =>
   addLora(model, loraOptionsOf(settings), rng);
 
+/** @throws WorldgradError in one line if the model can have no adapter of these settings */
+export const checkAdapter = (model: Model, settings: AdapterSettings): void =>
+  checkLora(model, loraOptionsOf(settings));
+
 /** The files of a model's adapter; none without one. */
 export const adapterFiles = async (model: Model): Promise<Files> => (isLora(model) ? loraToFiles(model) : {});
 
 /** The adapter that these settings describe. */
-export function loraOptionsOf({ targetModules, excludeModules, ...rest }: AdapterSettings): LoraOptions {
+export function loraOptionsOf(settings: AdapterSettings): LoraOptions {
+  const { targetModules, excludeModules, rankPattern, alphaPattern, modulesToSave, ...rest } = settings;
+  const read = <T>(text: string | undefined, as: (text: string) => T): T | undefined =>
+    text === undefined ? undefined : as(text);
   return {
     ...rest,
-    targetModules: targetModules === undefined ? undefined : modulesOf(targetModules),
-    excludeModules: excludeModules === undefined ? undefined : modulesOf(excludeModules),
+    targetModules: read(targetModules, modulesOf),
+    excludeModules: read(excludeModules, modulesOf),
+    rankPattern: read(rankPattern, numbersByName),
+    alphaPattern: read(alphaPattern, numbersByName),
+    modulesToSave: read(modulesToSave, (names) => names.split("+")),
   };
 }
 

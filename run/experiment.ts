@@ -143,6 +143,12 @@ export class Experiment {
     return lora ? (await import("./adapter.ts")).adapted(model, lora, this.#rng.split("lora")) : model;
   }
 
+  /** @throws WorldgradError in one line if RL cannot train what the settings say */
+  async checkAdapter(model: Model): Promise<void> {
+    const { lora } = this.preset;
+    if (lora) (await import("./adapter.ts")).checkAdapter(model, lora);
+  }
+
   sftOptimizer(model: Model): AdamW<Tree> {
     return new AdamW(trainableOf(model).params, { betas: [0.9, 0.98], weightDecay: 0.05, clipNorm: 1 });
   }

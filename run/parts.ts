@@ -38,6 +38,7 @@ import { SELF_PLAY } from "../papers/selfplay/options.ts";
 import { TRUNCATED } from "../rl/tasks/truncated.ts";
 import { SFT_ROWS } from "../methods/sft.ts";
 import { PLUGINS } from "./plugins.ts";
+import { byName } from "./numbersByName.ts";
 import { TOOL_WEIGHTS } from "./toolWeights.ts";
 import { ORM, OUTCOME_CRITIC_TRAINING, PRM, REWARD } from "./rewardOptions.ts";
 import type { Value } from "./layout.ts";
@@ -143,6 +144,17 @@ export const ADAPTER = options("--set lora", {
   loraDropout,
   targetModules: text(undefined, `layers that get one: all-linear, ${MODULES}; by default q_proj+v_proj`),
   excludeModules: text(undefined, `layers that get none: ${MODULES}`),
+  rankPattern: byName(
+    "other ranks, by names of layers or regular expressions of their ends; the first that fits counts",
+    "ranks, as in q_proj:16+layers.0.mlp.up_proj:4",
+    (rank) => Number.isInteger(rank) && rank >= 1,
+  ),
+  alphaPattern: byName(
+    "other α, in the same way",
+    "numbers > 0, as in q_proj:32+v_proj:8",
+    (alpha) => alpha > 0 && alpha < Infinity,
+  ),
+  modulesToSave: text(undefined, "matrices that are trained whole beside it: lm_head, embed_tokens, with + between"),
   useRslora,
   useDora,
 });

@@ -155,6 +155,8 @@ export class Run {
       this.#template = templateFor(this.#preset, given ?? (await this.#experiment.trainTokenizer(this.#signal)));
       this.#teacher = teacher && fittingTeacher(teacher, this.#template.tokenizer, this.#preset);
       this.#model = source?.model ?? this.#experiment.newModel(this.#template.tokenizer, this.#device);
+      // Now, and not after a warm start.
+      await this.#experiment.checkAdapter(this.#model);
       return;
     }
     const { model, tokenizer } = await modelFromCheckpoint(checkpoint, this.#device, this.#parts.source);

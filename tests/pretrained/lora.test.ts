@@ -21,6 +21,7 @@ import {
 import { Rng } from "../../engine/random.ts";
 import {
   addLora,
+  checkLora,
   disposeLora,
   loraFromFiles,
   type LoraModel,
@@ -347,9 +348,12 @@ describe("addLora", () => {
     expect(refusal({ targetModules: ["lm_head"], modulesToSave: ["lm_head"] })).toThrow(
       "lora: lm_head is in targetModules and in modulesToSave",
     );
-    expect(() => addLora(tiny("llama", exact, { tieEmbeddings: true }), { modulesToSave: ["embed_tokens"] })).toThrow(
-      "lora: modulesToSave is not supported where the head is tied to the embedding, got embed_tokens",
-    );
+    const tied = tiny("llama", exact, { tieEmbeddings: true });
+    for (const name of ["embed_tokens", "lm_head", "norm"])
+      for (const refuses of [addLora, checkLora])
+        expect(() => refuses(tied, { modulesToSave: [name] })).toThrow(
+          `lora: modulesToSave is not supported where the head is tied to the embedding, got ${name}`,
+        );
     expect(refusal({ r: 0 })).toThrow("lora: r must be an integer ≥ 1, got 0");
     expect(refusal({ targetModules: [] })).toThrow("lora: targetModules must be");
     const adapted = addLora(model);

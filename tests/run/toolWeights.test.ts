@@ -12,7 +12,8 @@ import { MemoryStore } from "../../run/memoryStore.ts";
 import { loadObjective } from "../../run/objective.ts";
 import { Run } from "../../run/run.ts";
 import { weighedByTool } from "../../run/toolWeightedRun.ts";
-import { toolWeightsIn, toolWeightsOf } from "../../run/toolWeights.ts";
+import { numbersByName } from "../../run/numbersByName.ts";
+import { toolWeightsIn } from "../../run/toolWeights.ts";
 import { optionsIn } from "../../run/layout.ts";
 import type { Preset } from "../../run/preset.ts";
 import { presetFor } from "../../run/presets.ts";
@@ -31,14 +32,13 @@ describe("the setting", () => {
     ["a=b:1", { "a=b": 1 }],
     ["*:0", { "*": 0 }],
   ])("%s", (text, weights) => {
-    expect(toolWeightsOf(text)).toEqual(weights);
     const { rl } = presetOfFlags(...set(`echo.tools=${text}`));
     expect(rl.options).toEqual({ echo: { tools: text } });
     expect(toolWeightsIn(rl)).toEqual(weights);
   });
 
   it("a name that every object has is a name as others are", () => {
-    expect(Object.entries(toolWeightsOf("__proto__:2+constructor:0")!)).toEqual([
+    expect(Object.entries(numbersByName("__proto__:2+constructor:0")!)).toEqual([
       ["__proto__", 2],
       ["constructor", 0],
     ]);
