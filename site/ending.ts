@@ -32,7 +32,7 @@ export function endView(agents: readonly Ended[], isUnchanged: boolean): HTMLEle
 /** docs/evidence.md; tests/site/ending.test.ts compares the figures. */
 export const TEN_SEEDS =
   `${TEN_RUNS} ` +
-  "Told random facts, the second ends at 11.0 %. It also fails where answers do not say what was right.";
+  "Told random facts, with λ 0.2, the second ends at 11.0 %. It also fails where answers do not say what was right.";
 
 function sentenceOf(agents: readonly Ended[]): string {
   const shares = agents.map(({ label, after }) => `${label} solves ${percent(after.successes / after.episodes)}`);

@@ -35,6 +35,8 @@ const places = {
 let run: LiveRun | undefined;
 
 let form: Controls | undefined;
+/** Shows the two questions about an experiment; undefined before they are loaded. */
+let ask: ((experiment: PageExperiment) => void) | undefined;
 
 byId("form").addEventListener("toggle", () => void openForm().catch((error: unknown) => say(textOf(error))), {
   once: true,
@@ -75,8 +77,13 @@ async function invite({ experiment }: LiveRun): Promise<void> {
     const { addressOf } = await import("./words.ts");
     visit(addressOf(words).toString());
   };
-  const controls = quickControls(experiment.words, hasFacts(experiment.warm), (words) => void change(words));
-  byId("quick").replaceChildren(...controls);
+  // Once they are there, they show the newest experiment before its agents have begun.
+  ask ??= (newest) => {
+    const before = [...byId("quick").querySelectorAll("input")].findIndex((input) => input === document.activeElement);
+    byId("quick").replaceChildren(...quickControls(newest.words, hasFacts(newest.warm), (words) => void change(words)));
+    byId("quick").querySelectorAll("input")[before]?.focus();
+  };
+  ask(experiment);
   byId("yours").replaceChildren(new Yours(experiment.warm).view);
 }
 
@@ -119,6 +126,7 @@ async function start(): Promise<void> {
   // Another address may have come while the code that reads this one was loaded.
   if (experiment === null || location.search !== search || run) return;
   form?.show(experiment);
+  ask?.(experiment);
   markCurrent();
   byId("lead").innerHTML = leadHtml(experiment);
   byId("facts").hidden = !hasFacts(experiment.warm);

@@ -32,7 +32,9 @@ export const WORKING: readonly PagePreset[] = [
   },
   {
     title: "Told random facts",
-    about: "the control: the same loss on answers that cannot be predicted; after 200 steps 13 %, against 67 %",
+    about:
+      "the control: ECHO on answers that cannot be predicted, with the λ that is best for it, 0.2; after 200 steps " +
+      "13 %, against 67 %",
     address: address(
       {},
       "grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3]," +
@@ -78,7 +80,10 @@ const SUMS = {
   "rl.groupSize": "8",
 };
 
-/** The second agent of the main job, with a change. Without one 80 steps take it from 1 to 20 % on held-out tasks. */
+/** What 80 steps make of the second agent of the main job on held-out tasks, without a change. */
+const TWIN = "; its twin comes from 1 to 20 %";
+
+/** The second agent of the main job, with a change. */
 function changed(label: string, settings: Readonly<Record<string, string>> = {}): string {
   const all = Object.entries({ lambda: "0.5", "rl.lr": "1e-3", ...settings });
   return `${label}=grpo_token+echo[${all.map(([name, value]) => `${name}=${value}`).join(",")}]`;
@@ -91,13 +96,13 @@ const sick = (label: string, settings: Readonly<Record<string, string>>): string
 export const BROKEN: readonly BrokenPreset[] = [
   {
     title: "Answers in the policy mask",
-    about: "the policy loss also trains what the world said, as if the agent had chosen it",
+    about: `the policy loss also trains what the world said, as if the agent had chosen it${TWIN}`,
     address: sick("answers trained", { "rl.trainObservations": "true" }),
     disease: "observationsInPolicyMask",
   },
   {
     title: "A sum where a mean belongs",
-    about: "the gradient is hundreds of times its clip, so that ECHO beside it weighs little",
+    about: `the gradient is hundreds of times its clip, so that ECHO beside it weighs little${TWIN}`,
     address: sick("sum", { aggregation: "token-sum" }),
     disease: "gradientFarAboveClip",
   },
@@ -115,13 +120,13 @@ export const BROKEN: readonly BrokenPreset[] = [
   },
   {
     title: "Off-policy without a clip",
-    about: "eight passes over each batch, and no ratio is too large: the policy is gone after a few steps",
+    about: `eight passes over each batch, and no ratio is too large: the policy is gone after a few steps${TWIN}`,
     address: sick("no clip", { loss: "importance_sampling", "rl.iterations": "8", "rl.lr": "3e-3" }),
     disease: "offPolicyDrift",
   },
   {
     title: "Entropy collapse",
-    about: "sampled nearly greedily: all tries of a task are the same, and there is nothing to compare",
+    about: `sampled nearly greedily: all tries of a task are the same, and there is nothing to compare${TWIN}`,
     address: sick("cold", { temperature: "0.002" }),
     disease: "entropyCollapse",
   },

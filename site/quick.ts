@@ -59,6 +59,10 @@ export function quickControls(
 ): HTMLElement[] {
   const lambda = lambdaIn(words);
   const parts: HTMLElement[] = [];
+  // The next change is one of what the last has made, also before that has begun.
+  let now = words;
+  const go = (to: ExperimentWords): void => change((now = to));
+  const say = (text: string): void => void parts.push(element("p", { class: "muted" }, text));
   if (lambda !== undefined) {
     const values = [...new Set([...LAMBDAS, lambda])].toSorted((a, b) => Number(a) - Number(b));
     const at = values.indexOf(lambda);
@@ -69,7 +73,7 @@ export function quickControls(
       shown.textContent = values[Number(slider.value)]!;
       slider.setAttribute("aria-valuetext", `λ ${shown.textContent}`);
     });
-    slider.addEventListener("change", () => change(withLambda(words, values[Number(slider.value)]!)));
+    slider.addEventListener("change", () => go(withLambda(now, values[Number(slider.value)]!)));
     parts.push(
       element(
         "label",
@@ -78,20 +82,15 @@ export function quickControls(
         slider,
       ),
     );
+    if (lambda === "0") say("It predicts nothing now, and keeps its rate of learning, which may not be the first's.");
   }
   if (hasFacts && !isSaidByAgent(words)) {
     const options = Object.entries(ANSWERS).map(([said, [text]]) => [said as Said, text] as const);
     parts.push(
-      choice("A wrong command is answered with", options, answersIn(words), (said) => change(withAnswers(words, said))),
+      choice("A wrong command is answered with", options, answersIn(words), (said) => go(withAnswers(now, said))),
     );
     if (answersIn(words) === "random")
-      parts.push(
-        element(
-          "p",
-          { class: "muted" },
-          "The answers look the same and teach nothing: now predicting them should be worth nothing.",
-        ),
-      );
+      say("The answers look the same and teach nothing: now predicting them should be worth nothing.");
   }
   return parts;
 }

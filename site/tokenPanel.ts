@@ -39,9 +39,9 @@ export function termsView(step: StepView, view: EpisodeView, at: number): HTMLEl
 export function sentencesAbout({ tokens, terms }: EpisodeView, at: number): readonly string[] {
   const { role, text, surprise, expected, advantage = NaN } = tokens[at]!;
   const own = terms[at]!.filter(({ weight }) => weight !== 0).map(({ name }) => name);
-  const chance = surprise === undefined ? "" : `, which it had given ${formatPercent(Math.exp(-surprise))}`;
+  const chance = surprise === undefined ? "" : `, to which the agent had given ${formatPercent(Math.exp(-surprise))}`;
   if (role === "observation") {
-    const hoped = expected === undefined ? "" : ` It expected “${quoted(expected)}”.`;
+    const hoped = expected === undefined ? "" : ` The agent expected “${quoted(expected)}”.`;
     const isLearnt = own.some((name) => name === "world" || name === "paw");
     return [
       `The world wrote “${quoted(text)}”${chance}.${hoped}`,
@@ -51,7 +51,7 @@ export function sentencesAbout({ tokens, terms }: EpisodeView, at: number): read
     ];
   }
   if (role !== "action" && role !== "thought") return ["It belongs to the task and its frame, which nobody predicts."];
-  const wrote = `The agent wrote “${quoted(text)}”${chance}.`;
+  const wrote = `The agent wrote “${quoted(text)}”${chance.replace("the agent", "it")}.`;
   if (Number.isNaN(advantage) || !own.includes("policy")) return [wrote];
   if (Math.abs(advantage) < 1e-6) return [wrote, "All tries of this task were paid alike, so nothing follows for it."];
   return advantage > 0

@@ -15,7 +15,7 @@ const STOPS: readonly Stop[] = [
     at: "ways",
     title: "Two agents, one task",
     text:
-      "Each agent is a transformer of 0.2 million weights. It gets a task, types a command token by token, and is " +
+      "Each agent is a transformer of 130,000 weights. It gets a task, types a command token by token, and is " +
       "answered. “Expected” is what it thought would come; “answered” is what the world said. Only a solved task " +
       "pays.",
     more: ["book/00-micro.html", "An episode in full"],

@@ -83,7 +83,9 @@ async function train({ warm, arms }: Comparison, display: Display, signal: Abort
     heard.set(key, records);
     if (records.size < SHOWN) return;
     heard.delete(key);
-    display.sideBySide(names.slice(0, SHOWN).map((name, i) => ({ name, record: records.get(i)! })));
+    // As the progress beside them counts: from the warm start on.
+    const sinceWarm = (own: Transcript): Transcript => ({ ...own, step: own.step - warm.preset.sft.steps });
+    display.sideBySide(names.slice(0, SHOWN).map((name, i) => ({ name, record: sinceWarm(records.get(i)!) })));
   };
   return trainAll(waiting, {
     jobs,

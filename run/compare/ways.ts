@@ -27,6 +27,11 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
   const place = element("output", {});
   const options = tasks.map((text) => [text, text] as const);
   const task = select("task", options, show);
+  // The first that tells the agents apart at the end, if there is one.
+  const outcomes = (text: string): readonly boolean[] =>
+    ways.flatMap(({ transcripts }) => transcripts.findLast((own) => own.task === text)?.success ?? []);
+  const telling = tasks.find((text) => new Set(outcomes(text)).size > 1);
+  if (telling !== undefined) task.input.value = telling;
   const columns = ways.map(() => new WayColumn());
   slider.addEventListener("input", show);
   host.append(

@@ -7,7 +7,7 @@ import { visible } from "../visible.ts";
 import type { Role, Transcript, TranscriptToken } from "../records.ts";
 import type { NamedTranscript } from "./contract.ts";
 import type { Style } from "./style.ts";
-import { fit, textWidth, truncate, wrap } from "./width.ts";
+import { fit, textWidth, truncate, wrap, wrapWords } from "./width.ts";
 
 /** The most lines of a transcript; the middle of a longer one is left out. */
 const MAX_LINES = 28;
@@ -70,8 +70,10 @@ function expectationLines(name: string, record: Transcript, style: Style, width:
   const show = (mark: string, text: string, paint: (text: string) => string): void => {
     // Special tokens belong to the template and are not shown.
     const words = visible(text.replace(/<\|\w+\|>/g, "").trim());
-    for (const [i, line] of wrap(words === "" ? "(nothing)" : words, Math.max(8, width - 10)).entries())
-      lines.push(`${style.dim(fit(i === 0 ? mark : "", 9))} ${paint(line)}`);
+    const rows = (words === "" ? "(nothing)" : words)
+      .split("\n")
+      .flatMap((row) => wrapWords(row, Math.max(8, width - 10)));
+    for (const [i, row] of rows.entries()) lines.push(`${style.dim(fit(i === 0 ? mark : "", 9))} ${paint(row)}`);
   };
   for (let turn = 0; turn < record.turns; turn++) {
     show("$", textOf(turn, "action"), style.role.action);

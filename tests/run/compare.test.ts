@@ -279,6 +279,21 @@ describe("the terminal", () => {
     expect(text).not.toContain("<|");
   });
 
+  test("an answer of several lines keeps them, and lines break between words", () => {
+    const own = transcript("What does a.txt say?", 10, true);
+    const answer = "did you mean lomika.log in tekaru?\n\ntotal 2";
+    const tokens = own.tokens.map((token) => (token.text === "no such " ? { ...token, text: answer } : token));
+    const said = tokens.map((token) => (token.text === "file" ? { ...token, text: "" } : token));
+    const lines = sideBySideLines([{ name: "grpo", record: { ...own, tokens: said } }], style, 40);
+    const at = lines.findIndex((line) => line.includes("answered"));
+    expect(lines.slice(at, at + 4)).toEqual([
+      "│ answered  did you mean lomika.log in",
+      "│           tekaru?",
+      "│",
+      "│           total 2",
+    ]);
+  });
+
   test("plain lines name the agent", () => {
     let out = "";
     const display = createDisplay({

@@ -16,7 +16,7 @@ const about = (one: EpisodeToken, terms: readonly EpisodeTerm[]): string =>
 it("an answer is learnt by an agent that predicts, and only read by one that does not", () => {
   const answer = token("observation", { surprise: Math.LN2, expected: "tan" });
   expect(about(answer, [term("world")])).toBe(
-    "The world wrote “red”, which it had given 50.0 %. It expected “tan”. " +
+    "The world wrote “red”, to which the agent had given 50.0 %. The agent expected “tan”. " +
       "The agent learns to expect it, whatever the try was paid.",
   );
   expect(about(answer, [term("world", 0)])).toContain("learns nothing from answers");

@@ -86,6 +86,15 @@ test("λ and the switch restart the experiment under a new address, and the tour
   await expect.poll(() => page.locator("#quick output").innerText(), PATIENCE).toBe("0.5");
   await page.getByText("random facts", { exact: true }).click();
   await expect.poll(() => new URL(page.url()).searchParams.getAll("set"), PATIENCE).toEqual(["train.facts=random"]);
+  // A second change, before the agents of the first have made a step, does not take the first back.
+  await page.locator("#lambda").focus();
+  await page.keyboard.press("ArrowLeft");
+  await page.getByText("no facts", { exact: true }).click();
+  await expect
+    .poll(() => [...new URL(page.url()).searchParams].map((pair) => pair.join("=")).slice(-2), PATIENCE)
+    .toEqual(["arms=grpo,grpo+echo[lambda=0.2]", "set=train.hints=none"]);
+  await expect.poll(() => page.locator("#quick output").innerText(), PATIENCE).toBe("0.2");
+  await page.locator("#quick .muted").waitFor({ state: "detached", ...PATIENCE });
   await page.locator("#status", { hasText: "step 5" }).waitFor({ timeout: 50_000 });
 
   await page.getByRole("button", { name: "Show me around" }).focus();
