@@ -95,6 +95,6 @@ export function renderComparison(
   const packed = ways.map(({ label, transcripts }) => ({ label, data: encodeReportData([], transcripts) }));
   const data = embedJson({ outcome, warmSteps: sft.steps, ways: packed });
   const config = { options, arms: Object.fromEntries(arms.map(({ arm, preset }) => [arm.label, preset])) };
-  const name = path.split("/").at(-1)!;
+  const name = `${outcome.arms.length} agents in ${env}: ${path.split("/").at(-1)!}`;
   return pageHtml({ name, brand: "worldgrad comparison", facts, config, main, data }, assets);
 }

@@ -42,8 +42,8 @@ export function outcomeTables({ warm, arms }: Outcome): Table[] {
     ...(hasReward ? [["reward ± 95 %", ({ after }) => formatReward(after)] satisfies Column<Row>] : []),
     ...(hasFacts ? [["facts known", ({ after }) => formatFacts(after)] satisfies Column<Row>] : []),
     ["training", training],
-    ["wm loss", loss("worldLoss")],
-    ["its own", loss("worldLossOnPolicy")],
+    ["surprise", loss("worldLoss")],
+    ["in its own", loss("worldLossOnPolicy")],
     ...(hasExcess ? [["excess", loss("worldLossExcess")] satisfies Column<Row>] : []),
   ];
   const main = tableOf(
@@ -52,8 +52,9 @@ export function outcomeTables({ warm, arms }: Outcome): Table[] {
     columns,
     "Success has Wilson's interval. Differences are in points, with Newcombe's interval, and coloured if it " +
       `excludes 0. ${hasFacts ? FACTS : ""}training: success in the last tenth of the training episodes. ` +
-      "wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; " +
-      `its own: in the agent's own episodes${hasExcess ? EXCESS : ""}; –: there is none.`,
+      "surprise: the world-model loss, nats per token of what the world answers, in fixed episodes of the expert and " +
+      "of random play; " +
+      `in its own: in the agent's own episodes${hasExcess ? EXCESS : ""}; –: there is none.`,
   );
   const families = Object.keys(warm.families ?? {});
   if (families.length < 2) return [main];

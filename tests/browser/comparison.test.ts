@@ -134,7 +134,7 @@ const wayOf = (page: Page, agent: string): Locator =>
 
 test("holds the numbers of every agent, the sentence, what to know, and a link to each one's own report", async () => {
   const page = await visit(1280, "light");
-  expect(await page.locator("h1").innerText()).toBe("two agents");
+  expect(await page.locator("h1").innerText()).toBe("4 agents in home: two agents");
   expect(await page.locator("main > section").first().innerText()).toContain(
     "3,840 episodes took grpo to 2.0 % and told to 12.0 %: +10 points [+6, +14]; told is ahead",
   );

@@ -167,10 +167,10 @@ describe("what the figures are made to say", () => {
       ["grpo", "13.3 % [10, 18]", "", "50.0 %", "1", "1"],
       ["grpo+echo", "36.7 % [31, 42]", "+23.3 [+17, +30]", "–", "1", "1"],
     ]);
-    expect(main!.head.slice(4)).toEqual(["wm loss", "its own"]); // no column of dashes
+    expect(main!.head.slice(4)).toEqual(["surprise", "in its own"]); // no column of dashes
     const told = outcomeOf(40, 110);
     const withExcess = outcomeTables({ ...told, warm: { ...told.warm, worldLossExcess: 0.5 } })[0]!;
-    expect(withExcess.head.slice(4)).toEqual(["wm loss", "its own", "excess"]);
+    expect(withExcess.head.slice(4)).toEqual(["surprise", "in its own", "excess"]);
     expect(withExcess.rows.map((row) => row[6])).toEqual(["0.5000", "–", "–"]);
     expect(families!.head).toEqual(["", "read", "lock"]);
     expect(families!.rows.map((row) => row[1])).toEqual(["3.0 % [1, 6]", "20.0 % [15, 26]", "55.0 % [48, 62]"]);
