@@ -247,7 +247,14 @@ function slopes(printed: string): Svg | undefined {
       ticks: [1e-3, 0.01, 0.1, 1],
       isLogarithmic: true,
     },
-    { label: "how hard a word pulls", from: least, to: 1, ticks: [least, 1e-3, 0.01, 0.1, 1], isLogarithmic: true },
+    {
+      label: "how hard a word pulls",
+      from: least,
+      to: 1,
+      ticks: [least, 1e-3, 0.01, 0.1, 1],
+      isLogarithmic: true,
+      show: (y) => (y === least ? "10⁻⁴" : String(y)),
+    },
     height,
     92,
   );
@@ -316,7 +323,7 @@ function leaving(printed: string): Svg | undefined {
         step === undefined ? undefined : { share: 1 - Math.min(1, Number(step) / 32), says: step },
       ),
     ),
-    { left: 192, top: 30, size: 50, tall: 30 },
+    { left: 210, top: 30, size: 47, tall: 30 },
   );
   const top = 30 + 30 * runs.length + 26;
   const legend = columns.map((name, k) =>
@@ -343,7 +350,8 @@ export const GRPO: readonly Figure[] = [
   },
   {
     section: "The ratio, and its clip",
-    about: "The loss of one token by its ρ. From a dot on, the line is flat: there a token has no gradient.",
+    about:
+      "The loss of one token by its ρ. The dots are at the bounds of the clip. Dashed: a flat loss, so no gradient.",
     draw: clipPicture,
   },
   {
