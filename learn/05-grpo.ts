@@ -27,11 +27,12 @@
  * 2, always. `defineGame` makes a world of tasks, a state (the least and greatest number still possible), and players.
  */
 import { AdamW, aggregationWeights, byteTokenizer, centred, defineGame, device, forward, fuse, gae } from "../index.ts";
-import { grpo, initParams, modelConfig, mul, outputMatrix, parseCount, pickHidden, playScripted } from "../index.ts";
-import { policyMask, rloo, Rng, rollout, rowOf, scope, SPECIAL_TOKENS, stopGradient, sum, Template } from "../index.ts";
-import { type Tensor, tensor, tokenLogProbs, trainSft, type Trajectory, type TransformerParams } from "../index.ts";
-import { treeLeaves, valueAndGrad } from "../index.ts";
+import { grad, grpo, initParams, modelConfig, mul, outputMatrix, parseCount, pickHidden } from "../index.ts";
+import { playScripted, policyMask, ppoClip, rloo, Rng, rollout, rowOf, scope, SPECIAL_TOKENS } from "../index.ts";
+import { stopGradient, sum, Template, type Tensor, tensor, tokenLogProbs, trainSft } from "../index.ts";
+import { type Trajectory, type TransformerParams, treeLeaves, valueAndGrad, vtrace } from "../index.ts";
 import { pack } from "../rl/train/pack.ts";
+import { BASELINE_SEEDS } from "../studies/baselineSeeds.ts";
 
 const guess = defineGame({
   name: "guess",
@@ -107,9 +108,10 @@ for (const [t, isAgents] of policyMask(shown).entries()) {
  * - Centred (Dr. GRPO, arXiv 2503.20783): b is the mean of all n. That is RLOO times (n − 1) / n: the same direction.
  * - GRPO (arXiv 2402.03300, section 4.1.2): A = (R − mean) / std. The library divides by std + 1e-4, std with n − 1.
  *
- * Below is A of a success and of a failure if 2 of 8 succeed, by hand and by the library; then Σ|A|, by which a group
- * pulls, if k of 8 succeed. If all do, no try was better: A = 0, nothing is learnt. Division by std makes a group pull
- * 2.8 times as hard as `centred` with k = 1, 1.9 times with k = 4: more weight on the hardest and the easiest tasks.
+ * Below, 2 of 8 succeed. First GRPO's A is worked out step by step. Then come A of a success and of a failure, by the
+ * functions of this cell and by the library, and Σ|A|, by which a group pulls, if k of 8 succeed. If all do, no try was
+ * better: A = 0, nothing is learnt. Division by std makes a group pull 2.8 times as hard as `centred` with k = 1,
+ * 1.9 times with k = 4: more weight on the hardest and the easiest tasks.
  */
 const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
 const squares = (x: readonly number[]): number => x.reduce((a, b) => a + b * b, 0);
@@ -125,6 +127,14 @@ function advantagesOf(name: string, episodes: readonly Trajectory[]): number[] {
   return groups.flatMap((group) => ADVANTAGES[name]!(group.map(({ reward }) => reward)));
 }
 const group = batch.slice(0, 8).map((episode, i) => ({ ...episode, reward: Number(i < 2) }));
+const paid = group.map(({ reward }) => reward);
+const m = mean(paid);
+const std = Math.sqrt(squares(paid.map((r) => r - m)) / 7);
+console.log(`rewards ${paid.join(" ")}: mean 2 / 8 = ${m}, std √((2·0.75² + 6·0.25²) / 7) = ${std.toFixed(3)}`);
+for (const r of [1, 0])
+  console.log(
+    `GRPO, A if R = ${r}: (${r} − ${m}) / (${std.toFixed(3)} + 0.0001) = ${((r - m) / (std + 1e-4)).toFixed(3)}`,
+  );
 line("", "A if R = 1", "A if R = 0", "library: 1", "library: 0", "Σ|A| k = 1", "k = 2", "k = 4", "k = 8");
 for (const estimator of [rloo(), centred(), grpo()]) {
   const A = advantagesOf(estimator.name, group);
@@ -148,7 +158,11 @@ for (const estimator of [rloo(), centred(), grpo()]) {
  * pushes by ρ A ∇log p. The clip makes that 0 for a token with A > 0 that has become more than 1.28 times as likely,
  * and for one with A < 0 that has become less than 0.8 times as likely. In the first pass ρ is 1: the clip does
  * nothing, the gradient is that of −A log p, and the loss is a mean of −A: no measure of progress. Later some tokens
- * are clipped:
+ * are clipped.
+ *
+ * The cell prints the library's loss of a token by its ρ, and the slope ∂loss/∂ρ of `clipped`, which is the same
+ * function. The slope is 0 above 1.28 if A = 1 and below 0.8 if A = −1; at a corner the tape takes the other side's.
+ * Then follow four passes over one batch:
  */
 const clipped = fuse("clipped", (logProb, old, A) => {
   const ratio = logProb.sub(old).exp();
@@ -174,6 +188,19 @@ function gradientOf(agent: Agent, episodes: readonly Trajectory[], A: readonly n
 }
 const read = async (tree: TransformerParams): Promise<number[]> =>
   (await Promise.all(treeLeaves(tree).map((x) => x.read()))).flatMap((x) => [...x]);
+const RHO = [0.4, 0.6, 0.8, 1, 1.28, 1.6, 1.8];
+const columnOf = (f: (rho: number) => number): Tensor => tensor(Float64Array.from(RHO, f), { dtype: "f32" });
+const [logRho, old, mask] = [columnOf(Math.log), columnOf(() => 0), columnOf(() => 1)];
+const segments = { ids: tensor(new Int32Array(RHO.length)), count: 1 }; // all tokens are of one episode
+const ppo = ppoClip({ epsilon: 0.2, epsilonHigh: 0.28 });
+line("ρ", ...RHO);
+for (const A of [1, -1]) {
+  const advantages = columnOf(() => A);
+  const losses = ppo.tokenLoss({ logProbs: logRho, oldLogProbs: old, advantages, mask, segments });
+  const slopes = grad((x: Tensor) => sum(clipped(x, old, advantages)))(logRho);
+  line(`A = ${A}: loss`, ...Array.from(await losses.read(), (x) => x.toFixed(3)));
+  line("slope", ...Array.from(await slopes.read(), (x, i) => (x / RHO[i]!).toFixed(3))); // ∂/∂ρ = ∂/∂log ρ / ρ
+}
 line("pass", "loss", "least ratio", "greatest", "clipped");
 const learner = await warmStart();
 for (const pass of [1, 2, 3, 4]) {
@@ -250,6 +277,43 @@ for (const lambda of [0, 0.95, 1]) {
 }
 
 /**
+ * ## Episodes of an older policy: V-trace in ten lines
+ *
+ * With many workers, an episode was often played by an older policy μ. GAE then judges μ. V-trace (Espeholt et al.
+ * 2018, arXiv 1802.01561, eq. 1) estimates what the policy π of now would earn, by weights with an upper bound:
+ *
+ *     ρ_t = min(ρ_max, π/μ)
+ *     c_t = min(c_max, π/μ)
+ *     δ_t = ρ_t (r_t + V_(t+1) − V_t)
+ *     v_t = V_t + δ_t + c_t (v_(t+1) − V_(t+1))
+ *
+ * Here both bounds are 1, as by default, and nothing is discounted. The critic learns v_t. The policy learns with
+ * A_t = ρ_t (r_t + v_(t+1) − V_t). If π = μ, then ρ = c = 1 and v is GAE's A + V with λ = 1: the sum of the rewards to
+ * come. In the last row π draws the first guess half as often as μ did: what followed counts half, so v lies halfway
+ * between V = 0.5 and R = 1.
+ */
+function vtraceOf(rewards: readonly number[], V: readonly number[], ratios: readonly number[]): number[] {
+  const v = rewards.map(() => 0);
+  for (let t = v.length - 1; t >= 0; t--) {
+    const [rho, c] = [Math.min(1, ratios[t]!), Math.min(1, ratios[t]!)];
+    const [nextV, next] = [V[t + 1] ?? 0, v[t + 1] ?? 0];
+    const delta = rho * (rewards[t]! + nextV - V[t]!);
+    v[t] = V[t]! + delta + c * (next - nextV);
+  }
+  return v;
+}
+const shownNumbers = (x: readonly number[]): string[] => x.map((value) => value.toFixed(3));
+line("v", ...own.map((t) => template.tokenizer.decode([ids[t]!])), "the library");
+line("GAE: A + V", ...shownNumbers(gaeOf(rewards, V, 1).map((a, k) => a + V[k]!)));
+for (const [name, ratios] of Object.entries({ "π/μ 1 1 1 1": [1, 1, 1, 1], "π/μ ½ 1 2 1": [0.5, 1, 2, 1] })) {
+  const values = Float64Array.from(roles, (_, t) => V[own.indexOf(t)] ?? 0);
+  const logProbs = Float64Array.from(oldLogProbs, (old, t) => old + Math.log(ratios[own.indexOf(t)] ?? 1));
+  const { returns } = vtrace().estimate([shown], { values: [values], logProbs: [logProbs] });
+  const library = shownNumbers(own.map((t) => returns![0]![t]!));
+  line(name, ...shownNumbers(vtraceOf(rewards, V, ratios)), library.join(" "));
+}
+
+/**
  * ## From the losses of tokens to one number
  *
  * GRPO's loss is the mean over an episode's tokens, then over episodes: a token of a long episode counts less, so
@@ -269,8 +333,9 @@ for (const name of ["seq-mean-token-mean", "token-mean"] as const) {
  * of a try. First the variance of the gradient, the mean of ‖g − ḡ‖² over 16 batches, where ḡ is their mean: for R, one
  * point more for every episode, and the tip. A mean of the batch takes off what all have alike; only a mean of the
  * group takes off what one task pays. Then training with tips: agents begin alike, play equally many episodes and use
- * each batch once. This is one seed. Over seeds 0 to 9 (`SEED`) the last fifth is on average 70 % without a baseline
- * (31 to 96), 85 % with the mean of the batch (55 to 97), 95 % with `rloo` (82 to 99), 97 % with `grpo` (90 to 99).
+ * each batch once. The cell trains one seed. The others take minutes: `npx tsx scripts/baselineSeeds.ts` trained with
+ * `SEED` 0 to 9 and wrote `studies/baselineSeeds.ts`. There the last fifth is on average 70 % without a baseline (31 to
+ * 96), 85 % with the mean of the batch (55 to 97), 95 % with `rloo` (82 to 99), 97 % with `grpo` (90 to 99).
  */
 const REWARDS: Readonly<Record<string, (episode: Trajectory) => number>> = {
   R: ({ reward }) => reward,
@@ -305,6 +370,8 @@ for (const name of ["none", "batch", "rloo", "grpo"]) {
   const fifths = [0, 1, 2, 3, 4].map((k) => mean(found.slice(8 * k, 8 * k + 8)).toFixed(0));
   line(name, `found, in %, by fifths of the run: ${fifths.join(" ")}`);
 }
+for (const [name, last] of Object.entries(BASELINE_SEEDS))
+  line(name, `last fifth, seeds 0 to 9: ${last.join(" ")}; mean ${mean(last).toFixed(0)}`);
 
 /**
  * ## Break it

@@ -16,6 +16,7 @@ export class Editor {
     this.onRun = onRun;
     this.shown.addEventListener("keydown", (event) => this.onKey(event));
     this.shown.addEventListener("dblclick", () => this.edit());
+    addEventListener("resize", () => this.fit());
   }
 
   get text(): string {
@@ -36,9 +37,9 @@ export class Editor {
   set(text: string): void {
     this.area ??= this.makeArea();
     this.area.value = text;
-    this.fit();
     this.shown.hidden = true;
     if (!this.area.isConnected) this.host.append(this.area);
+    this.fit();
   }
 
   reset(): void {
@@ -57,9 +58,13 @@ export class Editor {
     return area;
   }
 
-  /** Gives the area as many rows as its text has lines. */
+  /** Gives the area as many rows as its text has lines, and more where a narrow page wraps these. */
   private fit(): void {
-    if (this.area) this.area.rows = this.area.value.split("\n").length;
+    const { area } = this;
+    if (area === undefined) return;
+    area.rows = area.value.split("\n").length;
+    const hidden = area.scrollHeight - area.clientHeight;
+    if (hidden > 0) area.rows += Math.ceil(hidden / parseFloat(getComputedStyle(area).lineHeight));
   }
 
   /** Ctrl+Enter runs. Tab goes on to the next control, as everywhere; Escape ends an edit that changed nothing. */

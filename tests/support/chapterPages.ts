@@ -17,6 +17,29 @@ export async function replace(host: Locator, text: string): Promise<void> {
   await host.locator("textarea").fill(text);
 }
 
+/** Fonts of a drawing smaller than this many pixels are not read. */
+const LEAST_FONT = 9;
+/** Code, also while it is edited, and drawings fit into their boxes, and the texts of drawings can be read. */
+export async function expectFits(page: Page): Promise<void> {
+  const found = await page.evaluate(() => {
+    for (const closed of document.querySelectorAll("details")) closed.open = true;
+    const boxes = document.querySelectorAll("pre.code, pre.block, .drawing");
+    const wide = [...boxes].filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth);
+    const shown = [...document.querySelectorAll(".drawing svg")].flatMap((drawing) => {
+      const { left, right, width } = drawing.getBoundingClientRect();
+      return [...drawing.querySelectorAll("text")].map((text) => {
+        const place = text.getBoundingClientRect();
+        const font = (parseFloat(getComputedStyle(text).fontSize) * width) / 560;
+        return { text: text.textContent, font, isInside: place.left >= left - 1 && place.right <= right + 1 };
+      });
+    });
+    return { count: boxes.length, wide: wide.map((box) => box.textContent.slice(0, 80)), shown };
+  });
+  expect(found.count).toBeGreaterThan(4);
+  expect(found.wide).toEqual([]);
+  expect(found.shown.filter(({ font, isInside }) => font < LEAST_FONT || !isInside)).toEqual([]);
+}
+
 /** "Break it" prints what CI's broken run printed; undone, the page is as it was. */
 export async function expectBreaks(page: Page, timeout: number): Promise<void> {
   const breaker = page.locator(".breaker");

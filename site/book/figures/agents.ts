@@ -2,7 +2,19 @@
 import { svg, type Svg } from "../svg.ts";
 import { shares } from "./engine.ts";
 import type { Figure } from "./figure.ts";
-import { barChart, figure, frame, heatMap, linesLike, lyingBars, numbersIn, text, ticksTo, WIDTH } from "./plot.ts";
+import {
+  barChart,
+  figure,
+  frame,
+  heatMap,
+  linesLike,
+  lyingBars,
+  numbersIn,
+  path,
+  text,
+  ticksTo,
+  WIDTH,
+} from "./plot.ts";
 
 /** A role's colour is that of the live page's transcripts. */
 const ROLES = ["prompt", "thought", "action", "observation", "scaffold"];
@@ -36,6 +48,49 @@ function episode(printed: string): Svg | undefined {
       svg("rect", { x: 6 + 128 * k, y: foot - 11, width: 14, height: 14, rx: 3, class: `token ${role}` }),
       text(26 + 128 * k, foot, role, "small"),
     ]),
+  );
+}
+
+/** The loss of one token by its ratio, for both signs of A; where it is flat, it has no gradient. */
+function clipPicture(printed: string): Svg | undefined {
+  const row = (start: RegExp): number[] => linesLike(printed, start).flatMap(([, values]) => numbersIn(values!));
+  const rho = row(/^ρ((?: +[\d.]+)+)$/);
+  const lines = [1, -1].map((A) => ({ A, losses: row(new RegExp(`^A = ${A}: loss((?: +-?[\\d.]+)+)$`)) }));
+  if (rho.length < 2 || lines.some(({ losses }) => losses.length !== rho.length)) return undefined;
+  const most = Math.max(1.8, ...lines.flatMap(({ losses }) => losses.map(Math.abs)));
+  const height = 320;
+  const { parts, ...at } = frame(
+    { label: "ratio ρ", from: 0.2, to: Math.max(2, ...rho), ticks: [0.4, 0.8, 1, 1.28, 1.6, 2] },
+    { label: "loss of a token", from: -most, to: most, ticks: [-1, 0, 1] },
+    height,
+  );
+  const bounds = [0.8, 1.28].map((x) =>
+    svg("line", { class: "grid", x1: at.x(x), x2: at.x(x), y1: at.y(most), y2: at.y(-most) }),
+  );
+  const drawn = lines.flatMap(({ A, losses }, k) => {
+    const points = losses.map((y, i) => [at.x(rho[i]!), at.y(y)] as const);
+    const isFlat = (i: number): boolean => losses[i] === losses[i + 1];
+    const pieces = points.slice(1).map((end, i) => path([points[i]!, end], `line s${k}${isFlat(i) ? " dashed" : ""}`));
+    const corners = points
+      .slice(1, -1)
+      .flatMap(([cx, cy], i) => (isFlat(i) === isFlat(i + 1) ? [] : [svg("circle", { cx, cy, r: 4, class: `f${k}` })]));
+    const flat = points.findIndex((_, i) => isFlat(i));
+    const [x, y] = points[flat] ?? points[0]!;
+    const below = A > 0 ? 20 : -10;
+    const [endX, endY] = points.at(-1)!;
+    return [
+      ...pieces,
+      ...corners,
+      ...(flat < 0 ? [] : [text(x, y + below, "dashed: gradient 0", `small f${k}`)]),
+      text(endX + 8, endY + 4, `A = ${String(A).replace("-", "−")}`, `small f${k}`),
+    ];
+  });
+  return figure(
+    height,
+    "The clipped loss of a token by its ratio, for A = 1 and A = −1",
+    ...parts,
+    ...bounds,
+    ...drawn,
   );
 }
 
@@ -136,6 +191,36 @@ function withTips(printed: string): Svg | undefined {
   );
 }
 
+/** What each of ten seeds found at its end, a dot a seed, and their mean. */
+function seeds(printed: string): Svg | undefined {
+  const rows = linesLike(printed, /^(\w+) +last fifth, seeds 0 to 9: ([\d ]+); mean (\d+)$/);
+  if (rows.length === 0) return undefined;
+  const down = 44;
+  const height = 90 + down * rows.length;
+  const all = rows.map(([, name, values, mean]) => ({ name: name!, values: numbersIn(values!), mean: Number(mean) }));
+  const ticks = [0, 25, 50, 75, 100];
+  const { parts, ...at } = frame(
+    { label: "found in the last fifth, in %; the number is the mean of ten seeds", from: 0, to: 100, ticks },
+    { label: "", from: 0, to: 1, ticks: [] },
+    height,
+  );
+  return figure(
+    height,
+    "What each of ten seeds finds in the last fifth of its training, by baseline",
+    ...parts,
+    ...all.flatMap(({ name, values, mean }, k) => {
+      const y = 44 + down * k;
+      return [
+        text(0, y + 5, name, "small"),
+        svg("line", { class: "grid", x1: at.x(0), x2: at.right, y1: y, y2: y }),
+        ...values.map((value) => svg("circle", { cx: at.x(value), cy: y, r: 5, class: `f${k} dot` })),
+        svg("line", { class: `line s${k}`, x1: at.x(mean), x2: at.x(mean), y1: y - 12, y2: y + 12 }),
+        text(at.x(mean), y - 15, String(mean), "small", "middle"),
+      ];
+    }),
+  );
+}
+
 function opened(printed: string): Svg | undefined {
   const lines = linesLike(printed, /^told the (.+?): opened, in %: ([\d ]+)$/);
   return shares(
@@ -162,7 +247,14 @@ function slopes(printed: string): Svg | undefined {
       ticks: [1e-3, 0.01, 0.1, 1],
       isLogarithmic: true,
     },
-    { label: "how hard a word pulls", from: least, to: 1, ticks: [least, 1e-3, 0.01, 0.1, 1], isLogarithmic: true },
+    {
+      label: "how hard a word pulls",
+      from: least,
+      to: 1,
+      ticks: [least, 1e-3, 0.01, 0.1, 1],
+      isLogarithmic: true,
+      show: (y) => (y === least ? "10⁻⁴" : String(y)),
+    },
     height,
     92,
   );
@@ -231,7 +323,7 @@ function leaving(printed: string): Svg | undefined {
         step === undefined ? undefined : { share: 1 - Math.min(1, Number(step) / 32), says: step },
       ),
     ),
-    { left: 192, top: 30, size: 50, tall: 30 },
+    { left: 210, top: 30, size: 47, tall: 30 },
   );
   const top = 30 + 30 * runs.length + 26;
   const legend = columns.map((name, k) =>
@@ -259,6 +351,12 @@ export const GRPO: readonly Figure[] = [
   {
     section: "The ratio, and its clip",
     about:
+      "The loss of one token by its ρ. The dots are at the bounds of the clip. Dashed: a flat loss, so no gradient.",
+    draw: clipPicture,
+  },
+  {
+    section: "The ratio, and its clip",
+    about:
       "From the least to the greatest ratio of a pass, and the share of tokens that the clip stops. Green: its bounds.",
     draw: ratios,
   },
@@ -280,6 +378,7 @@ export const GRPO: readonly Figure[] = [
     draw: variances,
   },
   { section: "Training", about: "Training with tips, one seed.", draw: withTips },
+  { section: "Training", about: "The end of that training with ten seeds: a dot is a seed.", draw: seeds },
 ];
 export const WORLD: readonly Figure[] = [
   {

@@ -163,7 +163,7 @@ export function barChart(
 
 /** Lying bars, each row with its name before it. */
 export function lyingBars(title: string, most: number, rows: readonly Bars[], legend: readonly string[] = []): Svg {
-  const left = 14 + LETTER * Math.max(...rows.map(({ name }) => name.length));
+  const left = 14 + 1.1 * LETTER * Math.max(...rows.map(({ name }) => name.length));
   const count = rows[0]!.bars.length;
   const [thick, gap] = [count > 1 ? 12 : 19, count > 1 ? 10 : 7];
   const height = rows.length * (count * thick + gap) + (legend.length > 0 ? 24 : 0);

@@ -15,7 +15,7 @@ import { serveFolder } from "../../../scripts/sitePage.ts";
 import { compare } from "../../../site/book/compare.ts";
 import { readSource } from "../../project/sources.ts";
 import { launchChromium } from "../../support/browser.ts";
-import { ended, expectBreaks, expectExercises, press } from "../../support/chapterPages.ts";
+import { ended, expectBreaks, expectExercises, expectFits, press } from "../../support/chapterPages.ts";
 
 const CHAPTERS = chapterNames().filter((name) => !name.startsWith("01-"));
 /** One whose program trains agents and one that imports nothing: the other breaks are slower, and no other code. */
@@ -48,6 +48,13 @@ async function withPage(name: string, use: (page: Page) => Promise<void>): Promi
   expect(problems).toEqual([]);
   await page.close();
 }
+
+test.each(CHAPTERS)("%s: code and drawings fit into a phone's window", async (name) =>
+  withPage(name, async (page) => {
+    await page.setViewportSize({ width: 375, height: 900 });
+    await expectFits(page);
+  }),
+);
 
 test("these are all but one", () =>
   expect(CHAPTERS.map((name) => name.slice(0, 4))).toEqual([

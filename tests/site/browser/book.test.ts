@@ -11,7 +11,14 @@ import { serveFolder } from "../../../scripts/sitePage.ts";
 import { compare } from "../../../site/book/compare.ts";
 import { readSource } from "../../project/sources.ts";
 import { launchChromium } from "../../support/browser.ts";
-import { ended as endedWithin, expectBreaks, expectExercises, press, replace } from "../../support/chapterPages.ts";
+import {
+  ended as endedWithin,
+  expectBreaks,
+  expectExercises,
+  expectFits,
+  press,
+  replace,
+} from "../../support/chapterPages.ts";
 import { violations } from "../../support/sitePages.ts";
 
 const PATIENCE = 120_000;
@@ -96,7 +103,7 @@ describe("a chapter", () => {
     await page.close();
   });
 
-  test.each([1400, 1500])("its code fits into a window of %i px", async (width) => {
+  test.each([1300, 1400, 1500])("its code fits into a window of %i px", async (width) => {
     for (const name of [MICRO, CHAPTER]) {
       const page = await open(`book/${name}.html`, { width });
       const widths = await page
@@ -104,6 +111,28 @@ describe("a chapter", () => {
         .evaluateAll((all) => all.map((own) => [own.scrollWidth, own.clientWidth] as const));
       expect(widths.length).toBeGreaterThan(3);
       for (const [needed, has] of widths) expect(needed).toBeLessThanOrEqual(has);
+      await page.close();
+    }
+  });
+
+  test("code and drawings fit into a phone's window; what is edited is as high as the code that wraps", async () => {
+    for (const name of [MICRO, CHAPTER]) {
+      const page = await open(`book/${name}.html`, { width: 375 });
+      await expectFits(page);
+      const formulas = page.locator(".formula").filter({ hasText: "over the agent's words" });
+      expect(await formulas.count()).toBe(name === MICRO ? 1 : 0);
+      for (const formula of await formulas.all())
+        expect(await formula.evaluate((own) => own.scrollWidth <= own.clientWidth)).toBe(true);
+      const cell = page.locator(".cell").last();
+      const { height } = (await cell.locator("pre.code").boundingBox())!;
+      await press(cell, "Edit");
+      const area = cell.locator("textarea");
+      const isWhole = (): Promise<boolean> =>
+        area.evaluate((own) => own.scrollHeight <= own.clientHeight && own.scrollWidth <= own.clientWidth);
+      expect(await isWhole()).toBe(true);
+      expect(Math.abs((await area.boundingBox())!.height - height)).toBeLessThan(60);
+      await page.setViewportSize({ width: 330, height: 900 });
+      await expect.poll(isWhole).toBe(true);
       await page.close();
     }
   });
