@@ -378,7 +378,7 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
     ...(game.atOnce && { atOnce: (given?: OptionsWith<F>) => game.atOnce!(settled(given)) }),
     ...(game.limits && { limits: (given?: OptionsWith<F>) => game.limits!(settled(given)) }),
     // Who asks first waits for the rules here, and no `reset` is late because a busy machine was loading them.
-    ...((load ?? game.check) && {
+    ...((load !== undefined || game.check !== undefined) && {
       async check(given?: OptionsWith<F>) {
         await Promise.all([loaded(), game.check?.(settled(given))]);
       },
