@@ -4,6 +4,7 @@
  * the engine they use random numbers, options and errors, nothing else.
  */
 
+// Playing in an environment
 export type {
   CallOptions,
   EndResult,
@@ -44,6 +45,8 @@ export { patch, type PatchOptions } from "./patch/index.ts";
 export { screen, type ScreenOptions } from "./screen/index.ts";
 export { tools, type ToolOptions } from "./tools/index.ts";
 export { web, type WebOptions } from "./web/index.ts";
+
+// OpenEnv
 export {
   connect,
   type ConnectOptions,

@@ -1,6 +1,10 @@
 /** `worldgrad/papers`: methods that are more than a loss: rewards and judges, self-play, search, preferences. */
+export * from "./rewards/index.ts"; // with the headings of that file
+
+// Rewards of steps
 export { completeSteps, type CompletionOptions, type StepTries } from "./completions.ts";
-export * from "./rewards/index.ts";
+
+// Search
 export {
   treeSearch,
   treeSearches,
@@ -20,6 +24,9 @@ export {
 } from "./preferences/search/critic.ts";
 export { type SearchPair, type SearchPairOptions, searchPairs } from "./preferences/search/pairs.ts";
 export { type AgentQOptions, type AgentQReport, trainAgentQ } from "./preferences/search/agentQ.ts";
+export { type Beam, beamSearch, type BeamSearchOptions } from "./beamSearch.ts";
+
+// Preferences and self-rewarding
 export type { IterationReport, PreferenceLoopOptions } from "./preferences/loop.ts";
 export {
   approvalJudge,
@@ -35,4 +42,3 @@ export {
   type SelfRewardReport,
   trainSelfRewarding,
 } from "./preferences/selfReward.ts";
-export { type Beam, beamSearch, type BeamSearchOptions } from "./beamSearch.ts";

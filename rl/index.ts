@@ -61,10 +61,9 @@ export {
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./objective/echo.ts";
 
 // Further terms of the loss
-export type { HeadTraining, LossTerm, TermColumns, TermTokens } from "./objective/terms.ts";
-export type { WeighedStep } from "./objective/terms.ts";
+export type { HeadTraining, LossTerm, TermColumns, TermTokens, WeighedStep } from "./objective/terms.ts";
 
-// The data of a step: rewards, temperatures, and plug-ins, which change which episodes it has
+// The data of a step: rewards, temperatures, plug-ins
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
 export { type TruncatedReward, withTruncatedReward } from "./tasks/truncated.ts";

@@ -5,7 +5,7 @@ const count = document.querySelector<HTMLElement>("#found")!;
 const items = [...document.querySelectorAll<HTMLElement>("[data-name]")];
 /** What is for who does not search. */
 const begin = document.querySelector<HTMLElement>("#begin")!;
-const groups = [...document.querySelectorAll<HTMLElement>("[data-group]")];
+const groups = [...document.querySelectorAll<HTMLDetailsElement>("details[data-group]")];
 
 /** Rank of a match, 5 to 1: the name, the name in another case, its beginning, a part of it, the text; 0: no match. */
 function score(item: HTMLElement, typed: string): number {
@@ -27,7 +27,10 @@ function search(): void {
     item.style.order = String(-own);
     if (own > 0) found++;
   }
-  for (const group of groups) group.hidden = group.querySelector("[data-name]:not([hidden])") === null;
+  for (const group of groups) {
+    group.hidden = group.querySelector("[data-name]:not([hidden])") === null;
+    group.open = wanted !== "";
+  }
   begin.hidden = wanted !== "";
   count.textContent = wanted === "" ? "" : `${found} of ${items.length} names`;
 }

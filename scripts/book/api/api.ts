@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { dirname, join } from "node:path";
 import { packageFolder } from "../../packageFolder.ts";
 import type { Links } from "../markdown.ts";
-import { referenceIndex, referencePage } from "./pages.ts";
+import { referenceIndex, referencePages } from "./pages.ts";
+import { partsOf } from "./parts.ts";
 import type { EntryPoint, Name } from "./reference.ts";
 import { sourcePage } from "./sourcePage.ts";
 
@@ -31,7 +32,8 @@ const SINGLE = ["index.ts", "tensorMethods.ts", "fastCheck.ts"];
 /** @returns links of pages in a folder beside that of the reference, such as `book/`, or in that of the reference */
 export function linksFrom(entries: readonly EntryPoint[], toReference: string): Links {
   const pages = new Map<string, string>();
-  for (const { page, names } of entries) for (const { name } of names) if (!pages.has(name)) pages.set(name, page);
+  for (const { page, names } of entries.flatMap(partsOf))
+    for (const { name } of names) if (!pages.has(name)) pages.set(name, page);
   return {
     ofFile: (path) => (hasPage(path) ? `${toReference}source/${path}.html` : undefined),
     ofName: (name) => (pages.has(name) ? `${toReference}${pages.get(name)!}.html#${name}` : undefined),
@@ -55,7 +57,8 @@ export function makeReference(target: string, entries: readonly EntryPoint[]): v
   const links = linksFrom(entries, "");
   mkdirSync(target, { recursive: true });
   writeFileSync(join(target, "index.html"), referenceIndex(entries, links));
-  for (const entry of entries) writeFileSync(join(target, `${entry.page}.html`), referencePage(entry, links));
+  for (const [page, html] of entries.flatMap((entry) => referencePages(entry, links)))
+    writeFileSync(join(target, `${page}.html`), html);
   for (const path of sourceFiles()) {
     const file = join(target, "source", `${path}.html`);
     mkdirSync(dirname(file), { recursive: true });

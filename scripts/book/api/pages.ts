@@ -1,8 +1,12 @@
-/** Pages of the reference: an index of all names with a search, and a page for each entry point. */
+/**
+ * Pages of the reference: an index of all names with a search; for each entry point a list of its names, and their
+ * entries on a page for each heading of its file, so that no page is long (parts.ts).
+ */
 import { check } from "../../../engine/errors.ts";
 import { highlight, linkNames } from "../highlight.ts";
-import { codeBox, escape, htmlPage, slug } from "../html.ts";
+import { codeBox, escape, htmlPage } from "../html.ts";
 import { type Links, markdown } from "../markdown.ts";
+import { byFile, type Part, partsOf } from "./parts.ts";
 import type { EntryPoint, Name } from "./reference.ts";
 
 const STYLES = ["../book/book.css"];
@@ -26,9 +30,8 @@ function startHere(entries: readonly EntryPoint[], links: Links): string {
     return `<li>${about}: ${all.join(" ")}</li>`;
   });
   const parts = entries.map(({ specifier, page, names, text }) => {
-    const about = firstSentence(text.replace(/^`[^`]*`: /, ""));
     return `<tr><th scope="row"><a href="${page}.html"><code>${specifier}</code></a></th>
-<td>${escape(about)}</td><td class="right">${names.length}</td></tr>`;
+<td>${escape(aboutOf(text))}</td><td class="right">${names.length}</td></tr>`;
   });
   return `<div id="begin"><h2 id="start">Start here</h2>
 <ul>${rows.join("\n")}</ul>
@@ -38,13 +41,14 @@ function startHere(entries: readonly EntryPoint[], links: Links): string {
 }
 
 export function referenceIndex(entries: readonly EntryPoint[], links: Links): string {
-  const sections = entries.map(({ specifier, page, names, text }) => {
-    const items = names.toSorted((a, b) => (a.name.toLowerCase() < b.name.toLowerCase() ? -1 : 1));
-    return `<section data-group aria-labelledby="${page}">
-<h3 id="${page}"><a href="${page}.html">${specifier}</a></h3>
-${markdown(firstParagraph(text), links)}
-<ul class="names">${items.map((name) => nameItem(name, page)).join("")}</ul>
-</section>`;
+  const sections = entries.map((entry) => {
+    const items = partsOf(entry).flatMap(({ page, names }) => names.map((name) => ({ name, page })));
+    const sorted = items.toSorted((a, b) => (a.name.name.toLowerCase() < b.name.name.toLowerCase() ? -1 : 1));
+    // Closed, because who looks around begins with the tables; the search opens what holds a match.
+    return `<details data-group>
+<summary><code>${entry.specifier}</code>, ${items.length} names</summary>
+<ul class="names">${sorted.map(({ name, page }) => nameItem(name, page)).join("")}</ul>
+</details>`;
   });
   const main = `<div class="head">
 <h1>API reference</h1>
@@ -57,16 +61,8 @@ ${startHere(entries, links)}
 </div>
 <h2 id="names">All names</h2>
 ${sections.join("\n")}`;
-  return htmlPage({
-    title: "API reference · worldgrad",
-    description: "Every name that worldgrad exports.",
-    up: "../",
-    part: "api",
-    styles: STYLES,
-    modules: ["../book/search.js"],
-    main,
-    kind: "api",
-  });
+  const description = "Every name that worldgrad exports.";
+  return apiPage("API reference · worldgrad", description, main, ["../book/search.js"]);
 }
 
 function nameItem({ name, doc }: Name, page: string): string {
@@ -75,35 +71,96 @@ function nameItem({ name, doc }: Name, page: string): string {
 <span class="about">${escape(about)}</span></li>`;
 }
 
-export function referencePage({ specifier, page, file, text, names }: EntryPoint, links: Links): string {
-  const groups = [...new Set(names.map(({ group }) => group))];
-  const inGroup = (group: string): Name[] => names.filter((name) => name.group === group);
-  const contents = groups.map((group) => {
-    const items = inGroup(group).map(({ name }) => `<a href="#${name}"><code>${name}</code></a>`);
-    return `<li>${group === "" ? "" : `<a href="#${slug(group)}">${escape(group)}</a>: `}${items.join(", ")}</li>`;
-  });
-  const sections = groups.map((group) => {
-    const heading = group === "" ? "Names" : group;
-    const entries = inGroup(group).map((name) => entry(name, links));
-    return `<section aria-labelledby="${slug(heading)}"><h2 id="${slug(heading)}">${escape(heading)}</h2>
-${entries.join("\n")}</section>`;
-  });
+/** The pages of an entry point, each with its name: all names on one, or a list of them and a page for each part. */
+export function referencePages(entry: EntryPoint, links: Links): readonly (readonly [page: string, html: string])[] {
+  const parts = partsOf(entry);
+  if (parts.length === 1) return [[entry.page, wholePage(entry, parts[0]!, links)]];
+  return [
+    [entry.page, listPage(entry, parts, links)],
+    ...parts.map((part, i) => [part.page, partPage(entry, part, [parts[i - 1], parts[i + 1]], links)] as const),
+  ];
+}
+
+function wholePage({ specifier, file, text }: EntryPoint, { names }: Part, links: Links): string {
   const main = `<div class="head">
+${wayBack("")}
 <h1><code>${specifier}</code></h1>
 ${markdown(text, links)}
-<p><a href="index.html">All names</a> · <a href="${links.ofFile(file)}"><code>${file}</code></a></p>
-<details class="contents"><summary>${names.length} names</summary><ul>${contents.join("")}</ul></details>
+<p><a href="${links.ofFile(file)}"><code>${file}</code></a></p>
+${contents(names)}
+</div>
+${names.map((name) => entry(name, links)).join("\n")}`;
+  return apiPage(`${specifier} · API reference`, aboutOf(text), main);
+}
+
+/** All names of an entry point in a line each. They have their names as anchors too: links once led to entries here. */
+function listPage({ specifier, file, text, names }: EntryPoint, parts: readonly Part[], links: Links): string {
+  const sections = parts.map(({ title, page, names }) => {
+    const items = names.map(
+      ({ name, doc }) => `<li id="${name}"><a href="${page}.html#${name}"><code>${name}</code></a>
+<span>${escape(firstSentence(doc.text))}</span></li>`,
+    );
+    return `<section aria-labelledby="part-${page}">
+<h2 id="part-${page}"><a href="${page}.html">${escape(title)}</a></h2>
+<ul class="summaries">${items.join("\n")}</ul></section>`;
+  });
+  const list = parts.map(({ title, page }) => `<a href="${page}.html">${escape(title)}</a>`);
+  const main = `<div class="head">
+${wayBack("")}
+<h1><code>${specifier}</code></h1>
+${markdown(text, links)}
+<p>${names.length} names from <a href="${links.ofFile(file)}"><code>${file}</code></a>, on ${parts.length} pages:</p>
+<ol>${list.map((one) => `<li>${one}</li>`).join("")}</ol>
 </div>
 ${sections.join("\n")}`;
-  return htmlPage({
-    title: `${specifier} · API reference`,
-    description: firstSentence(text),
-    up: "../",
-    part: "api",
-    styles: STYLES,
-    main,
-    kind: `api ${page}`,
+  return apiPage(`${specifier} · API reference`, aboutOf(text), main);
+}
+
+function partPage(
+  { specifier, page }: EntryPoint,
+  { title, names }: Part,
+  [previous, next]: readonly [Part | undefined, Part | undefined],
+  links: Links,
+): string {
+  const main = `<div class="head">
+${wayBack(` › <a href="${page}.html"><code>${specifier}</code></a>`)}
+<h1>${escape(title)}</h1>
+${contents(names)}
+</div>
+${names.map((name) => entry(name, links)).join("\n")}
+<nav class="turn" aria-label="Parts of ${specifier}">
+${previous ? `<a rel="prev" href="${previous.page}.html">← ${escape(previous.title)}</a>` : "<span></span>"}
+<a href="${page}.html"><code>${specifier}</code></a>
+${next ? `<a rel="next" href="${next.page}.html">${escape(next.title)} →</a>` : "<span></span>"}
+</nav>`;
+  const description = `${title}: names that ${specifier} exports.`;
+  return apiPage(`${title} · ${specifier} · API reference`, description, main);
+}
+
+const wayBack = (further: string): string =>
+  `<nav class="crumbs muted" aria-label="Breadcrumb"><a href="index.html">API reference</a>${further}</nav>`;
+
+/**
+ * The names of a page, file by file, with what the head of the file says of them. A file of one name says no more than
+ * the entry does, so these are joined.
+ */
+function contents(names: readonly Name[]): string {
+  const rows: { about: string; names: readonly Name[] }[] = [];
+  for (const { about, names: own } of byFile(names)) {
+    const last = rows.at(-1);
+    if (own.length > 1) rows.push({ about: firstSentence(about), names: own });
+    else if (last?.about === "") last.names = [...last.names, ...own];
+    else rows.push({ about: "", names: own });
+  }
+  const items = rows.map(({ about, names }) => {
+    const all = names.map(({ name }) => `<a href="#${name}"><code>${name}</code></a>`);
+    return `<li>${about === "" ? "" : `${escape(about)}<br>`}${all.join(", ")}</li>`;
   });
+  return `<ul>${items.join("\n")}</ul>`;
+}
+
+function apiPage(title: string, description: string, main: string, modules: readonly string[] = []): string {
+  return htmlPage({ title, description, up: "../", part: "api", styles: STYLES, modules, main, kind: "api" });
 }
 
 function entry({ name, kind, file, line, lastLine, declaration, doc }: Name, links: Links): string {
@@ -115,9 +172,9 @@ function entry({ name, kind, file, line, lastLine, declaration, doc }: Name, lin
   const examples = doc.examples.map((text) => codeBox(highlight(unfenced(text), "ts"), "block"));
   const lines = line === lastLine ? `line ${line}` : `lines ${line} to ${lastLine}`;
   return `<article class="entry" aria-labelledby="${name}">
-<h3 id="${name}"><a href="#${name}">${name}</a> <small>${kind}</small></h3>
+<h2 id="${name}"><a href="#${name}">${name}</a> <small>${kind}</small></h2>
 ${codeBox(code, "code")}
-<div class="prose">${markdown(doc.text, links, { top: 4 })}</div>
+<div class="prose">${markdown(doc.text, links)}</div>
 ${list === "" ? "" : `<dl>${list}</dl>`}
 ${examples.join("\n")}
 <p class="muted"><a href="${links.ofFile(file)}#L${line}">${file}, ${lines}</a></p>
@@ -128,8 +185,13 @@ const term = (name: string, text: string): string => `<dt>${name}</dt><dd>${text
 const unfenced = (text: string): string => text.replace(/^```\w*\n([\s\S]*?)\n?```$/, "$1");
 const firstParagraph = (text: string): string => text.split(/\n\s*\n/)[0] ?? "";
 
-/** First sentence of a text, for lists: up to a full stop before a capital. */
+/** What an entry point is for: the first sentence of its text, which begins with its name. */
+const aboutOf = (text: string): string => firstSentence(text.replace(/^`[^`]*`: /, ""));
+
+/** First sentence of a text, for lists: up to a full stop, but not that of an initial (by H. Imabayashi). */
 function firstSentence(text: string): string {
-  const sentences = firstParagraph(text).replaceAll("`", "").replaceAll(/\s+/g, " ");
-  return /^.*?[.;:](?= [A-Z]|$)/.exec(sentences)?.[0] ?? sentences;
+  const sentences = firstParagraph(text).replaceAll(/\s+/g, " ");
+  // The next sentence begins with a capital, with code or in brackets.
+  const first = /^.*?(?<!(?:by |\()[A-Z])\.(?= [A-Z`[(]|$)/.exec(sentences)?.[0] ?? sentences;
+  return first.replaceAll("`", "").replace(/[:;]$/, "."); // what followed was a list or a formula
 }

@@ -35,6 +35,8 @@ export interface Name {
   readonly file: string;
   readonly line: number;
   readonly lastLine: number;
+  /** Comment at the head of its file, Markdown. */
+  readonly about: string;
   /** The heading under which the file of the entry point exports it; "" if there is none. */
   readonly group: string;
   /** TypeScript: overloads of a function, public members of a class, a type in full. */
@@ -89,10 +91,14 @@ export function readReference(entries: readonly (readonly [string, string, strin
   project.resolveSourceFileDependencies();
   return entries.map(([specifier, page, file]) => {
     const source = project.getSourceFileOrThrow(join(packageFolder, file));
-    const groupOf = groupsOf(source.getFullText());
-    const names = [...source.getExportedDeclarations()].flatMap(([name, declarations]) => {
-      const ours = declarations.filter((node) => node.getSourceFile().getFilePath().startsWith(packageFolder));
-      return ours.length === 0 ? [] : [nameOf(name, ours, groupOf(name))];
+    const groups = groupsOf(source);
+    const exported = source.getExportedDeclarations();
+    // In the order of the file: ts-morph has those of `export *` last.
+    const names = [...new Set([...groups.keys(), ...exported.keys()])].flatMap((name) => {
+      const ours = (exported.get(name) ?? []).filter((node) =>
+        node.getSourceFile().getFilePath().startsWith(packageFolder),
+      );
+      return ours.length === 0 ? [] : [nameOf(name, ours, groups.get(name) ?? "")];
     });
     return { specifier, page, file, text: headOf(source), names };
   });
@@ -108,17 +114,18 @@ function headOf(source: SourceFile): string {
   return text.replace(/^@example\s*\n([\s\S]*)/m, "```ts\n$1\n```");
 }
 
-/** The `// Heading` of an entry point under which it exports a name; names of `export *` are under its heading. */
-function groupsOf(text: string): (name: string) => string {
+/** The `// Heading` under which a file hands on each name; `export *` has those of the file that it names. */
+function groupsOf(source: SourceFile): ReadonlyMap<string, string> {
   const groups = new Map<string, string>();
   let heading = "";
-  let starred = "";
-  for (const [, comment, list] of text.matchAll(/^\/\/ (.*)$|^export (?:type )?\{([^}]*)\}|^export \*/gm)) {
-    if (comment !== undefined) heading = comment;
-    else if (list === undefined) starred = heading;
-    else for (const name of list.matchAll(/(\w+)\s*(?:,|$)/g)) groups.set(name[1]!, heading);
+  for (const exported of source.getExportDeclarations()) {
+    const comment = exported.getLeadingCommentRanges().at(-1)?.getText() ?? "";
+    if (comment.startsWith("// ")) heading = comment.slice(3);
+    for (const one of exported.getNamedExports()) groups.set(one.getAliasNode()?.getText() ?? one.getName(), heading);
+    const all = exported.isNamespaceExport() ? exported.getModuleSpecifierSourceFileOrThrow() : undefined;
+    if (all !== undefined) for (const [name, own] of groupsOf(all)) groups.set(name, own || heading);
   }
-  return (name) => groups.get(name) ?? starred;
+  return groups;
 }
 
 function nameOf(name: string, nodes: readonly ExportedDeclarations[], group: string): Name {
@@ -132,6 +139,7 @@ function nameOf(name: string, nodes: readonly ExportedDeclarations[], group: str
     file: relative(packageFolder, node.getSourceFile().getFilePath()).replaceAll("\\", "/"),
     line: statement.getStartLineNumber(),
     lastLine: statement.getEndLineNumber(),
+    about: headOf(node.getSourceFile()),
     group,
     declaration: [...new Set(nodes.map(declarationOf))].join("\n"),
     doc: docOf(docs),
@@ -270,6 +278,6 @@ function throwsText(tag: Node): string {
     .getText()
     .replace(/^@throws\s*/, "")
     .replaceAll(/\n\s*\*\s?/g, "\n")
-    .replace(/\*\/\s*$/, "")
+    .replace(/\s*\*\/?\s*$/, "") // the end of the comment
     .trim();
 }

@@ -287,7 +287,7 @@ describe("the reference", () => {
     expect(await page.locator("#begin").isHidden()).toBe(true);
     await expect.poll(() => page.locator("[data-name]:not([hidden])").count()).toBeLessThan(12);
     await page.keyboard.press("Enter");
-    await page.waitForURL(/engine\.html#valueAndGrad$/);
+    await page.waitForURL(/engine-gradients\.html#valueAndGrad$/);
     const entry = page.locator("article", { has: page.locator("#valueAndGrad") });
     expect(await entry.innerText()).toMatch(/function valueAndGrad<[\s\S]*lines \d+ to \d+/);
     const link = entry.locator('a[href^="source/"]');
@@ -298,10 +298,24 @@ describe("the reference", () => {
     await page.close();
   });
 
+  test("no page of it is high", { timeout: PATIENCE }, async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    const high: string[] = [];
+    for (const name of readdirSync(join(folder, "api")).filter((name) => name.endsWith(".html"))) {
+      await page.goto(`${address}api/${name}`);
+      const height = await page.evaluate(() => document.documentElement.scrollHeight);
+      if (height > 12_000) high.push(`${name}: ${height} px`);
+    }
+    await page.close();
+    expect(high, "divide them by a heading more in the file of the entry point").toEqual([]);
+  });
+
   test("every link of it, of the book and of the documents leads somewhere", { timeout: PATIENCE }, async () => {
     const docs = readdirSync(join(folder, "docs")).filter((name) => name.endsWith(".html"));
     expect(docs.length).toBeGreaterThan(25);
-    const others = ["api/index.html", "api/engine.html", "api/rl.html", `book/${CHAPTER}.html`, "book/index.html"];
+    // tests/site/reference.test.ts follows the links of all pages of the reference.
+    const reference = ["index", "engine", "engine-gradients", "rl"].map((name) => `api/${name}.html`);
+    const others = [...reference, `book/${CHAPTER}.html`, "book/index.html"];
     const paths = others.concat(docs.map((name) => `docs/${name}`));
     const page = await browser.newPage();
     const broken: string[] = [];
@@ -325,7 +339,7 @@ describe("the reference", () => {
 });
 
 // Two of the four looks: no style depends on width and colours at once, and axe takes seconds on a page of code.
-const LOOKED_AT = ["index.html", "nn.html", "source/index.ts.html"].map((page) => `api/${page}`);
+const LOOKED_AT = ["index.html", "nn.html", "nn-training.html", "source/index.ts.html"].map((page) => `api/${page}`);
 test.each([`book/${CHAPTER}.html`, "book/index.html", ...LOOKED_AT, "docs/index.html", "docs/evidence.html"])(
   "%s has nothing that axe finds, on a wide light and on a narrow dark screen",
   { timeout: PATIENCE },
