@@ -205,9 +205,10 @@ export class LiveRun implements Player {
       if (this.#agents.every(({ isReady }) => isReady)) this.#go();
     }
     this.#furthest = Math.max(this.#furthest, this.#step());
-    if (message.kind === "step") {
-      this.#begun?.(this);
+    if (message.kind === "step" && this.#begun) {
+      this.#begun(this);
       this.#begun = undefined;
+      this.#tokens.open();
     }
     if (message.kind === "rests") this.#goOn();
     if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();

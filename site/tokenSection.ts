@@ -1,14 +1,15 @@
-/** The section of the token inspector, whose code is loaded when the section is opened. */
+/** The section of the token inspector, whose code is loaded when the first step is done or somebody opens it. */
 import { element } from "../run/page/dom.ts";
 import type { Inspected, Inspector } from "./inspector.ts";
 
 export class TokenSection {
   #inspector: Inspector | null = null;
+  readonly #details = element("details", {}, element("summary", {}, "Look at a step, token by token"));
   #isOff = false;
 
   /** @param place its content is replaced by a box that shows the inspector when it is opened */
   constructor(place: HTMLElement, agents: readonly Inspected[]) {
-    const details = element("details", {}, element("summary", {}, "Look at the last step, token by token"));
+    const details = this.#details;
     place.replaceChildren(details);
     const open = async (): Promise<void> => {
       const { Inspector } = await import("./inspector.ts");
@@ -18,6 +19,11 @@ export class TokenSection {
     };
     const failed = (error: unknown): void => details.append(element("p", {}, String(error)));
     details.addEventListener("toggle", () => void open().catch(failed), { once: true });
+  }
+
+  /** Shows a token of the last step. */
+  open(): void {
+    this.#details.open = true;
   }
 
   dispose(): void {

@@ -44,10 +44,11 @@ const chosen = (page: Page): Promise<number> =>
 test("formulas, logits and attention of the last step's tokens, and the same again after a rewind", async () => {
   const { page, problems, requests } = await openLive(browser, address + SETTINGS);
   await ended(page);
-  expect(requests.filter((url) => /inspector|answers/.test(url))).toEqual([]);
-  await page.locator("#inspector > details > summary").click();
   const status = page.locator(".inspector > [role=status]");
-  // It opens with the last agent.
+  // It has opened by itself, after the first step, with the last agent, on one token.
+  await expect.poll(() => status.innerText(), WAIT).toMatch(/^cispo, step [1-4]: /);
+  await expect.poll(() => page.locator(".inspector .token.chosen").count(), WAIT).toBe(1);
+  await page.getByRole("button", { name: "Newest step" }).click();
   await expect.poll(() => status.innerText(), WAIT).toMatch(/^cispo, step 4: /);
   await page.locator(".inspector select").first().selectOption("0");
   await expect
