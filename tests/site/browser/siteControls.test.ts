@@ -106,7 +106,7 @@ test("a run leaves the page as a program and as a report; nothing shifts; axe fi
   saved.on("pageerror", (error) => problems.push(error.message));
   await saved.goto(`file://${path}`);
   await saved.locator(".uplot").first().waitFor();
-  expect(await saved.locator("h1").innerText()).toBe("home-seed3");
+  expect(await saved.locator("h1").innerText()).toBe("2 agents in home: home-seed3");
   expect(await saved.locator("#result ~ p").first().innerText()).toMatch(
     /16 episodes took plain to .* and predictor to /,
   );
