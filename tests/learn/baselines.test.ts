@@ -102,8 +102,7 @@ describe("chapter 5 says what it prints", () => {
     const wrong = row(brokenText, /^batch /)[1]!;
     const [before, after] = [printed, brokenText].map((text) => row(text, /^grpo +found.*run:/).at(-1));
     const right = row(printed, /^batch /)[1]!;
-    expect(prose("Break it")).toContain(
-      `it is ${wrong.toFixed(1)} instead of ${right.toFixed(2)}, and \`grpo\` ends at ${after} % instead of ${before} %`,
-    );
+    const batch = `it is ${wrong.toFixed(1)} instead of ${right.toFixed(2)}`;
+    expect(prose("Break it")).toContain(`${batch}, and \`grpo\` ends at ${after} % instead of ${before} %`);
   });
 });
