@@ -45,7 +45,6 @@ test("agents begin from the warm start beside the page: nothing is warmed up, th
   expect((await restingMetrics(page))[1]).toEqual(timeless(metrics));
 
   // All comes from this server, and without a network the page goes on with what it has: it goes back and plays again.
-  await page.locator("#inspector > details > summary").click();
   await page.locator(".inspector .token").first().waitFor({ timeout: PATIENCE });
   await page.locator(".diagnosis h3").first().waitFor({ timeout: PATIENCE });
   const end = await restingMetrics(page);
