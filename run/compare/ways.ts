@@ -27,11 +27,7 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
   const place = element("output", {});
   const options = tasks.map((text) => [text, text] as const);
   const task = select("task", options, show);
-  // The first that tells the agents apart at the end, if there is one.
-  const outcomes = (text: string): readonly boolean[] =>
-    ways.flatMap(({ transcripts }) => transcripts.findLast((own) => own.task === text)?.success ?? []);
-  const telling = tasks.find((text) => new Set(outcomes(text)).size > 1);
-  if (telling !== undefined) task.input.value = telling;
+  task.input.value = tellingTask(ways, tasks);
   const columns = ways.map(() => new WayColumn());
   slider.addEventListener("input", show);
   host.append(
@@ -58,6 +54,16 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
       columns[i]!.show(label, handle.open(), when);
     });
   }
+}
+
+/** The first of the tasks that tells the agents apart at the end; the first one if none does. */
+export function tellingTask(
+  ways: readonly { readonly transcripts: readonly Pick<Transcript, "task" | "success">[] }[],
+  tasks: readonly string[],
+): string {
+  const outcomes = (text: string): readonly boolean[] =>
+    ways.flatMap(({ transcripts }) => transcripts.findLast((own) => own.task === text)?.success ?? []);
+  return tasks.find((text) => new Set(outcomes(text)).size > 1) ?? tasks[0]!;
 }
 
 /** An agent's way through a task: whether it was solved, the expected and the real answers, and all tokens. */
