@@ -208,8 +208,9 @@ export class LiveRun implements Player {
     if (message.kind === "step" && this.#begun) {
       this.#begun(this);
       this.#begun = undefined;
-      this.#tokens.open();
     }
+    // Each agent has a step that the inspector can show.
+    if (message.kind === "step" && this.#agents.every(({ step }) => step > 0)) this.#tokens.openOnce();
     if (message.kind === "rests") this.#goOn();
     if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();
     this.#showState();

@@ -1,4 +1,4 @@
-/** The section of the token inspector, whose code is loaded when the first step is done or somebody opens it. */
+/** The section of the token inspector, whose code is loaded when each agent has done a step or somebody opens it. */
 import { element } from "../run/page/dom.ts";
 import type { Inspected, Inspector } from "./inspector.ts";
 
@@ -6,6 +6,7 @@ export class TokenSection {
   #inspector: Inspector | null = null;
   readonly #details = element("details", {}, element("summary", {}, "Look at a step, token by token"));
   #isOff = false;
+  #hasOpened = false;
 
   /** @param place its content is replaced by a box that shows the inspector when it is opened */
   constructor(place: HTMLElement, agents: readonly Inspected[]) {
@@ -21,9 +22,10 @@ export class TokenSection {
     details.addEventListener("toggle", () => void open().catch(failed), { once: true });
   }
 
-  /** Shows a token of the last step. */
-  open(): void {
-    this.#details.open = true;
+  /** Shows a token of the last step; does nothing if it did so before, since the reader may have closed the section. */
+  openOnce(): void {
+    if (!this.#hasOpened) this.#details.open = true;
+    this.#hasOpened = true;
   }
 
   dispose(): void {
