@@ -57,7 +57,15 @@ for (const seed of [1, 2, 3]) {
   const learner = { model, template, optimizer: new AdamW(model.params, { clipNorm: 1 }), lr: () => 3e-3 };
   async function wonGames(): Promise<string> {
     const limits = { maxTurns: 3, maxActionTokens: 3 };
-    const { successes } = await evaluate(model, template, doors, {}, [...Array(100).keys()], new Rng(0), limits);
+    const { successes } = await evaluate({
+      model,
+      template,
+      env: doors,
+      envOptions: {},
+      rollout: limits,
+      seeds: [...Array(100).keys()],
+      rng: new Rng(0),
+    });
     return `${successes} of 100 games won`;
   }
 

@@ -52,13 +52,13 @@ const vocabSize = template.tokenizer.vocabSize;
 const config = modelConfig({ vocabSize, hiddenSize: 32, layers: 2, heads: 4, maxPositions: 64 });
 const model = { config, params: initParams(config, rng.split("init"), on) };
 const learner = { model, template, optimizer: new AdamW(model.params, { clipNorm: 1 }), lr: schedule({ lr: 3e-3 }) };
-const rolloutOptions = { maxTurns: 3, maxActionTokens: 2 };
+const play = { env: guess, envOptions: {}, rollout: { maxTurns: 3, maxActionTokens: 2 } };
 
 const games = [...Array(12).keys()];
 const demonstrations = await Promise.all(games.map((seed) => demonstrate(guess, {}, seed, template)));
 async function report(when: string): Promise<void> {
   const seeds = Array.from({ length: 60 }, (_, i) => 1000 + i); // the demonstrations have other seeds
-  const { successes, episodes, meanTurns } = await evaluate(model, template, guess, {}, seeds, rng, rolloutOptions);
+  const { successes, episodes, meanTurns } = await evaluate({ model, template, ...play, seeds, rng });
   const world = (await worldModelLoss(model, template, demonstrations)).toFixed(2);
   console.log(
     `${when}: won ${successes} of ${episodes}, ${meanTurns.toFixed(1)} turns; world-model loss ${world} nats`,
@@ -69,7 +69,7 @@ for await (const _ of trainSft({ ...learner, demonstrations, batchSize: 6, steps
 await report("after the demonstrations");
 const world = echo({ lambda: 0.05 });
 const objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", world } as const;
-const task = { env: guess, envOptions: {}, groups: 8, groupSize: 8, rollout: rolloutOptions, steps: 80 };
+const task = { ...play, groups: 8, groupSize: 8, steps: 80 };
 const rewards: number[] = [];
 for await (const { metrics } of trainRl({ ...learner, ...task, objective, lr: schedule({ lr: 2e-3 }), rng })) {
   if (rewards.push(metrics["reward"]!) % 20 > 0) continue;

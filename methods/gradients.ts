@@ -23,11 +23,11 @@ import { type Columns, rowOf, type TermColumnsByName, type TokenRow } from "../r
 import type { WorldObjective } from "../rl/objective/echo.ts";
 import { betaOf, type Objective, worldsOf } from "../rl/objective/objective.ts";
 import { NO_POLICY } from "../rl/objective/policyLoss.ts";
+import type { TokenStatistics } from "../rl/objective/tokenStatistics.ts";
 import { headsFor, lossOf, type LossParts } from "../rl/train/loss.ts";
 import { hasScored, pack } from "../rl/train/pack.ts";
 import type { StepProbe, WeightedStep } from "../rl/train/step.ts";
 import { gradientOf } from "../rl/train/update.ts";
-import { worldRows } from "../rl/train/weights.ts";
 
 export const GRADIENT_PROBE = options("gradientProbe", {
   /**
@@ -68,6 +68,20 @@ export function gradientProbe(given?: GradientProbeOptions): StepProbe {
     // The remainder by 0 is NaN: never.
     measure: async (before) => (before.step % settled.every === 0 ? gradientMetrics(before, settled) : {}),
   };
+}
+
+/** The rows of a world objective alone, trained or not. */
+function worldRows(
+  world: WorldObjective,
+  rows: readonly TokenRow[],
+  step: number,
+  statistics: TokenStatistics,
+): TokenRow[] {
+  const trajectories = rows.map(({ trajectory }) => trajectory);
+  const weights = world.weights(trajectories, step, statistics);
+  return trajectories.map((trajectory, i) =>
+    rowOf(trajectory, world.tokenLoss ? { weights: { [world.name]: weights[i]! } } : { wWorld: weights[i]! }),
+  );
 }
 
 async function gradientMetrics(before: WeightedStep, given: GradientProbeOptions): Promise<Metrics> {

@@ -1,11 +1,13 @@
 /** Evaluation: success on tasks that training never saw, and how well the model predicts the environment's answers. */
-import type { Rng } from "../engine/index.ts";
+import { check } from "../engine/errors.ts";
+import { checkKeys, showValue } from "../engine/options.ts";
 import type { Model } from "../nn/index.ts";
 import { observationTokens } from "./objective/echo.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "./environment.ts";
+import type { RlOptions } from "./train/loop.ts";
 import { score } from "./train/score.ts";
+import { checkEnv, checkPlayer } from "./train/trainerChecks.ts";
 import { rowOf } from "./objective/columns.ts";
-import { rollout, type RolloutOptions } from "./play/rollout.ts";
+import { rollout } from "./play/rollout.ts";
 import { familiesOf, mean, moments } from "./episode/groups.ts";
 import { succeeded } from "./episode/outcomes.ts";
 import { hasFailed, isCutShort, type Trajectory, turnCount } from "./episode/stream.ts";
@@ -44,18 +46,22 @@ export interface Evaluation {
  */
 export const wasPlayed = (episode: Trajectory): boolean => !hasFailed(episode) || turnCount(episode) > 0;
 
+const KEYS = ["model", "template", "env", "envOptions", "rollout", "rng"] as const;
+/** What `trainRl` takes by these names, and the seeds of the tasks. */
+export interface EvaluateOptions extends Pick<RlOptions, (typeof KEYS)[number]> {
+  readonly seeds: readonly number[];
+}
+
 /** Plays one episode for each seed. Give `split: "heldout"` in `envOptions` for unseen tasks. */
-export async function evaluate(
-  model: Model,
-  template: Template,
-  env: EnvironmentSpec,
-  envOptions: EnvironmentOptions,
-  seeds: readonly number[],
-  rng: Rng,
-  options: RolloutOptions,
-): Promise<Evaluation> {
-  const requests = seeds.map((seed, i) => ({ spec: env, options: envOptions, seed, group: i, rng: rng.split(i) }));
-  return evaluationOf(await rollout(model, template, requests, options));
+export async function evaluate(settings: EvaluateOptions): Promise<Evaluation> {
+  checkKeys("evaluate", settings, [...KEYS, "seeds"]);
+  const { model, template, env: spec, envOptions: options, seeds, rng } = settings;
+  checkPlayer("evaluate", settings);
+  checkEnv("evaluate", spec);
+  const areSeeds: boolean = Array.isArray(seeds) && seeds.length > 0;
+  check(areSeeds, () => `evaluate: seeds must be a list of integers, one for each episode, got ${showValue(seeds)}`);
+  const requests = seeds.map((seed, i) => ({ spec, options, seed, group: i, rng: rng.split(i) }));
+  return evaluationOf(await rollout(model, template, requests, settings.rollout));
 }
 
 /**

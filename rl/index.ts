@@ -92,6 +92,6 @@ export { type TrainedHead } from "./train/update.ts";
 export { type RlOptions, trainRl } from "./train/loop.ts";
 
 // Evaluation and metrics
-export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
+export { evaluate, type EvaluateOptions, type Evaluation, worldModelLoss } from "./evaluate.ts";
 export { type Metrics, rolloutMetrics } from "./episode/metrics.ts";
 export { type PassResult, type StepReport, updateMetrics } from "./train/report.ts";

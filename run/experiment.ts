@@ -429,10 +429,18 @@ export class Experiment {
     const options = split === "train" ? this.#train : this.#heldOut;
     const rng = this.#rng.split("evaluation");
     const ofModel = (): Promise<Evaluation> =>
-      evaluate(model, template, this.env, options, seeds, rng, {
-        ...this.rolloutOptions(),
-        ...(temperature === undefined ? {} : { temperature }),
-        ...(signal ? { signal } : {}),
+      evaluate({
+        model,
+        template,
+        env: this.env,
+        envOptions: options,
+        seeds,
+        rng,
+        rollout: {
+          ...this.rolloutOptions(),
+          ...(temperature === undefined ? {} : { temperature }),
+          ...(signal ? { signal } : {}),
+        },
       });
     const play = (i: number): Promise<Trajectory> =>
       this.#players.randomEpisode(template, options, seeds[i]!, rng.split(i), signal);

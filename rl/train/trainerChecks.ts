@@ -17,15 +17,21 @@ interface LoopOptions extends TrainerOptions {
 
 /** @throws if something that a loop needs is missing or of another kind; the message begins with `where` */
 export function checkTrainer(where: string, options: LoopOptions): void {
-  const { model, template, lr, steps, startStep = 0, rng } = options;
-  checkModel(where, "model", model);
-  checkMethods(where, "template", template, "new Template(tokenizer)", ["appendTask", "appendSampled"]);
+  const { lr, steps, startStep = 0 } = options;
+  checkPlayer(where, options);
   checkOptimizer(where, "optimizer", options.optimizer);
   const isSchedule = typeof lr === "function";
   check(isSchedule, () => `${where}: lr must be a function of the step, schedule({ lr: 1e-3 }), got ${showValue(lr)}`);
   const isCount = (n: number): boolean => (Number.isInteger(n) || n === Infinity) && n >= 0;
   check(isCount(steps), () => `${where}: steps must be an integer ≥ 0, got ${showValue(steps)}`);
   check(isCount(startStep), () => `${where}: startStep must be an integer ≥ 0, got ${showValue(startStep)}`);
+}
+
+/** @throws if one of what plays an episode is something else */
+export function checkPlayer(where: string, player: Pick<LoopOptions, "model" | "template" | "rng">): void {
+  const { model, template, rng } = player;
+  checkModel(where, "model", model);
+  checkMethods(where, "template", template, "new Template(tokenizer)", ["appendTask", "appendSampled"]);
   checkMethods(where, "rng", rng, "a stream of random numbers, new Rng(0)", ["split", "uniform"]);
 }
 

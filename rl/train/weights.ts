@@ -12,7 +12,6 @@ import type { PolicyLoss } from "../objective/policyLoss.ts";
 import { betaOf, CRITIC, entropyOf, extraTermsOf, type Objective, worldsOf } from "../objective/objective.ts";
 import type { WeighedStep } from "../objective/terms.ts";
 import type { PerToken, TokenStatistics } from "../objective/tokenStatistics.ts";
-import type { WorldObjective } from "../objective/echo.ts";
 import { judged, type StepAdvantages } from "./advantages.ts";
 import type { Ratios } from "./score.ts";
 
@@ -171,20 +170,6 @@ function termColumns(objective: Pick<Objective, "world" | "terms">, step: Weighe
       terms.flatMap(({ name, columns = {} }) => Object.entries(columns).map(([key, of]) => [`${name}.${key}`, of[i]!])),
     ),
   }));
-}
-
-/** The rows of a world objective alone, trained or not. */
-export function worldRows(
-  world: WorldObjective,
-  rows: readonly TokenRow[],
-  step: number,
-  statistics: TokenStatistics,
-): TokenRow[] {
-  const trajectories = rows.map(({ trajectory }) => trajectory);
-  const weights = world.weights(trajectories, step, statistics);
-  return trajectories.map((trajectory, i) =>
-    rowOf(trajectory, world.tokenLoss ? { weights: { [world.name]: weights[i]! } } : { wWorld: weights[i]! }),
-  );
 }
 
 /** Adds the weights of −lp on the tokens of successful rollouts, which sum to `weight`; nothing if none succeeded. */

@@ -7,7 +7,7 @@ import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import type { EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import { turnCount } from "../../rl/episode/stream.ts";
-import { evaluate, worldModelLoss, worldModelLosses } from "../../rl/evaluate.ts";
+import { evaluate, type Evaluation, worldModelLoss, worldModelLosses } from "../../rl/evaluate.ts";
 import { rowOf } from "../../rl/objective/columns.ts";
 import { demonstrate } from "../../data/demonstrations.ts";
 import { score } from "../../rl/train/score.ts";
@@ -50,6 +50,20 @@ describe("demonstrations and evaluation", () => {
     await expect(worldModelLosses(model, toyTemplate, episodes, options)).rejects.toThrow("interrupted");
   });
 
+  it("refuses what it does not know, in one line, before anything is played", async () => {
+    const env = toySpec(letters(2));
+    const player = { model: endingModel(device), template: toyTemplate, rng: new Rng(1) };
+    const right = { ...player, env, envOptions: {}, rollout: {}, seeds: [1] };
+    const wrong = (part: object): Promise<Evaluation> => evaluate({ ...right, ...part });
+    await expect(wrong({ groups: 4 })).rejects.toThrow(/^evaluate: .*groups/);
+    const list = "evaluate: seeds must be a list of integers, one for each episode, got ";
+    await expect(wrong({ seeds: 100 })).rejects.toThrow(`${list}100`);
+    await expect(wrong({ seeds: [] })).rejects.toThrow(list);
+    await expect(wrong({ model: undefined })).rejects.toThrow("evaluate: model must be a model { config, params }");
+    await expect(wrong({ env: env.make({}) })).rejects.toThrow("evaluate: env must be the environment's spec");
+    await expect(wrong({ rng: 1 })).rejects.toThrow("evaluate: rng must be a stream of random numbers");
+  });
+
   it("counts successes and families; the world-model loss is −lp per observation token", async () => {
     const model = endingModel(device);
     const act = letters(1);
@@ -57,8 +71,14 @@ describe("demonstrations and evaluation", () => {
       const result = act(action, turn) as StepResult;
       return { ...result, info: { ...result.info, family: action.length % 2 === 0 ? "even" : "odd" } };
     });
-    const result = await evaluate(model, toyTemplate, spec, {}, [1, 2, 3, 4, 5, 6], new Rng(1), {
-      maxActionTokens: 20,
+    const result = await evaluate({
+      model,
+      template: toyTemplate,
+      env: spec,
+      envOptions: {},
+      rollout: { maxActionTokens: 20 },
+      seeds: [1, 2, 3, 4, 5, 6],
+      rng: new Rng(1),
     });
     expect(result.episodes).toBe(6);
     expect(result.successes).toBe(result.trajectories.filter((t) => t.info["success"] === true).length);
@@ -80,7 +100,15 @@ describe("demonstrations and evaluation", () => {
     const seeds = Array.from({ length: 12 }, (_, seed) => seed);
     const familiesOf = async (spec: EnvironmentSpec): Promise<[string, number][]> => {
       const options = { maxActionTokens: 1, maxTurns: 1 };
-      const { trajectories, families } = await evaluate(model, toyTemplate, spec, {}, seeds, new Rng(1), options);
+      const { trajectories, families } = await evaluate({
+        model,
+        template: toyTemplate,
+        env: spec,
+        envOptions: {},
+        rollout: options,
+        seeds,
+        rng: new Rng(1),
+      });
       const silent = trajectories.filter((t) => t.stepRewards.length === 0).length;
       expect([silent > 0, silent < 12]).toEqual([true, true]);
       // Of the family "unknown" only those are counted that said something.

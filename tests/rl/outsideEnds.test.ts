@@ -146,7 +146,15 @@ describe("who tells", () => {
 
   it("evaluations and scripted players", async () => {
     const { spec, heard } = told(() => ({ reward: 2, info: { success: true } }));
-    const result = await evaluate(endingModel(device), toyTemplate, spec, {}, [0, 1], new Rng(1), limits);
+    const result = await evaluate({
+      model: endingModel(device),
+      template: toyTemplate,
+      env: spec,
+      envOptions: {},
+      rollout: limits,
+      seeds: [0, 1],
+      rng: new Rng(1),
+    });
     expect([result.successes, heard.length]).toEqual([2, 2]);
     const scripted = await playScripted(spec, {}, 0, toyTemplate, () => "a", { maxTurns: 3 });
     expect(scripted).toMatchObject({ stopReason: "max_turns", scoredAtEnd: true, info: { success: true, place: 1 } });

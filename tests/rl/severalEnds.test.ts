@@ -76,7 +76,15 @@ describe("a rollout", () => {
       return letters(1)(action, turn);
     });
     const seeds = Array.from({ length: 12 }, (_, i) => i);
-    await evaluate(endingModel(device), template, spec, {}, seeds, new Rng(1), { maxActionTokens: 40 });
+    await evaluate({
+      model: endingModel(device),
+      template,
+      env: spec,
+      envOptions: {},
+      rollout: { maxActionTokens: 40 },
+      seeds,
+      rng: new Rng(1),
+    });
     expect(said.length).toBe(12);
     expect(said.every((text) => !text.includes("b"))).toBe(true);
   });

@@ -385,9 +385,14 @@ describe("in training", () => {
   it("an evaluation in a world of costs: who is cut off at once scores no better than who plays", async () => {
     const seeds = Array.from({ length: 16 }, (_, i) => i);
     const evaluated = (maxActionTokens: number): Promise<Evaluation> =>
-      evaluate(endingModel(device), toyTemplate, HARD_WORLDS.costs, {}, seeds, new Rng(1), {
-        maxActionTokens,
-        maxTurns: 4,
+      evaluate({
+        model: endingModel(device),
+        template: toyTemplate,
+        env: HARD_WORLDS.costs,
+        envOptions: {},
+        seeds,
+        rng: new Rng(1),
+        rollout: { maxActionTokens, maxTurns: 4 },
       });
     const [often, seldom] = [await evaluated(3), await evaluated(40)];
     const cutOff = ({ trajectories }: Evaluation): number => trajectories.filter(isCut).length;

@@ -78,9 +78,14 @@ describe("where nothing is reported, all places agree", () => {
 
   it("an evaluation has a success and a reward", async () => {
     const seeds = Array.from({ length: 12 }, (_, i) => i);
-    const score = await evaluate(endingModel(device), toyTemplate, HARD_WORLDS.silent, {}, seeds, new Rng(1), {
-      maxActionTokens: 12,
-      maxTurns: 4,
+    const score = await evaluate({
+      model: endingModel(device),
+      template: toyTemplate,
+      env: HARD_WORLDS.silent,
+      envOptions: {},
+      seeds,
+      rng: new Rng(1),
+      rollout: { maxActionTokens: 12, maxTurns: 4 },
     });
     const rewards = score.trajectories.map(({ reward }) => reward);
     expect(new Set(rewards).size).toBeGreaterThan(1);
