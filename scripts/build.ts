@@ -26,7 +26,7 @@ interface Entry {
 }
 
 const ROOMS = ["kernels", "engine", "nn", "rl"];
-const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "tune"];
+const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "math", "tune"];
 /** What reads the calls of tools in an agent's text. */
 const CALLS = ["fields", "chat/thoughts", "chat/toolCalls", "chat/markedCalls"].map((file) => `connect/${file}.js`);
 /** Folders that each entry point may import from. A page gets only the environments and methods that it names. */
@@ -35,6 +35,7 @@ const ENTRIES: readonly Entry[] = [
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"] },
   // All ops as methods, for chains. Functions make smaller pages.
   { name: "worldgrad/tensor-methods", file: "tensorMethods.js", folders: ["kernels", "engine"] },
+  { name: "worldgrad/math", file: "math/index.js", folders: ["kernels", "engine", "math"] },
   { name: "worldgrad/tune", file: "tune/index.js", folders: ["kernels", "engine", "tune"] },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"] },
   { name: "worldgrad/rl", file: "rl/index.js", folders: ROOMS },

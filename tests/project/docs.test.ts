@@ -174,6 +174,7 @@ describe("programs in the pages", () => {
     "worldgrad/rl": "rl/index.ts",
     "worldgrad/worker": "distribute/worker/index.ts",
     "worldgrad/run": "run/index.ts",
+    "worldgrad/math": "math/index.ts",
     "worldgrad/tune": "tune/index.ts",
     "worldgrad/fast-check": "fastCheck.ts",
     "worldgrad/tensor-methods": "tensorMethods.ts",

@@ -27,7 +27,7 @@ const RULES: readonly { readonly what: string; readonly where: RegExp; readonly 
   },
   {
     what: "code from text",
-    where: /^(kernels|engine|nn|rl|methods|data|papers|pretrained|distribute|tune|connect|run|index).*\.ts$/,
+    where: /^(kernels|engine|nn|rl|methods|data|papers|pretrained|distribute|math|tune|connect|run|index).*\.ts$/,
     pattern: /\bnew Function\(|[^.\w]eval\(/,
   },
   {

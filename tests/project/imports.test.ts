@@ -4,7 +4,7 @@ import { importsOf, isTypeScript, projectFiles, readSource } from "./sources.ts"
 
 /** The four rooms. Nothing in them imports from outside them. */
 const CORE = ["kernels", "engine", "nn", "rl"];
-const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "tune"];
+const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "math", "tune"];
 /** What each part may import besides itself. Tests may import everything; nothing imports tests. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   kernels: [],
@@ -21,6 +21,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   pretrained: ["kernels", "engine", "nn"],
   distribute: ["engine", "nn", "rl", "methods", "data", "pretrained"],
   connect: ["engine", "nn", "rl", "methods", "environments", "pretrained", "distribute"],
+  math: ["engine"],
   // Schedules are a matter of kernels.
   tune: ["kernels", "engine"],
   run: ["engine", "nn", "rl", ...OUTER],
@@ -94,6 +95,7 @@ const LIBRARY = [
   "papers",
   "environments",
   "pretrained",
+  "math",
   "tune",
   "index.ts",
   "tensorMethods.ts",

@@ -20,6 +20,7 @@ const SOURCES = [
   "environments",
   "pretrained",
   "distribute",
+  "math",
   "tune",
   "connect",
   "run",

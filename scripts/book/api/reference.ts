@@ -64,6 +64,7 @@ const ENTRIES = [
   ["worldgrad/environments", "environments", "environments/index.ts"],
   ["worldgrad/pretrained", "pretrained", "pretrained/index.ts"],
   ["worldgrad/distribute", "distribute", "distribute/index.ts"],
+  ["worldgrad/math", "math", "math/index.ts"],
   ["worldgrad/tune", "tune", "tune/index.ts"],
   ["worldgrad/node", "node", "run/node/index.ts"],
   ["worldgrad/tensor-methods", "tensor-methods", "tensorMethods.ts"],
