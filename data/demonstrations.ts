@@ -4,7 +4,7 @@
  */
 import { beginTurns } from "./history.ts";
 import { check, fail } from "../engine/errors.ts";
-import { showValue } from "../engine/options.ts";
+import { checkKeys, showValue } from "../engine/options.ts";
 import type { CallLimits, CallOptions, Environment, EnvironmentOptions, EnvironmentSpec } from "../rl/environment.ts";
 import { emptyStream, returnOf, type StopReason, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
@@ -42,7 +42,7 @@ export function timedCalls(
 ): TimedCall {
   const limits = spec.limits?.(options) ?? {};
   return async (kind, call) => {
-    const bounds = { timeout: limits[kind] ?? timeout, signal: outer, who: spec.name };
+    const bounds = { timeout: limits[kind] ?? timeout, signal: outer, who: `${spec.name}: ${kind}` };
     const answer = await answerWithin((signal) => call({ signal }), bounds);
     if ("result" in answer) return answer.result;
     throw answer.cause;
@@ -90,14 +90,15 @@ export async function playAll<R>(
  * at the latest.
  * @throws WorldgradError if the environment's task or answer, or the policy's action, breaks the contract
  */
-export async function playScripted(
-  spec: EnvironmentSpec,
-  options: EnvironmentOptions,
+export async function playScripted<Own extends EnvironmentOptions>(
+  spec: EnvironmentSpec<Own>,
+  options: NoInfer<Own>,
   seed: number,
   template: Template,
   policy: (env: Environment, turn: number, task: string) => string,
   given: DemonstrationOptions = {},
 ): Promise<Trajectory> {
+  checkKeys("demonstrate", given, ["maxTurns", "maxObservationTokens", "maxTokens", "think", "timeout", "signal"]);
   const { maxTurns = 16, maxObservationTokens = 96, maxTokens = Infinity, think } = given;
   const timed = timedCalls(spec, options, given);
   const env = spec.make(options);
@@ -162,9 +163,9 @@ export function expertOf(spec: EnvironmentSpec): (env: Environment) => string {
  * without actions (`DemonstrationOptions.maxTokens`).
  * @throws if the expert does not finish within `maxTurns`, because then it or its environment has a bug
  */
-export async function demonstrate(
-  spec: EnvironmentSpec,
-  options: EnvironmentOptions,
+export async function demonstrate<Own extends EnvironmentOptions>(
+  spec: EnvironmentSpec<Own>,
+  options: NoInfer<Own>,
   seed: number,
   template: Template,
   limits: DemonstrationOptions = {},

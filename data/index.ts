@@ -2,6 +2,7 @@
  * `worldgrad/data`: the episodes that a step learns from, as plug-ins choose or add them, and episodes of scripted
  * players.
  */
+export { act, type ActOptions } from "./act.ts";
 export { demonstrate, playScripted, type DemonstrationOptions } from "./demonstrations.ts";
 export { exploration, type ExplorationOptions, temperatureSchedule, type TemperatureOptions } from "./exploration.ts";
 export type { ToolChooser } from "./exploration.ts";

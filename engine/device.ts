@@ -13,7 +13,7 @@ import type { WebgpuOptions } from "./backends/webgpu.ts";
 import { probeWebgpu } from "./backends/webgpu-api.ts";
 import { check, fail } from "./errors.ts";
 import type { Elements, Executable } from "./executable.ts";
-import { showValue } from "./options.ts";
+import { checkKeys, showValue } from "./options.ts";
 import { type DType, type FloatType, showType, type TensorType } from "./types.ts";
 
 interface Operand extends TensorType {
@@ -143,6 +143,7 @@ export async function device(kind: "auto" | BackendKind = "auto", options: Devic
 }
 
 async function create(kind: "auto" | BackendKind, options: DeviceOptions): Promise<Device> {
+  checkKeys("device", options, ["precision", "threads", "fused", "maxBytes", "webgpu", "log"]);
   const { precision = "f64", log = (line: string): void => console.info(line) } = options;
   check(
     precision === "f32" || precision === "f64",

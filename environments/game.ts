@@ -7,6 +7,7 @@
  * state, and a search tree may hold as many as it likes.
  */
 import { check } from "../engine/errors.ts";
+import { checkKeys, showValue } from "../engine/options.ts";
 import { Rng } from "../engine/index.ts";
 import {
   type Achievement,
@@ -22,7 +23,7 @@ import {
   type StepInfo,
   type StepResult,
 } from "../rl/environment.ts";
-import { flag, number, type Settled } from "../engine/optionTable.ts";
+import { flag, number, type Option, type Settled } from "../engine/optionTable.ts";
 import {
   COMMON_OPTIONS,
   type OptionFields,
@@ -81,20 +82,21 @@ export interface Episode<F extends OptionFields, Task, State> {
 export interface Move<State> {
   readonly observation: string;
   /** The new state. Default: the old one. */
-  readonly state?: State;
+  readonly state?: State | undefined;
   /** True if the action was malformed or impossible; counted in `info.toolErrors`. */
-  readonly failed?: boolean;
+  readonly failed?: boolean | undefined;
   /** The ending of the episode; undefined while it goes on. */
   readonly ending?: Ending | undefined;
   /** The reward of this action. Default: the score of the ending, and 0 for an action that does not end the episode. */
-  readonly reward?: number;
+  readonly reward?: number | undefined;
   /** Further info of this step. */
-  readonly info?: StepInfo;
+  readonly info?: StepInfo | undefined;
   /**
    * Entropy of the observation in nats, as in `answerEntropy` of a step's info (rl/environment.ts). Default: unknown.
    */
-  readonly entropy?: number;
+  readonly entropy?: number | undefined;
 }
+const MOVE_KEYS = ["observation", "state", "failed", "ending", "reward", "info", "entropy"] as const;
 
 /** The ending of an episode. */
 export interface Ending {
@@ -268,6 +270,8 @@ export class GameEnvironment<
   protected async act(action: string): Promise<StepResult> {
     const before = this.episode;
     const played = await this.rules.play(before, action);
+    checkKeys(`${this.name}.play`, played, MOVE_KEYS);
+    if (played.ending !== undefined) checkEnding(`${this.name}.play`, played.ending);
     const { observation, state, failed, reward, info, entropy } = played;
     const turns = before.turns + 1;
     const toolErrors = before.toolErrors + (failed ? 1 : 0);
@@ -298,6 +302,7 @@ export class GameEnvironment<
   protected override async finish(reason: OutsideEnd): Promise<EndResult | undefined> {
     const ending = await this.rules.end?.(this.episode, reason);
     if (ending === undefined) return undefined;
+    checkEnding(`${this.name}.end`, ending);
     const { kind, score } = ending;
     const info = { ...this.info, success: score === 1, score, ending: kind };
     return { reward: score + this.#progress(true), info };
@@ -358,6 +363,7 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
   game: Game<F, Family, Task, State> | LoadedGame<F, Family>,
   load?: LoadRules<F, Family, Task, State>,
 ): EnvironmentSpec<OptionsWith<F>> {
+  checkGame(game, load !== undefined);
   const { name, description, source, families, options } = game;
   type Rules = GameRules<F, Family, Task, State>;
   let rules: Rules | undefined = load === undefined ? (game as Game<F, Family, Task, State>) : undefined;
@@ -415,6 +421,56 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
       achieved: async (task: string, turns: readonly ShownTurn[]) => (await loaded()).achieved!(task, turns),
     }),
   };
+}
+
+const HEAD_KEYS = [
+  "name",
+  "description",
+  "source",
+  "families",
+  "options",
+  "atOnce",
+  "limits",
+  "check",
+  "fingerprint",
+  "expert",
+  "novice",
+  "thoughts",
+  "achieved",
+  "close",
+];
+const RULE_KEYS = ["makeTask", "start", "play", "end", "random", "subgoals", "reseed"];
+
+/** @throws if a game in JavaScript lacks something, or has what is no part of a game */
+function checkGame(game: object, isHead: boolean): void {
+  checkKeys<Record<string, unknown>, string[]>(
+    "defineGame",
+    { ...game },
+    isHead ? HEAD_KEYS : [...HEAD_KEYS, ...RULE_KEYS],
+  );
+  const { name, families, options, ...rest } = game as Partial<Record<string, unknown>>;
+  check(typeof name === "string", () => `defineGame: name must be a text, got ${showValue(name)}`);
+  const where = `defineGame: ${name}`;
+  const hasFamilies = Array.isArray(families) && families.length > 0;
+  const form = "a list of families { name, level, description }";
+  check(hasFamilies, () => `${where}: families must be ${form}, got ${showValue(families)}`);
+  const isOption = (value: unknown): boolean => typeof (value as Option<unknown> | null)?.accepts === "function";
+  const areOptions = typeof options === "object" && options !== null && Object.values(options).every(isOption);
+  check(
+    areOptions,
+    () => `${where}: options must be { NAME: option.number(…), … }, {} if there are none, got ${showValue(options)}`,
+  );
+  if (isHead) return;
+  for (const rule of ["makeTask", "start", "play", "random"])
+    check(typeof rest[rule] === "function", () => `${where}: ${rule} must be a function, got ${showValue(rest[rule])}`);
+}
+
+function checkEnding(where: string, ending: Ending): void {
+  checkKeys(`${where}: ending`, ending, ["kind", "score"]);
+  const { kind, score } = ending;
+  check(typeof kind === "string", () => `${where}: ending.kind must be a word, got ${showValue(kind)}`);
+  const isScore = typeof score === "number" && score >= 0 && score <= 1;
+  check(isScore, () => `${where}: ending.score must be in [0, 1], got ${showValue(score)}`);
 }
 
 /** The loaded rules. @throws if they lack what the head names, or have what it does not name */

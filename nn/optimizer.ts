@@ -13,7 +13,7 @@ import { zeros } from "../engine/ops/create.ts";
 import { reshape } from "../engine/ops/movement.ts";
 import { pack, packedViews, packInPlace, packLayout, type PackParams, sumOfSquares } from "../engine/ops/pack.ts";
 import { add, sqrt } from "../engine/ops/pointwise.ts";
-import { checkKeys } from "../engine/options.ts";
+import { checkKeys, showValue } from "../engine/options.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { noGrad, recordingOutside } from "../engine/tape.ts";
 import type { Storage, Tensor } from "../engine/tensor.ts";
@@ -380,7 +380,8 @@ export interface ScheduleOptions {
 export function schedule(options: ScheduleOptions): Schedule {
   checkKeys("schedule", options, ["lr", "warmup", "decay", "steps", "minRatio"]);
   const { lr, warmup = 0, decay = "constant", steps, minRatio = 0 } = options;
-  check(lr >= 0 && lr < Infinity, () => `schedule: lr must be ≥ 0, got ${lr}`);
+  const isRate = typeof lr === "number" && lr >= 0 && lr < Infinity;
+  check(isRate, () => `schedule: lr must be a number ≥ 0, got ${showValue(lr)}`);
   check(
     Number.isInteger(warmup) && warmup >= 0,
     () => `schedule: warmup must be a number of steps, an integer ≥ 0, got ${warmup}`,

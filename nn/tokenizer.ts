@@ -12,6 +12,7 @@
  * no Unigram. Episodes are stored as ids: sampled tokens are never decoded and encoded again, since encode(decode(ids))
  * may be different ids for the same text.
  */
+import { checkKeys } from "../engine/options.ts";
 import { BpeTokenizer, specialTable } from "./tokenizers/bpe.ts";
 
 export { DEFAULT_PATTERN } from "./tokenizers/alphabet.ts";
@@ -32,6 +33,7 @@ export type { DecodeOptions, EncodedPart, EncodeOptions, Tokenizer } from "./tok
  * tokenizer.special["<|end|>"];                    // 256
  */
 export function byteTokenizer(options: { specials?: readonly string[] } = {}): BpeTokenizer {
+  checkKeys("byteTokenizer", options, ["specials"]);
   const bytes = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte));
   return new BpeTokenizer({ ...specialTable(bytes, options.specials ?? []), merges: [], pattern: undefined });
 }

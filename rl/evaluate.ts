@@ -7,6 +7,7 @@ import type { RlOptions } from "./train/loop.ts";
 import { score } from "./train/score.ts";
 import { checkEnv, checkPlayer } from "./train/trainerChecks.ts";
 import { rowOf } from "./objective/columns.ts";
+import type { EnvironmentOptions } from "./environment.ts";
 import { rollout } from "./play/rollout.ts";
 import { familiesOf, mean, moments } from "./episode/groups.ts";
 import { succeeded } from "./episode/outcomes.ts";
@@ -22,6 +23,8 @@ export interface Evaluation {
   readonly notPlayed: number;
   /** The number that were played and have the reward NaN: neither a success nor a failure. */
   readonly unscored: number;
+  /** The number of the `episodes` whose environment failed after the agent had acted: no successes. */
+  readonly failed: number;
   /** The number of the `episodes` that succeeded (`succeeded`). */
   readonly successes: number;
   /** The mean of the `evaluatedReturns`; NaN if there are none, as where every episode was cut off. */
@@ -48,12 +51,15 @@ export const wasPlayed = (episode: Trajectory): boolean => !hasFailed(episode) |
 
 const KEYS = ["model", "template", "env", "envOptions", "rollout", "rng"] as const;
 /** What `trainRl` takes by these names, and the seeds of the tasks. */
-export interface EvaluateOptions extends Pick<RlOptions, (typeof KEYS)[number]> {
+export interface EvaluateOptions<Own extends EnvironmentOptions = EnvironmentOptions> extends Pick<
+  RlOptions<Own>,
+  (typeof KEYS)[number]
+> {
   readonly seeds: readonly number[];
 }
 
 /** Plays one episode for each seed. Give `split: "heldout"` in `envOptions` for unseen tasks. */
-export async function evaluate(settings: EvaluateOptions): Promise<Evaluation> {
+export async function evaluate<Own extends EnvironmentOptions>(settings: EvaluateOptions<Own>): Promise<Evaluation> {
   checkKeys("evaluate", settings, [...KEYS, "seeds"]);
   const { model, template, env: spec, envOptions: options, seeds, rng } = settings;
   checkPlayer("evaluate", settings);
@@ -105,6 +111,7 @@ export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
     episodes: scored.length,
     notPlayed: trajectories.length - played.length,
     unscored: played.length - scored.length,
+    failed: scored.filter(hasFailed).length,
     successes: scored.filter(succeeded).length,
     meanReward: reward.mean,
     rewardStd: reward.std,

@@ -2,9 +2,9 @@
  * The behaviour of a run while its environment fails: it waits, and keeps the step from which it can continue. The loop
  * of RL ends it after a few such steps (rl/train/watch.ts), and an evaluation that could not be played ends it here.
  */
-import { check } from "../engine/errors.ts";
+import { check, WorldgradError } from "../engine/errors.ts";
 import { wasPlayed } from "../rl/evaluate.ts";
-import type { Trajectory } from "../rl/episode/stream.ts";
+import { causeOf, type Trajectory } from "../rl/episode/stream.ts";
 import { failureOf } from "../rl/train/watch.ts";
 import type { Watch } from "./observer.ts";
 
@@ -27,7 +27,18 @@ export function checkMeasured(episodes: readonly Trajectory[]): void {
       `needs half of them. The first error: ${String(lost[0]!.info["error"])}`,
   );
   const error = failureOf(episodes);
-  check(error === undefined, () => `every episode of the evaluation failed. The first error: ${error}`);
+  const place = error === undefined ? "" : placeOf(causeOf(episodes[0]!.stream));
+  check(error === undefined, () => `every episode of the evaluation failed. The first error: ${error}${place}`);
+}
+
+/**
+ * Where foreign code threw this, ` (at play (/my/world.ts:7:12))`: the innermost line of its stack. Nothing of errors
+ * of the library, whose messages say what was wrong, and of what has no stack.
+ */
+export function placeOf(cause: unknown): string {
+  if (!(cause instanceof Error) || cause instanceof WorldgradError || cause.name === "TimeoutError") return "";
+  const line = cause.stack?.split("\n").find((text) => /^ +at /.test(text));
+  return line === undefined ? "" : ` (${line.trim()})`;
 }
 
 /** The steps in a row in which every episode failed. */

@@ -21,7 +21,7 @@ import { fileOf, filesOfModel, modelFromCheckpoint, MOMENTS, partsToSave } from 
 import type { Observer, Watch } from "./observer.ts";
 import { bestOf, isBetter } from "./best.ts";
 import { Experiment } from "./experiment.ts";
-import { FailedSteps } from "./failures.ts";
+import { FailedSteps, placeOf } from "./failures.ts";
 import { metricsOfScore, overlapNote, recordOf } from "./heldOut.ts";
 import type { RunParts } from "./runParts.ts";
 import type { Preset } from "./preset.ts";
@@ -294,7 +294,7 @@ export class Run {
       reader,
       startStep: this.#state.done,
       signal: this.#signal,
-      warn: (text) => this.#observer.note(text),
+      warn: (text, cause) => this.#observer.note(text + placeOf(cause)),
     });
     await this.#parts.witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();

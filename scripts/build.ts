@@ -90,12 +90,22 @@ interface Page {
 }
 const TENSORS = `export { tensor, scope, valueAndGrad, device } from "./engine/index.js";`;
 const NN = `export { AdamW, Decoder, forward, generate, initParams, logits, modelConfig } from "./nn/index.js";`;
-/** Limit of a page that trains with GRPO + ECHO, in bytes, minified and gzipped. Whoever raises it says why. */
-const MOST_OF_A_PAGE_THAT_TRAINS = 100 * 1024;
+/**
+ * Limit of a page that trains with GRPO + ECHO, in bytes, minified and gzipped. Whoever raises it says why: from 100
+ * KiB, for warnings of runs that learn nothing or whose episodes do not fit, which looked like training before.
+ */
+const MOST_OF_A_PAGE_THAT_TRAINS = 102 * 1024;
 const PAGES: readonly Page[] = [
   {
     name: "five ops, gradient",
     text: `export { device, grad, matmul, softmax, sum, tensor } from "./engine/index.js";`,
+  },
+  {
+    name: "a saved agent acts",
+    text:
+      `export { act } from "./data/index.js"; export { modelFromFiles } from "./pretrained/index.js"; ` +
+      `export { device } from "./engine/index.js"; export { Template } from "./rl/index.js"; ` +
+      `export { byteTokenizer } from "./nn/index.js";`,
   },
   {
     name: "train and generate",

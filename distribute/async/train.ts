@@ -13,6 +13,7 @@ import { finishStep, type PlayedPart, type PlayedStep, type PlayEpisodes, playPa
 import { EventLoop } from "../../rl/play/eventLoop.ts";
 import { checkOffPolicy } from "../../rl/objective/objective.ts";
 import { type EpisodeSource, withBaseline } from "../../rl/train/episodes.ts";
+import type { EnvironmentOptions } from "../../rl/environment.ts";
 import { checkRl, type RlOptions, trainFrom } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import type { TokenStream, Trajectory } from "../../rl/episode/stream.ts";
@@ -57,7 +58,8 @@ export interface AsyncOptions extends OptionsOf<typeof ASYNC> {
 }
 
 /** The options of `trainRlAsync`. */
-export interface AsyncRlOptions extends RlOptions, AsyncOptions {}
+export interface AsyncRlOptions<Own extends EnvironmentOptions = EnvironmentOptions>
+  extends RlOptions<Own>, AsyncOptions {}
 
 /**
  * Reinforcement learning with rollout workers. The reports are those of `trainRl`, with the metrics of docs/async.md.
@@ -68,7 +70,9 @@ export interface AsyncRlOptions extends RlOptions, AsyncOptions {}
  * const steps = trainRlAsync({ ...options, workers: 2, maxStaleness: 1 });
  * for await (const { step, metrics } of steps) console.log(step, metrics.reward);
  */
-export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<StepReport, void, void> {
+export async function* trainRlAsync<Own extends EnvironmentOptions>(
+  options: AsyncRlOptions<Own>,
+): AsyncGenerator<StepReport, void, void> {
   const { workers, maxStaleness, schedule, maxRestarts, patience, ...rest } = options;
   const how = ASYNC.read({ maxStaleness, schedule, maxRestarts, patience });
   checkAsync(options);

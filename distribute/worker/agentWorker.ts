@@ -72,7 +72,14 @@ export class AgentWorker<Settings = void> {
   #held: ToWorker[] | undefined = [];
 
   /** @param port the worker, which nothing else may listen to or order about */
-  constructor(port: AgentPort, { environment, onWarning = console.warn }: AgentWorkerOptions = {}) {
+  constructor(port: AgentPort, options: AgentWorkerOptions = {}) {
+    const { environment, onWarning = console.warn, ...others } = options;
+    // Without the library's checks, which the page would have to load.
+    for (const name in others)
+      throw new TypeError(`AgentWorker: unknown option '${name}'; known: environment, onWarning`);
+    const isSpec = environment === undefined || typeof environment.make === "function";
+    if (!isSpec)
+      throw new TypeError("AgentWorker: environment must be the spec of an environment, an object with make()");
     this.#port = port;
     this.#onWarning = onWarning;
     this.#host = new EnvironmentHost(environment);

@@ -4,8 +4,8 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
-import type { EnvironmentSpec } from "../../rl/environment.ts";
-import { type Files, optimizerToFiles, restoreOptimizer } from "../../nn/index.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../../rl/environment.ts";
+import { type Files, optimizerToFiles, restoreOptimizer, type Tokenizer } from "../../nn/index.ts";
 import { modelFromFiles, modelToFiles } from "../../pretrained/index.ts";
 import { assign, treeEntries } from "../../engine/index.ts";
 import { succeeded } from "../../rl/episode/outcomes.ts";
@@ -39,7 +39,10 @@ export interface Memory {
  * The agent that `serveAgent` is given, as `trainRl` trains it. The page decides how many steps are trained, so
  * `steps` and `startStep` are not here.
  */
-export interface ServedAgent extends Omit<RlOptions, "steps" | "startStep"> {
+export interface ServedAgent<Own extends EnvironmentOptions = EnvironmentOptions> extends Omit<
+  RlOptions<Own>,
+  "steps" | "startStep"
+> {
   /**
    * Parts that remember earlier steps, by name, so that a loaded agent goes on as the saved one would have. The model,
    * its optimiser and the number of steps are saved without being named. Default none. Heads cannot be saved.
@@ -69,9 +72,9 @@ const STATE = "agent.json";
  * @param create makes the agent from the settings that the page sends; what it throws is what the page is told
  * @param port where the page is; default the worker's own global object
  */
-export function serveAgent(
+export function serveAgent<Own extends EnvironmentOptions>(
   // `never`: any type of settings will do, and the type of the parameter is all that checks them.
-  create: (settings: never, page: PageSide) => ServedAgent | Promise<ServedAgent>,
+  create: (settings: never, page: PageSide) => ServedAgent<Own> | Promise<ServedAgent<Own>>,
   port: Port = globalThis,
 ): void {
   const send = (message: FromWorker): void => port.postMessage(message);
@@ -97,7 +100,7 @@ export function serveAgent(
       agent = new Agent(await create(order.settings as never, page), (text) => send({ to: "warning", text }));
       return undefined;
     }
-    const own = agent ?? fail("serveAgent: there is no agent; its creation has failed");
+    const own = agent ?? fail(`AgentWorker.${order.kind}: there is no agent: call create first, and await it`);
     if (order.kind === "train") {
       const isPaused = (): boolean => pauses > asOf;
       return own.train(order.steps, isPaused, (step) => send({ to: "step", id, step }));
@@ -141,6 +144,11 @@ class Agent {
     const isAgent = typeof served === "object" && (served as unknown) !== null;
     check(isAgent, () => `serveAgent: create must return an agent, options of trainRl, got ${showValue(served)}`);
     const { memories = {}, ...rest } = served;
+    const counted = ["steps", "startStep"].find((name) => name in rest);
+    check(
+      counted === undefined,
+      () => `serveAgent: the page says how long to train; create must return no ${counted!}`,
+    );
     const options = { warn, ...rest };
     checkRl({ ...options, steps: 0 });
     this.#served = options;
@@ -155,7 +163,7 @@ class Agent {
     tell: (step: { step: number; metrics: Readonly<Record<string, number>> }) => void,
   ): Promise<number> {
     const isCount = (steps === Infinity || Number.isInteger(steps)) && steps >= 0;
-    check(isCount, () => `AgentWorker.train: steps must be a whole number or Infinity, got ${steps}`);
+    check(isCount, () => `AgentWorker.train: steps must be a whole number or Infinity, got ${showValue(steps)}`);
     const loop = new EventLoop();
     try {
       await loop.turn(); // a pause that was sent together with the order has come by then
@@ -176,6 +184,8 @@ class Agent {
   async play(options: AgentPlayOptions): Promise<PlayedEpisode[]> {
     checkKeys("AgentWorker.play", options, ["seeds", "temperature", "split"]);
     const { seeds, temperature = 0, split = "heldout" } = options;
+    const areSeeds: boolean = Array.isArray(seeds);
+    check(areSeeds, () => `AgentWorker.play: seeds must be a list of integers, got ${showValue(seeds)}`);
     const { model, template, env, envOptions, rng, rollout: limits } = this.#served;
     const requests = seeds.map((seed, i) => ({
       spec: env,
@@ -189,37 +199,52 @@ class Agent {
   }
 
   async save(): Promise<Files> {
-    const { model, optimizer, heads } = this.#served;
+    const { model, template, optimizer, heads } = this.#served;
     check(heads === undefined, () => "AgentWorker.save: an agent with heads of terms (a critic) cannot be saved");
     const memories = Object.fromEntries(Object.entries(this.#memories).map(([name, part]) => [name, part.state()]));
     return {
       ...(await modelToFiles(model)),
       ...(await optimizerToFiles(model.config, optimizer)),
-      [STATE]: JSON.stringify({ step: this.#step, memories }),
+      [STATE]: JSON.stringify({ step: this.#step, memories, tokenizer: fingerprintOf(template.tokenizer) }),
     };
   }
 
   load(files: Files): number {
+    const areFiles = typeof files === "object" && (files as unknown) !== null;
+    check(areFiles, () => `AgentWorker.load: expected the files that save gave, got ${showValue(files)}`);
     const bytes = (name: string): Uint8Array => {
       const file = files[name] ?? fail(`AgentWorker.load: ${name} is missing`);
       return typeof file === "string" ? new TextEncoder().encode(file) : file;
     };
     const text = (name: string): string => new TextDecoder().decode(bytes(name));
     const { model, optimizer } = this.#served;
-    const state = JSON.parse(text(STATE)) as { readonly step: number; readonly memories: Record<string, unknown> };
+    const state = JSON.parse(text(STATE)) as {
+      readonly step: number;
+      readonly memories: Record<string, unknown>;
+      /** Missing in files of before it was kept. */
+      readonly tokenizer?: number;
+    };
+    check(
+      state.tokenizer === undefined || state.tokenizer === fingerprintOf(this.#served.template.tokenizer),
+      () => "AgentWorker.load: the files are of an agent with another tokenizer: its ids would mean other texts",
+    );
     const found = Object.keys(state.memories).join(", ");
     const own = Object.keys(this.#memories).join(", ");
     check(found === own, () => `AgentWorker.load: expected the memories "${own}", the files have "${found}"`);
     const saved = modelFromFiles(text("config.json"), bytes("model.safetensors"), model.params.embedding.device);
     const values = new Map(treeEntries(saved.params));
     try {
-      const shapes = (params: typeof model.params): string =>
-        treeEntries(params)
-          .map(([path, x]) => `${path} [${x.shape.join(", ")}]`)
-          .join("; ");
+      const shapes = (params: typeof model.params): string[] =>
+        treeEntries(params).map(([path, x]) => `${path} [${x.shape.join(", ")}]`);
+      const [theirs, ours] = [shapes(saved.params), shapes(model.params)];
+      const other = theirs.findIndex((shape, i) => shape !== ours[i]);
       check(
-        shapes(saved.params) === shapes(model.params),
-        () => "AgentWorker.load: the files are of a model of another size",
+        other < 0 && theirs.length === ours.length,
+        () =>
+          "AgentWorker.load: the files are of a model of another size: " +
+          (other < 0
+            ? `${theirs.length} tensors, and this agent's has ${ours.length}`
+            : `${theirs[other]!}, and this agent's has ${ours[other] ?? "none of it"}`),
       );
       restoreOptimizer(model.config, optimizer, bytes("optimizer.safetensors"));
       for (const [path, x] of treeEntries(model.params)) assign(x, values.get(path)!);
@@ -230,6 +255,14 @@ class Agent {
     this.#step = state.step;
     return this.#step;
   }
+}
+
+/** A number that tokenizers whose ids mean the same have in common: FNV-1a of the texts of all ids. */
+function fingerprintOf(tokenizer: Tokenizer): number {
+  let hash = 0x811c9dc5;
+  for (let id = 0; id < tokenizer.vocabSize; id++)
+    for (const letter of `${tokenizer.decode([id])}\n`) hash = Math.imul(hash ^ letter.codePointAt(0)!, 0x01000193);
+  return hash >>> 0;
 }
 
 function inWords(trajectory: Trajectory, template: Template): PlayedEpisode {

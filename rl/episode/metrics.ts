@@ -50,6 +50,7 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     "completions/max_length": Math.max(...lengths),
     "completions/clipped_ratio": mean(kept.map((rows) => Number(rows.some(isCutOff)))),
     "num_turns/clipped_ratio": mean(counted.map((t) => Number(t.stopReason === "max_turns"))),
+    "context/clipped_ratio": mean(counted.map((t) => Number(t.stopReason === "context_overflow"))),
     ...Object.fromEntries([...environments, ...parts]),
     "tools/call_frequency": calls / counted.length,
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,

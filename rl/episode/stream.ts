@@ -48,6 +48,12 @@ const FAILED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "abort
  */
 export const hasFailed = ({ stopReason }: { readonly stopReason: StopReason }): boolean => FAILED.has(stopReason);
 
+/** What environments threw, by the streams of their episodes: for whoever looks for the reason, not for records. */
+const causes = new WeakMap<TokenStream, unknown>();
+export const keepCause = (stream: TokenStream, cause: unknown): void => void causes.set(stream, cause);
+/** What the environment of this episode threw, with its stack, if it did so in this process. */
+export const causeOf = (stream: TokenStream): unknown => causes.get(stream);
+
 /** From position `at` of a stream on, the model has read `ids` in the place of what stands before `at`. */
 export interface Context {
   readonly at: number;

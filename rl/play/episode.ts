@@ -20,6 +20,7 @@ import {
   append,
   emptyStream,
   hasFailed,
+  keepCause,
   readBefore,
   returnOf,
   type StopReason,
@@ -287,11 +288,12 @@ export class Episode {
   ): Promise<R | null> {
     const { signal } = this.#limits;
     const timeout = this.#callLimits[kind] ?? this.#limits.timeout;
-    const answer = await answerWithin(call, { timeout, signal, who: this.#env.name });
+    const answer = await answerWithin(call, { timeout, signal, who: `${this.#env.name}: ${kind}` });
     if ("result" in answer) return answer.result;
     this.stop = answer.stop;
     if (answer.cause instanceof TaskTooLong) this.tooLong = answer.cause;
     this.#info = { ...this.#info, error: answer.error };
+    keepCause(this.stream, answer.cause);
     return null;
   }
 

@@ -42,15 +42,15 @@ export interface DataOptions extends RewardOptions {
 export const DATA_KEYS = ["truncatedReward", "reward", "rewardLimits", "temperature", "plugins"] as const;
 
 /** Options of a step's episodes: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`. */
-export interface PlayOptions extends DataOptions {
+export interface PlayOptions<Own extends EnvironmentOptions = EnvironmentOptions> extends DataOptions {
   /** The policy. */
   readonly model: Model;
   /** The chat template, which turns an episode into tokens. */
   readonly template: Template;
   /** The world: a spec, whose `make` begins an episode. */
-  readonly env: EnvironmentSpec;
-  /** The options of `env.make`; {} for the world's defaults. */
-  readonly envOptions: EnvironmentOptions;
+  readonly env: EnvironmentSpec<Own>;
+  /** The options of `env.make`, its own among them; {} for the world's defaults. */
+  readonly envOptions: NoInfer<Own>;
   /** Tasks per step. */
   readonly groups: number;
   /** Episodes per task, which are compared with each other; 2 or more for a group baseline. TRL's `num_generations`. */

@@ -9,6 +9,7 @@ import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import { checkKeys } from "../../engine/options.ts";
 import { trainableOf } from "../../nn/index.ts";
+import type { EnvironmentOptions } from "../environment.ts";
 import { checkGroupSize, checkObjective, checkOffPolicy, type Objective } from "../objective/objective.ts";
 import { checkVocabulary, rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
@@ -51,7 +52,7 @@ const RL_KEYS = [
   ...DATA_KEYS,
 ] as const;
 /** Options of `trainRl`: those of playing (`PlayOptions`) and of training. */
-export interface RlOptions extends StepOptions, PlayOptions {
+export interface RlOptions<Own extends EnvironmentOptions = EnvironmentOptions> extends StepOptions, PlayOptions<Own> {
   readonly objective: Objective;
   /** The number of the step before which training ends: TRL's `max_steps`. */
   readonly steps: number;
@@ -62,7 +63,9 @@ export interface RlOptions extends StepOptions, PlayOptions {
 }
 
 /** Reinforcement learning: a loop over the steps of step.ts. */
-export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, void, void> {
+export async function* trainRl<Own extends EnvironmentOptions>(
+  options: RlOptions<Own>,
+): AsyncGenerator<StepReport, void, void> {
   checkRl(options);
   const { model, template, rollout: sampling } = options;
   const playEpisodes: PlayEpisodes = (requests, how) => rollout(model, template, requests, how);

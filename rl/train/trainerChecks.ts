@@ -25,6 +25,8 @@ export function checkTrainer(where: string, options: LoopOptions): void {
   const isCount = (n: number): boolean => (Number.isInteger(n) || n === Infinity) && n >= 0;
   check(isCount(steps), () => `${where}: steps must be an integer ≥ 0, got ${showValue(steps)}`);
   check(isCount(startStep), () => `${where}: startStep must be an integer ≥ 0, got ${showValue(startStep)}`);
+  const isAhead = startStep <= steps;
+  check(isAhead, () => `${where}: steps is where training ends: expected ≥ startStep ${startStep}, got ${steps}`);
 }
 
 /** @throws if one of what plays an episode is something else */

@@ -2,16 +2,17 @@
  * The watch over a run. If an environment fails, gives no score or gives the members of a group different tasks, the
  * run still looks like training. The first case of each gets a warning; a fault that makes a run pointless ends it.
  */
-import { check } from "../../engine/errors.ts";
+import { check, WorldgradError } from "../../engine/errors.ts";
 import type { Tree } from "../../engine/index.ts";
 import type { AdamW } from "../../nn/index.ts";
-import { hasFailed, type Trajectory } from "../episode/stream.ts";
+import { rowsWithoutSpread } from "../episode/groups.ts";
+import { causeOf, hasFailed, isTruncated, type Trajectory } from "../episode/stream.ts";
 import { type Objective, worldsOf } from "../objective/objective.ts";
 
 /** Options of the watch over a run. */
 export interface WatchOptions {
   /** The receiver of warnings about faults that do not end the run, one for each kind. Default: the console. */
-  readonly warn?: (text: string) => void;
+  readonly warn?: (text: string, cause?: unknown) => void;
   /**
    * Whether the episodes of a group may have different tasks where the advantage compares them. Default false: then it
    * is an error, as an environment that ignores its seed would be trained on nonsense.
@@ -21,6 +22,10 @@ export interface WatchOptions {
 
 /** The number of steps in a row without a score after which a run ends. */
 export const MOST_STEPS_WITHOUT_SCORE = 3;
+/** The number of steps in a row in which all of a group earn the same, in each group, that gets a warning. */
+const STEPS_WITHOUT_SPREAD = 10;
+/** The share of a step's episodes beyond the context that gets a warning. */
+const MUCH_OVERFLOW = 0.1;
 
 /** The environment's error if it failed in every one of these episodes. */
 export const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
@@ -63,6 +68,7 @@ export function watchOf(optimizer: AdamW<Tree>): RunWatch {
 /** The number of steps in a row without a score, and the kinds of faults that have been warned of. */
 export class RunWatch {
   #without = 0;
+  #equal = 0;
   readonly #warned = new Set<string>();
 
   /**
@@ -78,10 +84,11 @@ export class RunWatch {
     { warn = defaultWarn, mixedGroups = false }: WatchOptions,
     learnsMore = false,
   ): void {
-    const warnOnce = (kind: string, text: () => string): void => {
+    const warnOnce = (kind: string, text: () => string, cause?: unknown): void => {
       if (this.#warned.has(kind)) return;
       this.#warned.add(kind);
-      warn(text());
+      if (cause === undefined) warn(text());
+      else warn(text(), cause);
     };
     const where = (episode: Trajectory): string =>
       `${episode.env} in step ${step}${episode.task === "" ? "" : `, task ${beginningOf(episode)}`}`;
@@ -93,6 +100,7 @@ export class RunWatch {
         () =>
           `trainRl: an episode of ${where(failed)} failed (${failed.stopReason}): ${errorOf(failed)}. Nothing is ` +
           "trained from such episodes; the metric masked counts them",
+        causeOf(failed.stream),
       );
     const unscored = episodes.find(isUnscored);
     if (unscored)
@@ -102,6 +110,16 @@ export class RunWatch {
           `trainRl: an episode of ${where(unscored)} has no score: its reward is NaN. The policy does not learn from ` +
           "such episodes; the metric unscored counts them",
       );
+    const tooLong = episodes.filter(({ stopReason }) => stopReason === "context_overflow");
+    if (tooLong.length > MUCH_OVERFLOW * episodes.length)
+      warnOnce(
+        "overflow",
+        () =>
+          `trainRl: ${tooLong.length} of ${episodes.length} episodes of ${where(tooLong[0]!)} ended because the next ` +
+          "answer or action did not fit into the model's positions (context_overflow): give the model more " +
+          "maxPositions, or episodes fewer and shorter turns",
+      );
+    if (objective.advantage.comparesGroup) this.#countEqual(episodes, (text) => warnOnce("equal", () => text));
     this.#checkTasks(episodes, objective, mixedGroups, (text) => warnOnce("mixed", () => text));
     for (const { name, rewardMax = Infinity } of worldsOf(objective)) {
       const above = episodes.find(({ masked, reward }) => !masked && reward > rewardMax);
@@ -121,14 +139,27 @@ export class RunWatch {
     const isLost = (episode: Trajectory): boolean => hasFailed(episode) || (!isLearnt && isUnscored(episode));
     if (episodes.length === 0) return;
     this.#without = episodes.every(isLost) ? this.#without + 1 : 0;
-    check(this.#without < MOST_STEPS_WITHOUT_SCORE, () => {
-      const failed = episodes.find(hasFailed);
-      const what = !episodes.some(isUnscored) ? "failed" : failed ? "failed or has no score" : "has no score";
-      const why = failed
-        ? `The first error: ${errorOf(failed)}`
-        : `The reward of ${episodes[0]!.env} is NaN, for the task ${beginningOf(episodes[0]!)} and all others`;
-      return `trainRl: every episode of ${this.#without} steps in a row ${what}. ${why}`;
+    if (this.#without < MOST_STEPS_WITHOUT_SCORE) return;
+    const failed = episodes.find(hasFailed);
+    const what = !episodes.some(isUnscored) ? "failed" : failed ? "failed or has no score" : "has no score";
+    const why = failed
+      ? `The first error: ${errorOf(failed)}`
+      : `The reward of ${episodes[0]!.env} is NaN, for the task ${beginningOf(episodes[0]!)} and all others`;
+    throw new WorldgradError(`trainRl: every episode of ${this.#without} steps in a row ${what}. ${why}`, {
+      cause: failed && causeOf(failed.stream),
     });
+  }
+
+  /** Counts steps from whose rewards nothing can be learnt. */
+  #countEqual(episodes: readonly Trajectory[], say: (text: string) => void): void {
+    this.#equal = rowsWithoutSpread(episodes, true).size === episodes.length ? this.#equal + 1 : 0;
+    if (this.#equal < STEPS_WITHOUT_SPREAD) return;
+    const cut = episodes.filter(isTruncated).length;
+    say(
+      `trainRl: in ${this.#equal} steps in a row all episodes of a group earned the same, in every group: the policy ` +
+        "has nothing to learn from. Demonstrations (trainSft), easier tasks or larger groups make rewards differ" +
+        (cut === 0 ? "" : `. Of the last ${episodes.length} episodes ${cut} ran out of tokens (maxActionTokens)`),
+    );
   }
 
   #checkTasks(
@@ -152,4 +183,4 @@ export class RunWatch {
   }
 }
 
-const defaultWarn = (text: string): void => console.warn(text);
+const defaultWarn = (...message: unknown[]): void => console.warn(...message);

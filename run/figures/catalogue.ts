@@ -237,11 +237,13 @@ export const CHARTS: readonly ChartInfo[] = [
     series: [
       { name: "completions/clipped_ratio", label: "cut off by the limit" },
       { name: "num_turns/clipped_ratio", label: "out of turns" },
+      { name: "context/clipped_ratio", label: "out of context" },
       { name: "tools/failure_frequency", label: "commands that fail" },
     ],
     about:
-      "Episodes whose last action has no end, because no token was left; episodes that used all turns; and commands " +
-      "that the terminal answered with an error. The first should go to 0; some of the last is normal exploration.",
+      "Episodes whose last action has no end, because no token was left; episodes that used all turns; " +
+      "episodes that no longer fitted into the model's positions; and commands that were answered with an error. The " +
+      "first should go to 0; some of the last is normal exploration.",
   },
   {
     title: "KL to the reference",

@@ -64,9 +64,11 @@ describe("the time of a call", () => {
 
   it("is the environment's own limit, or else the given one; the error names the environment", async () => {
     const limited: EnvironmentSpec = { ...silent, limits: () => ({ step: 15 }) };
-    await expect(playScripted(limited, {}, 0, toyTemplate, () => "a")).rejects.toThrow("toy: no answer within 15 ms");
+    await expect(playScripted(limited, {}, 0, toyTemplate, () => "a")).rejects.toThrow(
+      "toy: step: no answer within 15 ms",
+    );
     await expect(playScripted(silent, {}, 0, toyTemplate, () => "a", { timeout: 25 })).rejects.toThrow(
-      "toy: no answer within 25 ms",
+      "toy: step: no answer within 25 ms",
     );
     await expect(timedCalls(limited, {}, { timeout: 5 })("step", () => wait(1, "soon"))).resolves.toBe("soon");
   });

@@ -14,6 +14,7 @@ import {
   type PageSide,
   type TrainedStep,
 } from "../../distribute/worker/index.ts";
+import { Template } from "../../rl/episode/template.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { toyRlOptions } from "../support/rlRuns.ts";
 import { letters, toyModel, toySpec } from "../support/rlToy.ts";
@@ -149,10 +150,25 @@ describe("saving", () => {
     expect(await stepsOf(other.train(2))).toEqual((await expected(4)).slice(2));
   });
 
+  it("files of an agent whose ids mean other texts are refused; files of before that was kept are not", async () => {
+    const other = served({}, (settings) => {
+      const { template } = agentOf(settings);
+      const decode = (ids: ArrayLike<number>): string => template.tokenizer.decode(ids).toUpperCase();
+      return { ...withMemory(settings), template: new Template({ ...template.tokenizer, decode }) };
+    });
+    await other.create({ seed: 2 });
+    await expect(other.load(files)).rejects.toThrow(
+      "AgentWorker.load: the files are of an agent with another tokenizer",
+    );
+    const { tokenizer: _, ...state } = JSON.parse(files["agent.json"] as string) as Record<string, unknown>;
+    expect(await other.load({ ...files, "agent.json": JSON.stringify(state) })).toBe(2);
+  });
+
   it("files of another agent change nothing", async () => {
     const agent = served({}, withMemory);
     await agent.create({ seed: 1, hidden: 16 });
     await expect(agent.load(files)).rejects.toThrow("AgentWorker.load: the files are of a model of another size");
+    await expect(agent.load(files)).rejects.toThrow("embedding [17, 8], and this agent's has embedding [17, 16]");
     await expect(agent.load({})).rejects.toThrow("AgentWorker.load: agent.json is missing");
     await expect(agent.load({})).rejects.toMatchObject({ code: "INVALID" });
     const plain = served();
@@ -278,7 +294,7 @@ describe("what fails", () => {
       throw new Error("no such seed");
     });
     await expect(agent.create({ seed: 1 })).rejects.toThrow("no such seed");
-    await expect(agent.save()).rejects.toThrow("serveAgent: there is no agent; its creation has failed");
+    await expect(agent.save()).rejects.toThrow("AgentWorker.save: there is no agent: call create first, and await it");
     const good = served();
     await expect(good.create({ seed: (() => 1) as never })).rejects.toThrow(/could not be cloned/);
     await good.create({ seed: 1 });
@@ -286,7 +302,24 @@ describe("what fails", () => {
     await expect(stepsOf(good.train(1.5))).rejects.toThrow(
       "AgentWorker.train: steps must be a whole number or Infinity, got 1.5",
     );
+    await expect(stepsOf(good.train("3" as never))).rejects.toThrow('Infinity, got "3"');
     await expect(good.play({ seed: [1] } as never)).rejects.toThrow("AgentWorker.play");
+    await expect(good.play({} as never)).rejects.toThrow(
+      "AgentWorker.play: seeds must be a list of integers, got missing",
+    );
+    await expect(good.load(undefined as never)).rejects.toThrow("AgentWorker.load: expected the files that save gave");
+    const early = served();
+    await expect(early.load({})).rejects.toThrow(
+      "AgentWorker.load: there is no agent: call create first, and await it",
+    );
+    const counted = served({}, (settings) => ({ ...agentOf(settings), steps: 5 }) as ServedAgent);
+    await expect(counted.create({ seed: 1 })).rejects.toThrow(
+      "serveAgent: the page says how long to train; create must",
+    );
+    expect(() => served({ onwarning: () => 0 } as never)).toThrow("AgentWorker: unknown option 'onwarning'");
+    expect(() => served({ environment: {} as never })).toThrow(
+      "AgentWorker: environment must be the spec of an environ",
+    );
     const wrong = served({}, (settings) => ({ ...agentOf(settings), groups: 0 }));
     await expect(wrong.create({ seed: 1 })).rejects.toThrow("trainRl: groups and groupSize must be integers ≥ 1");
   });

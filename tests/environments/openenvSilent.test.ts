@@ -51,9 +51,10 @@ it.each([1, 4])("tries a server that never answers twice, then fails at once: %i
   const server = await serve({ intercept: () => true });
   const { episodes, took } = await play(server.url, sessions);
   expect(episodes.every(({ masked }) => masked)).toBe(true);
-  expect(errorsOf(episodes)[0]).toBe(`openenv: no answer within ${TIMEOUT} ms`);
+  expect(errorsOf(episodes)[0]).toBe(`openenv: reset: no answer within ${TIMEOUT} ms`);
   expect(errorsOf(episodes).at(-1)).toBe(
-    `openenv: ${server.url} does not answer, and is not asked for a while: openenv: no answer within ${TIMEOUT} ms`,
+    `openenv: ${server.url} does not answer, and is not asked for a while: ` +
+      `openenv: reset: no answer within ${TIMEOUT} ms`,
   );
   expect(server.connections()).toBe(2 * sessions);
   expect(took).toBeLessThan(4 * TIMEOUT);
@@ -95,7 +96,9 @@ it("does not take a server for gone that answers others meanwhile, nor after it 
   for (const sessions of [1, 4]) {
     resets = 0;
     const { episodes } = await play(server.url, sessions);
-    expect(errorsOf(episodes).filter((error) => error === `openenv: no answer within ${TIMEOUT} ms`)).toHaveLength(4);
+    expect(
+      errorsOf(episodes).filter((error) => error === `openenv: reset: no answer within ${TIMEOUT} ms`),
+    ).toHaveLength(4);
     expect(episodes.filter(({ masked }) => masked)).toHaveLength(4);
   }
 });

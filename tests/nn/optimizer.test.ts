@@ -247,8 +247,9 @@ describe("schedule", () => {
     expect(() => schedule({ lr: 1, decay: "cosine" })).toThrow("cosine decay needs steps > warmup (0), got undefined");
     expect(() => schedule({ lr: 1, decay: "linear", steps: 3, warmup: 3 })).toThrow("needs steps > warmup (3), got 3");
     expect(() => schedule({ lr: 1, decay: "cubic" as "linear", steps: 3 })).toThrow('unknown decay "cubic"');
-    expect(() => schedule({ lr: -1 })).toThrow("schedule: lr must be ≥ 0, got -1");
-    expect(() => schedule({ lr: Infinity })).toThrow("schedule: lr must be ≥ 0, got Infinity");
+    expect(() => schedule({ lr: -1 })).toThrow("schedule: lr must be a number ≥ 0, got -1");
+    expect(() => schedule({ lr: Infinity })).toThrow("schedule: lr must be a number ≥ 0, got Infinity");
+    expect(() => schedule({ lr: "1e-3" as never })).toThrow('schedule: lr must be a number ≥ 0, got "1e-3"');
     expect(() => schedule({ lr: 1, warmUp: 3 } as ScheduleOptions)).toThrow("did you mean 'warmup'?");
   });
 

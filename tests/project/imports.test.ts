@@ -45,7 +45,7 @@ const ROOMS: Record<string, readonly string[]> = {
   "rl/play": ["rl/environment.ts", "rl/episode"],
   "rl/tasks": ["rl/environment.ts", "rl/episode", "rl/objective", "rl/play"],
   "rl/train": ["rl/environment.ts", "rl/episode", "rl/objective", "rl/play", "rl/tasks"],
-  "rl/evaluate.ts": ["rl/episode", "rl/objective", "rl/play", "rl/tasks", "rl/train"],
+  "rl/evaluate.ts": ["rl/environment.ts", "rl/episode", "rl/objective", "rl/play", "rl/tasks", "rl/train"],
   "distribute/async": [],
   "distribute/nats": ["distribute/async"],
   "distribute/worker": [],

@@ -5,11 +5,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import type { EnvironmentSpec, StepResult } from "../../rl/environment.ts";
+import type { EnvironmentOptions, EnvironmentSpec, StepResult } from "../../rl/environment.ts";
 import { turnCount } from "../../rl/episode/stream.ts";
 import { evaluate, type Evaluation, worldModelLoss, worldModelLosses } from "../../rl/evaluate.ts";
 import { rowOf } from "../../rl/objective/columns.ts";
 import { demonstrate } from "../../data/demonstrations.ts";
+import { defineGame, option } from "../../environments/index.ts";
+import { trainRl } from "../../rl/train/loop.ts";
+import { toyRlOptions } from "../support/rlRuns.ts";
 import { score } from "../../rl/train/score.ts";
 import { reference } from "../support/rlExecutors.ts";
 import { endingModel, letters, toySpec, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
@@ -62,6 +65,35 @@ describe("demonstrations and evaluation", () => {
     await expect(wrong({ model: undefined })).rejects.toThrow("evaluate: model must be a model { config, params }");
     await expect(wrong({ env: env.make({}) })).rejects.toThrow("evaluate: env must be the environment's spec");
     await expect(wrong({ rng: 1 })).rejects.toThrow("evaluate: rng must be a stream of random numbers");
+  });
+
+  it("takes options that a world of one's own declares, by their types", async () => {
+    const world = defineGame({
+      name: "letters",
+      description: "as many letters as it says",
+      families: [{ name: "one", level: 1, description: "one" }],
+      options: { size: option.number(3, "how many") },
+      makeTask: (_rng, _family, { size }) => ({ text: "a".repeat(size) }),
+      start: () => 0,
+      play: () => ({ observation: "b", ending: { kind: "over", score: 0 } }),
+      random: () => "a",
+      expert: ({ options: { size } }) => "a".repeat(size),
+    });
+    // None of these is a cast: `size` is known, and has to be a number.
+    const played = { env: world, envOptions: { size: 5 }, rollout: { maxActionTokens: 40 }, rng: new Rng(1) };
+    const { trajectories } = await evaluate({
+      model: endingModel(device),
+      template: toyTemplate,
+      ...played,
+      seeds: [1],
+    });
+    expect(trajectories[0]!.task).toBe("aaaaa");
+    expect((await demonstrate(world, { size: 2 }, 0, toyTemplate)).task).toBe("aa");
+    const training = trainRl({ ...toyRlOptions(endingModel(device)), env: world, envOptions: { size: 4 }, steps: 1 });
+    for await (const { rows } of training) expect(rows[0]!.trajectory.task).toBe("aaaa");
+    type Taken = Parameters<typeof evaluate<EnvironmentOptions & { readonly size?: number }>>[0]["envOptions"];
+    const isTaken: { readonly size: string } extends Taken ? true : false = false;
+    expect(isTaken).toBe(false);
   });
 
   it("counts successes and families; the world-model loss is −lp per observation token", async () => {

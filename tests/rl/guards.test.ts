@@ -318,9 +318,62 @@ describe("an environment that fails in every episode", () => {
     });
     const { warn: _, ...options } = toyRlOptions(endingModel(device), { env, steps: 1, rollout: WHOLE });
     await reportsOf(trainRl(options));
-    expect(warn.mock.calls).toEqual([[expect.stringContaining("down")]]);
+    // With the error itself, whose stack says where the environment threw it.
+    expect(warn.mock.calls).toEqual([[expect.stringContaining("down"), expect.objectContaining({ message: "down" })]]);
     warn.mockRestore();
   });
+});
+
+describe("rewards from which nothing can be learnt", () => {
+  const pays = (reward: (episode: number) => number): EnvironmentSpec => {
+    let episodes = 0;
+    return toySpec(() => ({ observation: "b", reward: reward(episodes++), done: true, info: {} }));
+  };
+  const nothing = (said: readonly string[]): string[] => said.filter((text) => text.includes("earned the same"));
+
+  it.each([0, 1])("all %i for ten steps: said once, in the tenth", async (reward) => {
+    expect(nothing((await run({ env: pays(() => reward), steps: 9, lr: () => 0 })).said)).toEqual([]);
+    const { said } = await run({ env: pays(() => reward), steps: 12, lr: () => 0 });
+    expect(nothing(said)).toEqual([expect.stringMatching(/^trainRl: in 10 steps in a row all episodes of a group/)]);
+  });
+
+  it("one other reward in ten steps is enough, and a method that compares no group has no such warning", async () => {
+    expect(nothing((await run({ env: pays((n) => Number(n === 25)), steps: 12 })).said)).toEqual([]);
+    const objective = { ...withoutWorld, advantage: none() };
+    expect(nothing((await run({ objective, env: pays(() => 0), steps: 12 })).said)).toEqual([]);
+  });
+
+  it("actions that are all cut off are counted", async () => {
+    const model = toyModel(device, 1);
+    const { said, metrics } = await run({ steps: 10, rollout: { maxActionTokens: 1, maxTurns: 2 } }, model);
+    const cut = Math.round(metrics.at(-1)!["completions/clipped_ratio"]! * 6);
+    expect(cut).toBeGreaterThan(0);
+    expect(nothing(said)[0]).toContain(`Of the last 6 episodes ${cut} ran out of tokens (maxActionTokens)`);
+  });
+});
+
+it("episodes that do not fit into the model's positions: said once, and counted", async () => {
+  const long = toySpec(() => ({ observation: "b".repeat(30), reward: 0, done: false, info: {} }));
+  const { said, metrics } = await run({ env: long, rollout: { maxActionTokens: 20, maxTurns: 9 }, steps: 2 });
+  expect(metrics.map((of) => of["context/clipped_ratio"]! > 0.1)).toEqual([true, true]);
+  const told = said.filter((text) => text.includes("context_overflow"));
+  expect(told).toEqual([expect.stringMatching(/^trainRl: \d of 6 episodes of toy in step 0, .*more maxPositions/)]);
+  expect((await run({ steps: 1 })).metrics[0]).toMatchObject({ "context/clipped_ratio": 0 });
+});
+
+it("steps is where training ends, not how many there are: to begin behind it is refused", async () => {
+  const refused = "trainRl: steps is where training ends: expected ≥ startStep 150, got 50";
+  await expect(run({ steps: 50, startStep: 150 })).rejects.toThrow(refused);
+  expect((await run({ steps: 3, startStep: 3 })).metrics).toEqual([]);
+});
+
+it("the error that ends a run has the environment's own as its cause", async () => {
+  const own = new TypeError("x is undefined");
+  const env = toySpec(() => {
+    throw own;
+  });
+  const error = await run({ env, steps: 9 }).catch((error: unknown) => error as Error);
+  expect(error).toMatchObject({ code: "INVALID", cause: own });
 });
 
 it("a close that throws masks its episode, as a step does; a rejected one ends nothing", async () => {

@@ -107,7 +107,7 @@ describe.each(ENDS)("$reason", ({ reason, options, answer, template }) => {
   it("fails as a step does: a throw, no answer in time, a reward that is none", async () => {
     const failing: readonly [Finish, string, string][] = [
       [() => Promise.reject(new Error("no score")), "tool_error", "no score"],
-      [() => new Promise(() => {}), "timeout", "told: no answer within 20 ms"],
+      [() => new Promise(() => {}), "timeout", "told: end: no answer within 20 ms"],
       [() => ({ reward: Infinity }), "tool_error", "told.end: expected reward to be a number that is not infinite"],
     ];
     for (const [finish, stop, error] of failing) {

@@ -125,7 +125,8 @@ describe("how episodes end", () => {
     const late = trajectories.filter((t) => t.stopReason === "timeout");
     expect(late.length).toBeGreaterThan(0);
     expect(signals.filter((s) => s.aborted).length).toBe(late.length);
-    for (const t of late) expect(t).toMatchObject({ masked: true, info: { error: "toy: no answer within 20 ms" } });
+    for (const t of late)
+      expect(t).toMatchObject({ masked: true, info: { error: "toy: step: no answer within 20 ms" } });
     expect(trajectories.some((t) => t.stopReason === "completed")).toBe(true);
   });
 
@@ -142,7 +143,7 @@ describe("how episodes end", () => {
     expect(hasty).toMatchObject({
       stopReason: "timeout",
       masked: true,
-      info: { error: "toy: no answer within 20 ms" },
+      info: { error: "toy: step: no answer within 20 ms" },
     });
     // The limit of another kind of call says nothing about this one.
     const [other] = await play(limited({ reset: 10_000, end: 10_000 }, 500), { ...brief, timeout: 20 }, 1);

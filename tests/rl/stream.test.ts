@@ -217,6 +217,7 @@ describe("rollout metrics", () => {
       "completions/max_length": 4,
       "completions/clipped_ratio": 0,
       "num_turns/clipped_ratio": 0,
+      "context/clipped_ratio": 0,
       "rewards/toy/mean": 0.5,
       "tools/call_frequency": 2,
       "tools/failure_frequency": 0.25,

@@ -8,6 +8,7 @@ const plain: HeldOutScore = {
   episodes: 4,
   notPlayed: 0,
   unscored: 0,
+  failed: 0,
   successes: 3,
   meanReward: 0.5,
   rewardStd: 0.25,

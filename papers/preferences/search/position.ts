@@ -81,7 +81,7 @@ export async function startEpisode(
   const env = spec.make(envOptions);
   const reset = async (aborted: AbortSignal): Promise<string> =>
     checkTask(env.name, await env.reset(seed, { signal: aborted }));
-  const answer = await answerWithin(reset, { timeout, signal, who: env.name });
+  const answer = await answerWithin(reset, { timeout, signal, who: `${env.name}: reset` });
   if ("stop" in answer) {
     env.close?.();
     return fail(`search: ${env.name} did not begin an episode with seed ${seed} (${answer.stop}): ${answer.error}`);
@@ -142,7 +142,7 @@ export async function playAction(
   if (text === undefined) return over("parse_error");
   const step = async (aborted: AbortSignal): Promise<StepResult> =>
     checkAnswer(env.name, await env.step(text, { signal: aborted }));
-  const answer = await answerWithin(step, { timeout, signal, who: env.name });
+  const answer = await answerWithin(step, { timeout, signal, who: `${env.name}: step` });
   if ("stop" in answer) return over(answer.stop, { info: { ...from.info, error: answer.error } });
   const told = { stepRewards: [...from.stepRewards, answer.result.reward], info: answer.result.info };
   const stop = appendAnswer(stream, from.turns, answer.result, limits);
