@@ -1,6 +1,7 @@
 /** When a run stops because its environment fails, and what an evaluation counts of which episodes were not played. */
 import { describe, expect, it, vi } from "vitest";
-import { checkMeasured, FailedSteps } from "../../run/failures.ts";
+import { WorldgradError } from "../../engine/errors.ts";
+import { checkMeasured, FailedSteps, placeOf } from "../../run/failures.ts";
 import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../run/heldOut.ts";
 import { chosenTries } from "../../run/verification.ts";
 import { evaluationOf } from "../../rl/evaluate.ts";
@@ -180,4 +181,28 @@ describe("an evaluation of which some episodes were not played", () => {
       ["not played", "0", "20", ""],
     ]);
   });
+});
+
+const thrown = (make: () => Error): Error => {
+  try {
+    throw make();
+  } catch (error) {
+    return error as Error;
+  }
+};
+
+it("where foreign code threw is the innermost line of its stack", () => {
+  const error = thrown(() => new TypeError("x is undefined"));
+  expect(placeOf(error)).toMatch(/^ \(at .*failures\.test\.ts:\d+:\d+\)?\)$/);
+});
+
+it.each([
+  ["an error of the library, which says what was wrong", new WorldgradError("toy.step: expected a string")],
+  ["a call that took too long", new DOMException("toy: step: no answer within 5 ms", "TimeoutError")],
+  ["an error without a stack", Object.assign(new Error("gone"), { stack: undefined })],
+  ["an error whose stack is its message alone", Object.assign(new Error("gone"), { stack: "Error: gone" })],
+  ["what is no error", { code: 7 }],
+  ["nothing", undefined],
+])("where it was thrown is not told of %s", (_, cause) => {
+  expect(placeOf(cause)).toBe("");
 });
