@@ -26,14 +26,14 @@ export interface ActOptions extends RolloutOptions {
  * const episode = act(model, template, "Guess a number from 1 to 9", { maxActionTokens: 3 });
  * let { value: action } = await episode.next();            // "5"
  * ({ value: action } = await episode.next("higher"));      // "7"
- * await episode.return(undefined as never);                // it is over
+ * await episode.return(undefined);                         // it is over
  */
 export async function* act(
   model: Model,
   template: Template,
   task: string,
   { rng = new Rng(0), signal, ...options }: ActOptions = {},
-): AsyncGenerator<string, Trajectory, string> {
+): AsyncGenerator<string, Trajectory | undefined, string> {
   const end = new AbortController();
   const stop = (): void => end.abort(signal?.reason);
   if (signal?.aborted) stop();

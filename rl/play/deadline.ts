@@ -37,7 +37,9 @@ export interface CallEnd {
  */
 export function endOfCall(timeout: number, outer: AbortSignal | undefined, tooLate: () => Error): CallEnd {
   const controller = new AbortController();
-  const timer = setTimeout(() => controller.abort(tooLate()), Math.min(timeout, LONGEST_TIMER));
+  const giveUp = (): void => controller.abort(tooLate());
+  // A timer, even the longest, would keep a program from ending.
+  const timer = timeout === Infinity ? undefined : setTimeout(giveUp, Math.min(timeout, LONGEST_TIMER));
   const passOn = (): void => controller.abort(outer?.reason);
   if (outer?.aborted) passOn();
   const stopWaiting = outer && whenAborted(outer, passOn);

@@ -15,7 +15,9 @@ export class EventLoop {
   constructor() {
     this.#channel?.port1.addEventListener("message", () => this.#resume());
     this.#channel?.port1.start();
-  } /** Resolves after everything that was ready has run. */
+  }
+
+  /** Resolves after everything that was ready has run. */
   turn(): Promise<void> {
     return new Promise((resolve) => {
       this.#resume = resolve;

@@ -1,4 +1,6 @@
 /** An agent that acts for a caller who is the environment: the same actions as in an environment that says the same. */
+import { spawnSync } from "node:child_process";
+import process from "node:process";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { act } from "../../data/index.ts";
 import { type Device, device as makeDevice, Rng } from "../../engine/index.ts";
@@ -19,7 +21,7 @@ async function played(model = endingModel(on), options: object = {}): Promise<[s
   const episode = act(model, toyTemplate, "a", { ...LIMITS, ...options });
   const actions: string[] = [];
   for (let next = await episode.next(); ; next = await episode.next(answerTo(actions.at(-1)!))) {
-    if (next.done) return [actions, next.value];
+    if (next.done) return [actions, next.value!];
     actions.push(next.value);
   }
 }
@@ -49,11 +51,26 @@ describe("act", () => {
     expect(first.done).toBe(false);
     await new Promise((resolve) => setTimeout(resolve, 60));
     expect((await episode.next("b")).done).toBe(false);
-    expect(await episode.return(undefined as never)).toMatchObject({ done: true });
+    expect(await episode.return(undefined)).toMatchObject({ done: true });
     expect(await episode.next("b")).toMatchObject({ done: true });
     const unused = act(endingModel(on), toyTemplate, "a", LIMITS);
-    expect(await unused.return(undefined as never)).toMatchObject({ done: true });
+    expect(await unused.return(undefined)).toMatchObject({ done: true });
   });
+
+  it("does not keep a program from ending that leaves it", () => {
+    const code =
+      'import { act, byteTokenizer, device, initParams, modelConfig, Rng, SPECIAL_TOKENS, Template } from "./index.ts";' +
+      "const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));" +
+      "const config = modelConfig({ vocabSize: template.tokenizer.vocabSize, hiddenSize: 8, layers: 1, heads: 1 });" +
+      'const params = initParams(config, new Rng(1), await device("wasm"));' +
+      "const rollout = { maxActionTokens: 400, temperature: 1 };" +
+      'console.log((await act({ config, params }, template, "a", rollout).next()).done);';
+    const { stdout, status } = spawnSync(process.execPath, ["--import", "tsx", "--input-type=module", "-e", code], {
+      encoding: "utf8",
+      timeout: 60_000,
+    });
+    expect([status, stdout]).toEqual([0, "false\n"]);
+  }, 70_000);
 
   it("an action that does not end is the end of the episode, with nothing to answer", async () => {
     const [actions, episode] = await played(toyModel(on, 1), { maxActionTokens: 1 });
