@@ -119,7 +119,9 @@ export class RunWatch {
           "answer or action did not fit into the model's positions (context_overflow): give the model more " +
           "maxPositions, or episodes fewer and shorter turns",
       );
-    if (objective.advantage.comparesGroup) this.#countEqual(episodes, (text) => warnOnce("equal", () => text));
+    const isAlone = worldsOf(objective).length === 0; // a world loss learns from such episodes, too
+    if (objective.advantage.comparesGroup && isAlone)
+      this.#countEqual(episodes, (text) => warnOnce("equal", () => text));
     this.#checkTasks(episodes, objective, mixedGroups, (text) => warnOnce("mixed", () => text));
     for (const { name, rewardMax = Infinity } of worldsOf(objective)) {
       const above = episodes.find(({ masked, reward }) => !masked && reward > rewardMax);

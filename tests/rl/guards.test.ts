@@ -332,8 +332,10 @@ describe("rewards from which nothing can be learnt", () => {
   const nothing = (said: readonly string[]): string[] => said.filter((text) => text.includes("earned the same"));
 
   it.each([0, 1])("all %i for ten steps: said once, in the tenth", async (reward) => {
-    expect(nothing((await run({ env: pays(() => reward), steps: 9, lr: () => 0 })).said)).toEqual([]);
-    const { said } = await run({ env: pays(() => reward), steps: 12, lr: () => 0 });
+    const plain = { objective: withoutWorld, lr: () => 0 };
+    expect(nothing((await run({ ...plain, env: pays(() => reward), steps: 9 })).said)).toEqual([]);
+    const { said } = await run({ ...plain, env: pays(() => reward), steps: 12 });
+    expect(nothing((await run({ env: pays(() => reward), steps: 12, lr: () => 0 })).said)).toEqual([]);
     expect(nothing(said)).toEqual([expect.stringMatching(/^trainRl: in 10 steps in a row all episodes of a group/)]);
   });
 
@@ -345,7 +347,8 @@ describe("rewards from which nothing can be learnt", () => {
 
   it("actions that are all cut off are counted", async () => {
     const model = toyModel(device, 1);
-    const { said, metrics } = await run({ steps: 10, rollout: { maxActionTokens: 1, maxTurns: 2 } }, model);
+    const cuts = { objective: withoutWorld, steps: 10, rollout: { maxActionTokens: 1, maxTurns: 2 } };
+    const { said, metrics } = await run(cuts, model);
     const cut = Math.round(metrics.at(-1)!["completions/clipped_ratio"]! * 6);
     expect(cut).toBeGreaterThan(0);
     expect(nothing(said)[0]).toContain(`Of the last 6 episodes ${cut} ran out of tokens (maxActionTokens)`);
