@@ -16,8 +16,8 @@ export interface ActOptions extends RolloutOptions {
 
 /**
  * An episode in which the caller is the environment: each `next` takes what was observed of the last action, and gives
- * another.
- * It is drawn as in training, with one cache of keys and values, and it waits for the caller as long as it takes.
+ * another. It is drawn as in training, with one cache of keys and values, and it waits for the caller as long as it
+ * takes.
  *
  * @param options default: the most probable tokens, temperature 0
  * @returns the episode, when its turns or its context are used up or the caller returns

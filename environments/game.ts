@@ -443,12 +443,9 @@ const RULE_KEYS = ["makeTask", "start", "play", "end", "random", "subgoals", "re
 
 /** @throws if a game in JavaScript lacks something, or has what is no part of a game */
 function checkGame(game: object, isHead: boolean): void {
-  checkKeys<Record<string, unknown>, string[]>(
-    "defineGame",
-    { ...game },
-    isHead ? HEAD_KEYS : [...HEAD_KEYS, ...RULE_KEYS],
-  );
-  const { name, families, options, ...rest } = game as Partial<Record<string, unknown>>;
+  const parts = game as Record<string, unknown>;
+  checkKeys<Record<string, unknown>, string[]>("defineGame", parts, isHead ? HEAD_KEYS : [...HEAD_KEYS, ...RULE_KEYS]);
+  const { name, families, options } = parts;
   check(typeof name === "string", () => `defineGame: name must be a text, got ${showValue(name)}`);
   const where = `defineGame: ${name}`;
   const hasFamilies = Array.isArray(families) && families.length > 0;
@@ -462,7 +459,10 @@ function checkGame(game: object, isHead: boolean): void {
   );
   if (isHead) return;
   for (const rule of ["makeTask", "start", "play", "random"])
-    check(typeof rest[rule] === "function", () => `${where}: ${rule} must be a function, got ${showValue(rest[rule])}`);
+    check(
+      typeof parts[rule] === "function",
+      () => `${where}: ${rule} must be a function, got ${showValue(parts[rule])}`,
+    );
 }
 
 function checkEnding(where: string, ending: Ending): void {

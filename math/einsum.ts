@@ -4,6 +4,8 @@
  */
 import { broadcastTo, gather, matmul, mul, permute, reshape, sum, type Tensor, tensor } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
+import { checkTensor } from "../engine/operands.ts";
+import { showValue } from "../engine/options.ts";
 import { showShape } from "../engine/types.ts";
 
 /** A tensor whose axes have names: a letter each, and "…1", "…0" for those that an ellipsis stands for. */
@@ -18,6 +20,7 @@ interface Named {
  * @param subscripts a letter for each axis of each operand, `->`, the letters of the result: `"bqd,bkd->bqk"`. Without
  *   `->` the result has the letters that occur once, in alphabetical order. `...` stands for further axes, which
  *   broadcast. A letter twice in an operand is its diagonal: `"ii->"` is the trace.
+ * @returns where nothing is to be computed (`"ij->ij"`) it shares memory with the operand (see `assign`)
  * @throws if letters and axes do not fit, or a letter's sizes differ and neither is 1 (which broadcasts, as in PyTorch)
  *
  * @example
@@ -43,7 +46,9 @@ export function einsum(subscripts: string, ...operands: readonly Tensor[]): Tens
 }
 
 function parse(subscripts: string, operands: readonly Tensor[]): { inputs: Named[]; output: string[] } {
+  check(typeof subscripts === "string", () => `einsum: subscripts must be a text first, got ${showValue(subscripts)}`);
   const said = `einsum: "${subscripts}"`;
+  operands.forEach((x) => checkTensor("einsum", x));
   const compact = subscripts.replaceAll(" ", "");
   const isForm = /^(?:[A-Za-z]|\.\.\.|,)*(?:->(?:[A-Za-z]|\.\.\.)*)?$/.test(compact);
   check(isForm, () => `${said}: expected letters, commas, "..." and one "->", as in "ij,jk->ik"`);

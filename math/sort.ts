@@ -5,6 +5,8 @@
 import { type AxisOptions, broadcastTo, cast, concat, type Expr, full, fuse, gather, noGrad } from "../engine/index.ts";
 import { scope, select, slice, takeAlong, type Tensor, tensor, transpose } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
+import { checkTensor } from "../engine/operands.ts";
+import { checkKeys } from "../engine/options.ts";
 import { isFloat, normalizeAxis, showType } from "../engine/types.ts";
 
 /** Options of `sort`. */
@@ -34,18 +36,22 @@ export interface Sorted {
  * @example
  * const { values, indices } = sort(tensor([3, 1, 2]));   // [1, 2, 3] and [1, 2, 0]
  */
-export const sort = (x: Tensor, { axis, descending = false }: SortOptions = {}): Sorted =>
-  sorted("sort", x, axis, descending);
+export function sort(x: Tensor, options: SortOptions = {}): Sorted {
+  checkKeys("sort", options, ["axis", "descending"]);
+  return sorted("sort", x, options.axis, options.descending ?? false);
+}
 
 /**
  * The k largest elements along an axis, the last unless given, the largest first, as PyTorch's `topk`. Of equal ones
  * the first is taken. It sorts the whole axis.
  */
-export function topk(x: Tensor, k: number, { axis, largest = true }: TopkOptions = {}): Sorted {
-  return sorted("topk", x, axis, largest, k);
+export function topk(x: Tensor, k: number, options: TopkOptions = {}): Sorted {
+  checkKeys("topk", options, ["axis", "largest"]);
+  return sorted("topk", x, options.axis, options.largest ?? true, k);
 }
 
 function sorted(where: string, x: Tensor, axis = -1, descending: boolean, k?: number): Sorted {
+  checkTensor(where, x);
   check(isFloat(x.dtype) && x.rank > 0, () => `${where}: expected floats with an axis, got ${showType(x)}`);
   const a = normalizeAxis(where, axis, x.rank);
   const count = x.shape[a]!;
@@ -100,17 +106,8 @@ function order(x: Tensor, descending: boolean, kept: number): Tensor<"i32"> {
       [key, id] = [keptKey(key, id, otherKey, otherId, first), keptId(key, id, otherKey, otherId, first)];
     }
   }
-  return cast(
-    placeOf(
-      slice(
-        id,
-        outer.map(() => 0),
-        [...outer, kept],
-      ),
-      n,
-    ),
-    "i32",
-  );
+  const start = outer.map(() => 0);
+  return cast(placeOf(slice(id, start, [...outer, kept]), n), "i32");
 }
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);

@@ -2,10 +2,8 @@
 import { abs, div, eq, fuse, max, mul, type ReduceOptions, select, sqrt, square } from "../engine/index.ts";
 import { stopGradient, sum, type Tensor, where } from "../engine/index.ts";
 
-/** Half of the largest f32 and less: what is larger, infinite or NaN is not scaled. */
-const LARGEST = 1e38;
-/** By which the elements are divided, so that their squares stay numbers: the largest, or 1 where that is none. */
-const scaleOf = fuse("normScale", (largest) => select(largest.gt(0), select(largest.le(LARGEST), largest, 1), 1));
+/** By what elements are divided, so that squares stay numbers: the largest, or 1 where that is 0, infinite or NaN. */
+const scaleOf = fuse("normScale", (largest) => select(largest.gt(0), select(largest.lt(Infinity), largest, 1), 1));
 
 /**
  * √Σx² over the axes, all unless given, as PyTorch's `linalg.vector_norm`.

@@ -181,6 +181,11 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     const passOptions = { ...packing, lr: learningRate, ratios, dropout, heads, isHeadOnly };
     passes.push(await optimizerStep(model, optimizer, current, objective, passOptions));
   }
+  watchOf(optimizer).trained(
+    passes.some(({ gradNorm }) => gradNorm !== 0),
+    own,
+    options,
+  );
 
   const report = reportOf(step, { ...played, statistics, advantages, rows, measured, passes });
   if (passCount > 0) adaptCoefficients(objective, report.metrics, trajectories);

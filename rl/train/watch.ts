@@ -5,7 +5,6 @@
 import { check, WorldgradError } from "../../engine/errors.ts";
 import type { Tree } from "../../engine/index.ts";
 import type { AdamW } from "../../nn/index.ts";
-import { rowsWithoutSpread } from "../episode/groups.ts";
 import { causeOf, hasFailed, isTruncated, type Trajectory } from "../episode/stream.ts";
 import { type Objective, worldsOf } from "../objective/objective.ts";
 
@@ -22,10 +21,8 @@ export interface WatchOptions {
 
 /** The number of steps in a row without a score after which a run ends. */
 export const MOST_STEPS_WITHOUT_SCORE = 3;
-/** The number of steps in a row in which all of a group earn the same, in each group, that gets a warning. */
-const STEPS_WITHOUT_SPREAD = 10;
-/** The share of a step's episodes beyond the context that gets a warning. */
-const MUCH_OVERFLOW = 0.1;
+/** The number of steps in a row without a gradient that gets a warning. */
+const STEPS_WITHOUT_GRADIENT = 10;
 
 /** The environment's error if it failed in every one of these episodes. */
 export const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
@@ -68,7 +65,7 @@ export function watchOf(optimizer: AdamW<Tree>): RunWatch {
 /** The number of steps in a row without a score, and the kinds of faults that have been warned of. */
 export class RunWatch {
   #without = 0;
-  #equal = 0;
+  #idle = 0;
   readonly #warned = new Set<string>();
 
   /**
@@ -111,7 +108,7 @@ export class RunWatch {
           "such episodes; the metric unscored counts them",
       );
     const tooLong = episodes.filter(({ stopReason }) => stopReason === "context_overflow");
-    if (tooLong.length > MUCH_OVERFLOW * episodes.length)
+    if (tooLong.length > 0.1 * episodes.length)
       warnOnce(
         "overflow",
         () =>
@@ -119,9 +116,6 @@ export class RunWatch {
           "answer or action did not fit into the model's positions (context_overflow): give the model more " +
           "maxPositions, or episodes fewer and shorter turns",
       );
-    const isAlone = worldsOf(objective).length === 0; // a world loss learns from such episodes, too
-    if (objective.advantage.comparesGroup && isAlone)
-      this.#countEqual(episodes, (text) => warnOnce("equal", () => text));
     this.#checkTasks(episodes, objective, mixedGroups, (text) => warnOnce("mixed", () => text));
     for (const { name, rewardMax = Infinity } of worldsOf(objective)) {
       const above = episodes.find(({ masked, reward }) => !masked && reward > rewardMax);
@@ -152,14 +146,18 @@ export class RunWatch {
     });
   }
 
-  /** Counts steps from whose rewards nothing can be learnt. */
-  #countEqual(episodes: readonly Trajectory[], say: (text: string) => void): void {
-    this.#equal = rowsWithoutSpread(episodes, true).size === episodes.length ? this.#equal + 1 : 0;
-    if (this.#equal < STEPS_WITHOUT_SPREAD) return;
+  /**
+   * Counts steps in a row in which nothing was learnt, such as those in which all rewards of a group are equal.
+   * @param isLearnt whether any gradient of the step differs from 0
+   */
+  trained(isLearnt: boolean, episodes: readonly Trajectory[], { warn = defaultWarn }: WatchOptions): void {
+    this.#idle = isLearnt ? 0 : this.#idle + 1;
+    if (this.#idle < STEPS_WITHOUT_GRADIENT || this.#warned.has("idle")) return;
+    this.#warned.add("idle");
     const cut = episodes.filter(isTruncated).length;
-    say(
-      `trainRl: in ${this.#equal} steps in a row all episodes of a group earned the same, in every group: the policy ` +
-        "has nothing to learn from. Demonstrations (trainSft), easier tasks or larger groups make rewards differ" +
+    warn(
+      `trainRl: in ${this.#idle} steps in a row nothing was learnt: every gradient was 0, as where all episodes of a ` +
+        "group earn the same. Demonstrations (trainSft), easier tasks or larger groups make rewards differ" +
         (cut === 0 ? "" : `. Of the last ${episodes.length} episodes ${cut} ran out of tokens (maxActionTokens)`),
     );
   }

@@ -34,6 +34,28 @@ describe("a game", () => {
     expect(() => define(part)).toThrow(message);
   });
 
+  it("may be an object of a class, whose rules are its methods", async () => {
+    class Mine {
+      readonly name = "mine";
+      readonly description = "one move";
+      readonly families = RIGHT.families;
+      readonly options = {};
+      makeTask = RIGHT.makeTask;
+      start(): number {
+        return 0;
+      }
+      play(): { observation: string } {
+        return { observation: "on" };
+      }
+      random(): string {
+        return "x";
+      }
+    }
+    const env = defineGame(new Mine()).make({});
+    expect(await env.reset(0, {})).toBe("go");
+    expect(await env.step("x", {})).toMatchObject({ observation: "on", done: false });
+  });
+
   it("with all that a game may have is none", () => {
     const all = { source: "me", end: () => undefined, close: () => undefined, subgoals: () => [], expert: () => "x" };
     const options = { size: option.number(3, "the size") };

@@ -129,6 +129,8 @@ describe("vectorNorm", () => {
     const norm = (...x: number[]): number => vectorNorm(tensor(x, { device: wasm })).readSync()[0]!;
     expect(norm(3e30, 4e30) / 5e30).toBeCloseTo(1, 6);
     expect(norm(3e-30, 4e-30) / 5e-30).toBeCloseTo(1, 6);
+    expect(norm(3e38)).toBe(Math.fround(3e38)); // near the largest
+    expect(vectorNorm(tensor([3e200, 4e200])).readSync()[0]! / 5e200).toBeCloseTo(1, 12); // of f64
     expect(norm(1, Infinity)).toBe(Infinity);
     expect(norm(1, NaN)).toBeNaN();
     expect(norm(-0)).toBe(0);

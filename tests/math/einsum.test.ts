@@ -255,4 +255,9 @@ describe("einsum", () => {
   ] as const)("%s of %j is refused", (subscripts, shapes, message) => {
     expect(() => einsum(subscripts, ...shapes.map((shape, i) => draw(i, shape)))).toThrow(message);
   });
+
+  test("what is no text or no tensor is refused", () => {
+    expect(() => einsum(draw(0, [2]) as never, "i->" as never)).toThrow("einsum: subscripts must be a text first");
+    expect(() => einsum("i->", [1, 2] as never)).toThrow("einsum: expected a tensor, got [1,2]");
+  });
 });

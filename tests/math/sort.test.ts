@@ -130,6 +130,9 @@ describe("topk", () => {
     expect(() => sort(tensor(Int32Array.of(2, 1), { device: all.reference }))).toThrow(
       "sort: expected floats with an axis",
     );
+    expect(() => sort(x, { dim: 0 } as object)).toThrow("sort: unknown option 'dim'");
+    expect(() => topk(x, 1, { sorted: true } as object)).toThrow("topk: unknown option 'sorted'");
+    expect(() => sort([2, 1] as never)).toThrow("sort: expected a tensor");
     expect(() => sort(x, { axis: 1 })).toThrow("sort: axis 1");
   });
 });

@@ -324,26 +324,39 @@ describe("an environment that fails in every episode", () => {
   });
 });
 
-describe("rewards from which nothing can be learnt", () => {
+describe("steps in which nothing is learnt", () => {
   const pays = (reward: (episode: number) => number): EnvironmentSpec => {
     let episodes = 0;
     return toySpec(() => ({ observation: "b", reward: reward(episodes++), done: true, info: {} }));
   };
-  const nothing = (said: readonly string[]): string[] => said.filter((text) => text.includes("earned the same"));
+  const nothing = (said: readonly string[]): string[] => said.filter((text) => text.includes("nothing was learnt"));
 
   it.each([0, 1])("all %i for ten steps: said once, in the tenth", async (reward) => {
     const plain = { objective: withoutWorld, lr: () => 0 };
     expect(nothing((await run({ ...plain, env: pays(() => reward), steps: 9 })).said)).toEqual([]);
     const { said } = await run({ ...plain, env: pays(() => reward), steps: 12 });
     expect(nothing((await run({ env: pays(() => reward), steps: 12, lr: () => 0 })).said)).toEqual([]);
-    expect(nothing(said)).toEqual([expect.stringMatching(/^trainRl: in 10 steps in a row all episodes of a group/)]);
+    expect(nothing(said)).toEqual([expect.stringMatching(/^trainRl: in 10 steps in a row nothing was learnt/)]);
   });
 
-  it("one other reward in ten steps is enough, and a method that compares no group has no such warning", async () => {
+  it("one other reward in ten steps is enough, and a world loss; without any loss nothing is learnt", async () => {
     const once = { objective: withoutWorld, env: pays((n) => Number(n === 25)), steps: 12 };
     expect(nothing((await run(once)).said)).toEqual([]);
-    const objective = { ...withoutWorld, advantage: none() };
-    expect(nothing((await run({ objective, env: pays(() => 0), steps: 12 })).said)).toEqual([]);
+    const unpaid = { env: pays(() => 0), steps: 12 };
+    const worldAlone = { ...toyObjective, advantage: none() };
+    expect(nothing((await run({ ...unpaid, objective: worldAlone })).said)).toEqual([]);
+    const nothingAtAll = { ...withoutWorld, advantage: none() };
+    expect(nothing((await run({ ...unpaid, objective: nothingAtAll })).said)).toHaveLength(1);
+  });
+
+  it("a penalty learns although rewards are equal, and so does a group of one with an advantage", async () => {
+    const kl = { ...withoutWorld, kl: { beta: 0.1, estimator: "k3" as const } };
+    const [model, reference] = [endingModel(device), toyModel(device, 9)];
+    expect(nothing((await run({ objective: kl, reference, env: pays(() => 0), steps: 11 }, model)).said)).toEqual([]);
+    const raw = { ...withoutWorld, advantage: grpo({ singleton: "raw" }) };
+    const alone = { objective: raw, groups: 4, groupSize: 1, steps: 11 };
+    expect(nothing((await run({ ...alone, env: pays(() => 1) })).said)).toEqual([]);
+    expect(nothing((await run({ ...alone, env: pays(() => 0) })).said)).toHaveLength(1);
   });
 
   it("actions that are all cut off are counted", async () => {
