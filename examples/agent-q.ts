@@ -55,17 +55,10 @@ for (const seed of [1, 2, 3]) {
   const rng = new Rng(seed);
   const model = { config, params: initParams(config, rng.split("init"), on) };
   const learner = { model, template, optimizer: new AdamW(model.params, { clipNorm: 1 }), lr: () => 3e-3 };
+  const limits = { maxTurns: 3, maxActionTokens: 3 };
   async function wonGames(): Promise<string> {
-    const limits = { maxTurns: 3, maxActionTokens: 3 };
-    const { successes } = await evaluate({
-      model,
-      template,
-      env: doors,
-      envOptions: {},
-      rollout: limits,
-      seeds: [...Array(100).keys()],
-      rng: new Rng(0),
-    });
+    const games = { env: doors, envOptions: {}, seeds: [...Array(100).keys()], rng: new Rng(0) };
+    const { successes } = await evaluate({ model, template, ...games, rollout: limits });
     return `${successes} of 100 games won`;
   }
 

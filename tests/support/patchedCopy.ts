@@ -16,9 +16,8 @@ import { applied, blocksOf, hunksOf } from "../project/diffs.ts";
 import { projectFiles, readSource } from "../project/sources.ts";
 
 /** What the main job consists of, and the formulas of the live page; most tests and programs beside it stay away. */
-const FOLDERS =
-  "kernels|engine|nn|rl|methods|data|papers|environments|pretrained|distribute|tune|connect|run|studies|tests|site";
-const COPIED = new RegExp(`^((${FOLDERS})/|(index|package|tsconfig)\\.\\w+$)`);
+const ROOMS = "kernels|engine|nn|rl|methods|data|papers|environments|pretrained|math|distribute|tune|connect";
+const COPIED = new RegExp(`^((${ROOMS}|run|studies|tests|site)/|(index|package|tsconfig)\\.\\w+$)`);
 
 export class PatchedCopy {
   readonly folder: string = mkdtempSync(join(tmpdir(), "worldgrad-adding-"));
