@@ -210,7 +210,8 @@ const nothing = (): void => undefined;
  */
 const BUDGET = 300;
 const began = process.cpuUsage();
-const LIMIT = { timeout: 600_000 };
+/** The budget is what counts; the time that passes is that of a machine on which others compute, too. */
+const LIMIT = { timeout: 1_800_000 };
 
 test("npm start, a fault at every call", LIMIT, async (context) => {
   await everyFault(context, "npm start", start, nothing);
