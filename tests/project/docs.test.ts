@@ -226,19 +226,23 @@ describe("programs in the pages", () => {
     const { status, stdout } = spawnSync(join(ROOT, "node_modules/.bin/tsc"), ["-p", folder], { encoding: "utf8" });
     expect(stdout).toBe("");
     expect(status).toBe(0);
-  });
+  }, 60_000);
 
-  it.each(programs)("$name prints what is shown", ({ text, output }) => {
-    const program = text.replace(/ from "(worldgrad[\w/-]*)"/g, (_, name: string) => {
-      return ` from ${JSON.stringify(pathToFileURL(join(ROOT, ENTRIES[name]!)).href)}`;
-    });
-    const path = join(folder, "program.mts");
-    writeFileSync(path, program);
-    const env = { ...process.env, NO_COLOR: "1" };
-    const run = spawnSync(process.execPath, ["--import", "tsx", path], { cwd: ROOT, encoding: "utf8", env });
-    expect(run.stderr).toBe("");
-    expect(run.stdout.trimEnd()).toBe(output.trimEnd());
-  });
+  it.each(programs)(
+    "$name prints what is shown",
+    ({ text, output }) => {
+      const program = text.replace(/ from "(worldgrad[\w/-]*)"/g, (_, name: string) => {
+        return ` from ${JSON.stringify(pathToFileURL(join(ROOT, ENTRIES[name]!)).href)}`;
+      });
+      const path = join(folder, "program.mts");
+      writeFileSync(path, program);
+      const env = { ...process.env, NO_COLOR: "1" };
+      const run = spawnSync(process.execPath, ["--import", "tsx", path], { cwd: ROOT, encoding: "utf8", env });
+      expect(run.stderr).toBe("");
+      expect(run.stdout.trimEnd()).toBe(output.trimEnd());
+    },
+    60_000,
+  );
 });
 
 describe("diffs in the pages", () => {
