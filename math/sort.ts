@@ -57,7 +57,7 @@ function sorted(where: string, x: Tensor, axis = -1, descending: boolean, k?: nu
   const count = x.shape[a]!;
   const kept = k ?? count;
   const isCount = Number.isInteger(kept) && kept >= 1 && kept <= count;
-  check(isCount, () => `${where}: expected 1 ≤ k ≤ ${count}, got ${kept}`);
+  check(isCount, () => `${where}: expected an integer k from 1 to ${count}, got ${kept}`);
   const indices = noGrad(() => scope(() => transpose(order(transpose(x, a, -1), descending, kept), a, -1), where));
   return { values: takeAlong(x, indices, { axis: a }), indices: cast(indices, "i32") };
 }

@@ -74,7 +74,10 @@ export function named<T>(where: string, what: string, table: Readonly<Record<str
   if (Object.hasOwn(table, name)) return table[name]!;
   const names = Object.keys(table);
   const near = nearest(name, names);
-  const all = names.length <= SHORT_LIST ? names.join(", ") : `one of ${names.length} names; --list shows them`;
+  const all =
+    names.length <= SHORT_LIST
+      ? names.join(", ")
+      : `one of ${names.length} names; --${what === "flag" ? "help" : "list"} shows them`;
   const hint = near === undefined ? `expected ${all}` : `did you mean "${near}"?`;
   throw new UsageError(`${where}: unknown ${what} "${name}"; ${hint}`);
 }

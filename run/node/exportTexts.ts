@@ -2,6 +2,7 @@
  * The text files of an exported model: the chat template, in the files that `transformers` reads, and a page for
  * people. A model that came from a folder has that folder's own.
  */
+import { basename } from "node:path";
 import { estimateParameters, type Model, type Tokenizer } from "../../nn/index.ts";
 import type { Preset } from "../preset.ts";
 import type { MetricsRecord } from "../records.ts";
@@ -100,6 +101,8 @@ export function cardOf({ name, preset, step, metrics }: ToldRun, what: string, b
     ...(sft.thoughts ? ["it thinks before it acts, and its action is between [ and ] (`sft.thoughts=true`)"] : []),
   ];
   const of = JSON.stringify(base ?? "DIR");
+  const { environmentFile: file } = preset;
+  const world = file === undefined ? env : `./${basename(file.path)}`;
   const adapted = base === undefined ? "" : '\nmodel = PeftModel.from_pretrained(model, "DIR")';
   return `---
 library_name: ${base === undefined ? "transformers" : "peft"}
@@ -125,7 +128,7 @@ ids = tokenizer.apply_chat_template([{"role": "user", "content": "a task"}], add
 print(tokenizer.decode(model.generate(**ids)[0]))
 \`\`\`
 
-${base === undefined ? OF_MODEL(env) : OF_ADAPTER(name)}
+${base === undefined ? OF_MODEL(world) : OF_ADAPTER(name)}
 `;
 }
 

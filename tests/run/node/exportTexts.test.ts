@@ -15,7 +15,7 @@ import type { StartOptions } from "../../../run/startOptions.ts";
 import { parseStart } from "../../../run/node/commandLine.ts";
 import { agentFolder } from "../../../run/node/comparison.ts";
 import { exportMerged } from "../../../run/node/exportRun.ts";
-import { jinjaOf } from "../../../run/node/exportTexts.ts";
+import { cardOf, jinjaOf } from "../../../run/node/exportTexts.ts";
 import { episodeFormatFor, openModelFolder } from "../../../run/node/modelFolder.ts";
 import { createRun, type RunFolder } from "../../../run/node/runFolder.ts";
 import { sourceLoader, sourceOf } from "../../../run/node/runSource.ts";
@@ -56,6 +56,14 @@ async function train(folder: RunFolder): Promise<void> {
 }
 
 const json = (name: string): unknown => JSON.parse(readFileSync(join(exported, name), "utf8"));
+
+it("a page names the world as --env takes it: one of the library's, or somebody's file", () => {
+  const told = { name: "run", step: 0, metrics: [] };
+  const [preset, environmentFile] = [tinyPreset(), { path: join(work, "guess.ts"), sha256: "" }];
+  expect(cardOf({ ...told, preset }, "a model")).toContain(`--model-path DIR --env ${preset.env}\` trains`);
+  const own = { ...preset, env: "guess", environmentFile };
+  expect(cardOf({ ...told, preset: own }, "a model")).toContain("--model-path DIR --env ./guess.ts` trains");
+});
 
 describe("an exported run", () => {
   it("has the files that transformers reads, with the tokens that end and fill", async () => {
