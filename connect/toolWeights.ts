@@ -36,8 +36,11 @@ export interface ToolWeighting {
   readonly template: Template;
 }
 
-/** The tools that an action calls, in order; none if no name can be read. */
-export function toolsCalled(action: string): readonly string[] {
+/**
+ * The tools that an action calls, in order; none if no name can be read, and undefined for a call among others that
+ * cannot be read.
+ */
+export function toolsCalled(action: string): readonly (string | undefined)[] {
   const text = withoutThought(action.trim()) ?? "";
   return namesCalled(isCall(text) ? text : (fenced(text) ?? text));
 }

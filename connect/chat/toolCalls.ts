@@ -52,6 +52,8 @@ export interface ParsedAnswer {
   /** The text without the calls. */
   readonly content: string;
   readonly calls: readonly ToolCall["function"][];
+  /** The text before each call, and behind the last one. */
+  readonly around: readonly string[];
 }
 
 /** A call and its place in the text. */
@@ -127,10 +129,10 @@ export function callsWrittenBy(chat: Renderer): ToolForm | NoForm {
 /** Takes an answer apart. Its content is the text before the first call, and what stands beside further ones. */
 export function parseAnswer(form: ToolForm, text: string, context: AnswerContext = {}): ParsedAnswer {
   const { found } = search(form, text, context, true);
-  if (found.length === 0) return { content: text, calls: [] };
-  const between = found.map(({ end }, i) => text.slice(end, found[i + 1]?.start));
-  const beside = between.filter((part) => /[^\s;,[\]]/.test(part));
-  return { content: text.slice(0, found[0]!.start) + beside.join(""), calls: found.map(({ call }) => call) };
+  const around = [0, ...found.map(({ end }) => end)].map((end, i) => text.slice(end, found[i]?.start));
+  const [before, ...behind] = around;
+  const beside = behind.filter((part) => /[^\s;,[\]]/.test(part));
+  return { content: before! + beside.join(""), calls: found.map(({ call }) => call), around };
 }
 
 /** The length of the part of a growing text that cannot belong to a call, whatever follows. */

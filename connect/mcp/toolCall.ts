@@ -133,16 +133,26 @@ function callsIn(text: string, tools: readonly McpTool[]): (() => ToolCall)[] {
   const form = formIn(text);
   if (form === undefined) return [() => fromWords(text, tools)];
   const schemas = Object.fromEntries(tools.map(({ name, inputSchema }) => [name, inputSchema]));
-  const { calls, content } = parseAnswer(form, text, { schemas });
+  const { calls, around } = parseAnswer(form, text, { schemas });
   if (calls.length === 0) {
     const isWords = tools.some(({ name }) => text.startsWith(name) && /^\s|^$/.test(text.slice(name.length)));
     const inner = isWords ? text : unwrapped(text);
     return [() => (/^[{[]/.test(inner) ? fromJson(inner) : fromWords(inner, tools))];
   }
-  const read = calls.map((call) => (): ToolCall => fromFields(call.arguments, call));
-  const left = MARKS.find((mark) => content.includes(mark));
-  if (left === undefined) return read;
-  return [...read, () => fail(`a tool call cannot be read: ${showValue(content.slice(content.indexOf(left)))}`)];
+  return around.flatMap((beside, i) => [
+    ...unreadIn(beside).map((left) => () => fail(`a tool call cannot be read: ${showValue(left)}`)),
+    ...calls.slice(i, i + 1).map((call) => () => fromFields(call.arguments, call)),
+  ]);
+}
+
+/** The calls in a text beside those that could be read, each from its mark to the next one. */
+function unreadIn(beside: string): string[] {
+  const mark = MARKS.find((one) => beside.includes(one));
+  if (mark === undefined) return [];
+  return beside
+    .split(mark)
+    .slice(1)
+    .map((rest) => mark + rest.trimEnd());
 }
 
 /** Whether a text has the marks of a call, or is a JSON object with a name. */
@@ -151,12 +161,17 @@ export const isCall = (text: string): boolean =>
 
 /**
  * The names of the tools in a text without a thought, in the order of its calls, whatever tools there are; in words the
- * first one. None: the text is empty, or a call without a name that can be read.
+ * first one. Undefined: a call among others that cannot be read. None: the text is empty, or one call without a name
+ * that can be read.
  */
-export function namesCalled(text: string): readonly string[] {
+export function namesCalled(text: string): readonly (string | undefined)[] {
   const form = formIn(text);
-  const { calls } = form ? parseAnswer(form, text) : { calls: [] };
-  if (calls.length > 0) return calls.map(({ name }) => name);
+  const { calls, around } = form ? parseAnswer(form, text) : { calls: [], around: [] };
+  if (calls.length > 0)
+    return around.flatMap((beside, i) => [
+      ...unreadIn(beside).map(() => undefined),
+      ...calls.slice(i, i + 1).map(({ name }) => name),
+    ]);
   const words = markIn(text) === 0 ? unwrapped(text) : text;
   return /^[{[]/.test(words) ? [] : words.trim().split(/\s/, 1).filter(Boolean);
 }

@@ -58,7 +58,7 @@ const toolsIn = (episode: Trajectory, as = template): [string | undefined, strin
   writtenBy(episode, toolsOfTokens([episode], as)[0]!);
 
 describe("the tools that an action calls", () => {
-  it.each<[string, readonly string[]]>([
+  it.each<[string, readonly (string | undefined)[]]>([
     ["cat notes.txt", ["cat"]],
     ["  cat\tnotes.txt\n", ["cat"]],
     ["catalog", ["catalog"]],
@@ -82,6 +82,9 @@ describe("the tools that an action calls", () => {
     [`I try ls.\n</think>\n\ncat x`, ["cat"]],
     [`<think>cat x`, []],
     ["<think></think>", []],
+    // A call that cannot be read has its place, as its answer has.
+    [`${call("ls")}<tool_call>{bad}</tool_call>${call("cat")}`, ["ls", undefined, "cat"]],
+    [`<tool_call>{bad}</tool_call>${call("cat")}`, [undefined, "cat"]],
     // A fence for a shell holds the command, any other is text.
     ["```bash\ncat x\n```", ["cat"]],
     ["Let me look.\n```\n  ls -l\n```\n", ["ls"]],

@@ -206,7 +206,15 @@ describe("a tool call", () => {
       `<tool_call>${json("get-sum", 1)}</tool_call><tool_call>{"name": </tool_call>`,
       TOOLS,
     );
-    expect(broken).toEqual([sum(1), { mistake: expect.stringContaining("a tool call cannot be read") as string }]);
+    const unread = { mistake: expect.stringContaining("a tool call cannot be read") as string };
+    expect(broken).toEqual([sum(1), unread]);
+    const [good, cut] = [`<tool_call>${json("get-sum", 1)}</tool_call>`, "<tool_call>{bad}</tool_call>\n"];
+    expect(parseToolCalls(good + cut + good, TOOLS)).toEqual([sum(1), unread, sum(1)]);
+    expect(parseToolCalls(cut + good, TOOLS)).toEqual([unread, sum(1)]);
+    expect(parseToolCalls(`First ${cut}${cut}and${good}`, TOOLS)).toEqual([unread, unread, sum(1)]);
+    expect(parseToolCalls(`${good}<tool_call></tool_call>${good}`, TOOLS)).toEqual([sum(1), unread, sum(1)]);
+    const named = { mistake: 'a tool call cannot be read: "<tool_call>{bad}</tool_call>"' };
+    expect(parseToolCalls(good + cut, TOOLS)).toEqual([sum(1), named]);
   });
 
   it("that is the seventeenth is not made, and the agent is told", () => {
