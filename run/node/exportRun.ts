@@ -13,7 +13,7 @@ import { presetOf } from "../presets.ts";
 import { ADAPTER_FILES, isLora, mergeLora } from "../../pretrained/index.ts";
 import { checkpointNamed } from "./checkpoints.ts";
 import { named } from "./disk.ts";
-import { cardOf, textFiles } from "./exportTexts.ts";
+import { cardOf, hasTemplate, textFiles } from "./exportTexts.ts";
 import { copyTexts, savePretrained, type SavePretrainedOptions } from "./pretrained.ts";
 import type { RunFolder } from "./runFolder.ts";
 import { sourceLoader } from "./runSource.ts";
@@ -44,7 +44,7 @@ export async function exportRun(folder: RunFolder, preset: TrainedPreset): Promi
     await appear(path, async (draft) => {
       for (const name of ["config.json", "tokenizer.json", "model.safetensors"]) put(draft, name, files[name]!);
       await copyTexts(pretrained.path, draft, []);
-      put(draft, "README.md", cardOf(run, `${pretrained.path}, trained further`));
+      put(draft, "README.md", cardOf(run, `${pretrained.path}, trained further`, hasTemplate(draft)));
     });
     written.push({ path, what: "model, as transformers loads it" });
   }
@@ -56,7 +56,7 @@ export async function exportRun(folder: RunFolder, preset: TrainedPreset): Promi
       const renamed = { ...config, base_model_name_or_path: base };
       put(draft, ADAPTER_FILES.config, `${JSON.stringify(renamed, null, 2)}\n`);
       put(draft, ADAPTER_FILES.weights, files[ADAPTER_FILES.weights]!);
-      put(draft, "README.md", cardOf(run, `a LoRA adapter of ${base}`, base));
+      put(draft, "README.md", cardOf(run, `a LoRA adapter of ${base}`, hasTemplate(base), base));
     });
     written.push({ path, what: isWhole ? "adapter of that model" : "adapter, as PEFT loads it" });
   }
@@ -89,7 +89,7 @@ export async function exportMerged(
     await savePretrained(draft, merged, { ...texts, ...how });
     const { step } = checkpoint;
     const run = { name: folder.name, preset, model: merged, tokenizer, step, metrics: folder.readMetrics() };
-    for (const [file, text] of Object.entries(textFiles(run))) put(draft, file, text);
+    for (const [file, text] of Object.entries(textFiles(run, draft))) put(draft, file, text);
     isFree(); // merging may have taken minutes
   });
   return { path, what: "model, as transformers loads it" };

@@ -2,7 +2,8 @@
  * The text files of an exported model: the chat template, in the files that `transformers` reads, and a page for
  * people. A model that came from a folder has that folder's own.
  */
-import { basename } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { estimateParameters, type Model, type Tokenizer } from "../../nn/index.ts";
 import type { Preset } from "../preset.ts";
 import type { MetricsRecord } from "../records.ts";
@@ -25,15 +26,20 @@ export interface ExportedRun extends ToldRun {
   readonly tokenizer: Tokenizer;
 }
 
-/** The files by name. Those of the tokenizer and of sampling are there only if the model was not made from a folder. */
-export function textFiles(run: ExportedRun): Record<string, string> {
+/**
+ * The files by name. Those of the tokenizer and of sampling are there only if the model was not made from a folder.
+ * @param folder that the model's own texts are in already, if it was
+ */
+export function textFiles(run: ExportedRun, folder: string): Record<string, string> {
   const { preset, model, tokenizer } = run;
   const { family } = model.config;
   const parameters = estimateParameters(model.config).toLocaleString("en");
-  const card = { "README.md": cardOf(run, `a transformer of the family ${family} with\n${parameters} parameters`) };
   const format = preset.from?.format ?? OWN_FORMAT;
   // A folder without a template is read in plain lines, which no special token ends.
-  if (preset.pretrained !== undefined || !(format.end in tokenizer.special)) return card;
+  const isOwn = preset.pretrained === undefined && format.end in tokenizer.special;
+  const what = `a transformer of the family ${family} with\n${parameters} parameters`;
+  const card = { "README.md": cardOf(run, what, isOwn || hasTemplate(folder)) };
+  if (!isOwn) return card;
   const { endId, endIds, padId } = templateFor(preset, tokenizer);
   const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
   return {
@@ -79,12 +85,40 @@ export function jinjaOf({ task, action, observation, end }: EpisodeFormat): stri
   ].join("\n");
 }
 
+/** Whether a folder has a chat template, in one of the files in which `transformers` looks for it. */
+export function hasTemplate(folder: string): boolean {
+  if (["chat_template.jinja", "chat_template.json"].some((name) => existsSync(join(folder, name)))) return true;
+  const config = join(folder, "tokenizer_config.json");
+  return (
+    existsSync(config) &&
+    Boolean((JSON.parse(readFileSync(config, "utf8")) as { chat_template?: unknown }).chat_template)
+  );
+}
+
+/** What a page says of the text around a task, and how Python makes ids of it; lines as in `episodeFormatFor`. */
+const CHAT = {
+  parts: `\
+The user's first message is a task, the assistant's messages are actions, and the user's further ones are what the
+environment answers:`,
+  ids: `\
+tokenizer.apply_chat_template([{"role": "user", "content": "a task"}], add_generation_prompt=True,
+                                    return_tensors="pt", return_dict=True)`,
+};
+const LINES = {
+  parts:
+    "There is no chat template: tasks, actions and the answers of the environment stand below their names, in lines:",
+  ids: String.raw`tokenizer("Task:\na task\nAction:\n", return_tensors="pt")`,
+};
+
 /**
  * The page of an export, as model hubs show it.
  * @param what it is, in words
+ * @param isChat whether the model has a chat template
  * @param base the model that it adapts, if it is an adapter
  */
-export function cardOf({ name, preset, step, metrics }: ToldRun, what: string, base?: string): string {
+export function cardOf(run: ToldRun, what: string, isChat: boolean, base?: string): string {
+  const { name, preset, step, metrics } = run;
+  const { parts, ids } = isChat ? CHAT : LINES;
   const { env, rl, sft, seed, pretrained, from, rollout } = preset;
   const origin = pretrained?.path ?? (from && `${from.path} after step ${from.step}`);
   const line = metrics.findLast((one) => one.phase === "eval" && one.step === step);
@@ -115,16 +149,14 @@ An agent of worldgrad: ${what}.
 
 ${facts.map((fact) => `- ${fact}`).join("\n")}
 
-The user's first message is a task, the assistant's messages are actions, and the user's further ones are what the
-environment answers:
+${parts}
 
 \`\`\`python
 ${base === undefined ? "" : "from peft import PeftModel\n"}from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained(${of})
 model = AutoModelForCausalLM.from_pretrained(${of})${adapted}
-ids = tokenizer.apply_chat_template([{"role": "user", "content": "a task"}], add_generation_prompt=True,
-                                    return_tensors="pt", return_dict=True)
+ids = ${ids}
 print(tokenizer.decode(model.generate(**ids)[0]))
 \`\`\`
 

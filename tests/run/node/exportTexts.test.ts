@@ -3,7 +3,7 @@
  * the same episodes, and the files are those that transformers reads. The ids of the conversation below are also what
  * `AutoTokenizer.from_pretrained(DIR).apply_chat_template` gives.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -15,7 +15,7 @@ import type { StartOptions } from "../../../run/startOptions.ts";
 import { parseStart } from "../../../run/node/commandLine.ts";
 import { agentFolder } from "../../../run/node/comparison.ts";
 import { exportMerged } from "../../../run/node/exportRun.ts";
-import { cardOf, jinjaOf } from "../../../run/node/exportTexts.ts";
+import { cardOf, hasTemplate, jinjaOf } from "../../../run/node/exportTexts.ts";
 import { episodeFormatFor, openModelFolder } from "../../../run/node/modelFolder.ts";
 import { createRun, type RunFolder } from "../../../run/node/runFolder.ts";
 import { sourceLoader, sourceOf } from "../../../run/node/runSource.ts";
@@ -60,9 +60,28 @@ const json = (name: string): unknown => JSON.parse(readFileSync(join(exported, n
 it("a page names the world as --env takes it: one of the library's, or somebody's file", () => {
   const told = { name: "run", step: 0, metrics: [] };
   const [preset, environmentFile] = [tinyPreset(), { path: join(work, "guess.ts"), sha256: "" }];
-  expect(cardOf({ ...told, preset }, "a model")).toContain(`--model-path DIR --env ${preset.env}\` trains`);
+  expect(cardOf({ ...told, preset }, "a model", true)).toContain(`--model-path DIR --env ${preset.env}\` trains`);
   const own = { ...preset, env: "guess", environmentFile };
-  expect(cardOf({ ...told, preset: own }, "a model")).toContain("--model-path DIR --env ./guess.ts` trains");
+  expect(cardOf({ ...told, preset: own }, "a model", true)).toContain("--model-path DIR --env ./guess.ts` trains");
+});
+
+it("a page says how a task is written: by the chat template, or in lines where a folder has none", () => {
+  const folder = mkdtempSync(join(work, "texts-"));
+  expect(hasTemplate(folder)).toBe(false);
+  writeFileSync(join(folder, "tokenizer_config.json"), "{}");
+  expect(hasTemplate(folder)).toBe(false);
+  writeFileSync(join(folder, "tokenizer_config.json"), '{"chat_template": ""}');
+  expect(hasTemplate(folder)).toBe(false);
+  writeFileSync(join(folder, "tokenizer_config.json"), '{"chat_template": "{{ messages }}"}');
+  expect(hasTemplate(folder)).toBe(true);
+  writeFileSync(join(folder, "tokenizer_config.json"), "{}");
+  writeFileSync(join(folder, "chat_template.jinja"), "{{ messages }}");
+  expect(hasTemplate(folder)).toBe(true);
+  const told = { name: "run", step: 0, metrics: [], preset: tinyPreset() };
+  expect(cardOf(told, "a model", true)).toContain('ids = tokenizer.apply_chat_template([{"role": "user"');
+  const plain = cardOf(told, "a model", false);
+  expect(plain).toContain('ids = tokenizer("Task:\\na task\\nAction:\\n", return_tensors="pt")\n');
+  expect(plain).not.toContain("apply_chat_template");
 });
 
 describe("an exported run", () => {

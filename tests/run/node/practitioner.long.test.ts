@@ -177,6 +177,9 @@ test("what a run exports is a model that the other programs open", { timeout: MI
   await said(0, "run/cli/export.ts", "--run", "runs/mine", "--to", "merged", "--dtype", "bfloat16");
   const files = ["README.md", "config.json", "model.safetensors", "tokenizer.json"];
   expect(readdirSync(join(folder, "merged")).sort()).toEqual(files);
+  // The model has no chat template.
+  for (const page of ["merged/README.md", "runs/mine/adapter/README.md"])
+    expect(readFileSync(join(folder, page), "utf8")).toContain('ids = tokenizer("Task:\\na task\\nAction:\\n"');
   expect(await said(1, "run/cli/export.ts", "--run", "runs/mine", "--to", "merged")).toMatch("merged exists");
   await said(0, "run/cli/export.ts", "--run", "runs/mine", "--to", "shards", "--max-shard-size", "500KB");
   expect(readdirSync(join(folder, "shards"))).toContain("model-00001-of-00003.safetensors");
