@@ -16,7 +16,7 @@ import { nearest, nestsBeyond, showValue } from "../../engine/options.ts";
 import { type Fields, isFields } from "../fields.ts";
 import { CALL_MARK, FUNCTION, namedCall } from "../chat/markedCalls.ts";
 import { THINK, THINK_END, thoughtIn } from "../chat/thoughts.ts";
-import { parseAnswer, type ToolForm } from "../chat/toolCalls.ts";
+import { parseAnswer, type ParsedAnswer, type ToolForm } from "../chat/toolCalls.ts";
 
 /** A tool as its server describes it. */
 export interface McpTool {
@@ -133,17 +133,21 @@ function callsIn(text: string, tools: readonly McpTool[]): (() => ToolCall)[] {
   const form = formIn(text);
   if (form === undefined) return [() => fromWords(text, tools)];
   const schemas = Object.fromEntries(tools.map(({ name, inputSchema }) => [name, inputSchema]));
-  const { calls, around } = parseAnswer(form, text, { schemas });
-  if (calls.length === 0) {
+  const answer = parseAnswer(form, text, { schemas });
+  if (answer.calls.length === 0) {
     const isWords = tools.some(({ name }) => text.startsWith(name) && /^\s|^$/.test(text.slice(name.length)));
     const inner = isWords ? text : unwrapped(text);
     return [() => (/^[{[]/.test(inner) ? fromJson(inner) : fromWords(inner, tools))];
   }
-  return around.flatMap((beside, i) => [
-    ...unreadIn(beside).map((left) => () => fail(`a tool call cannot be read: ${showValue(left)}`)),
-    ...calls.slice(i, i + 1).map((call) => () => fromFields(call.arguments, call)),
-  ]);
+  return inOrder(answer).map((call) => () => {
+    if (typeof call === "string") return fail(`a tool call cannot be read: ${showValue(call)}`);
+    return fromFields(call.arguments, call);
+  });
 }
+
+/** The calls of an answer in their places, those that cannot be read as texts. */
+const inOrder = ({ calls, around }: ParsedAnswer): (ParsedAnswer["calls"][number] | string)[] =>
+  around.flatMap((beside, i) => [...unreadIn(beside), ...calls.slice(i, i + 1)]);
 
 /** The calls in a text beside those that could be read, each from its mark to the next one. */
 function unreadIn(beside: string): string[] {
@@ -166,12 +170,9 @@ export const isCall = (text: string): boolean =>
  */
 export function namesCalled(text: string): readonly (string | undefined)[] {
   const form = formIn(text);
-  const { calls, around } = form ? parseAnswer(form, text) : { calls: [], around: [] };
-  if (calls.length > 0)
-    return around.flatMap((beside, i) => [
-      ...unreadIn(beside).map(() => undefined),
-      ...calls.slice(i, i + 1).map(({ name }) => name),
-    ]);
+  const answer = form && parseAnswer(form, text);
+  if (answer && answer.calls.length > 0)
+    return inOrder(answer).map((call) => (typeof call === "string" ? undefined : call.name));
   const words = markIn(text) === 0 ? unwrapped(text) : text;
   return /^[{[]/.test(words) ? [] : words.trim().split(/\s/, 1).filter(Boolean);
 }

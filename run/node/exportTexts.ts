@@ -87,12 +87,11 @@ export function jinjaOf({ task, action, observation, end }: EpisodeFormat): stri
 
 /** Whether a folder has a chat template, in one of the files in which `transformers` looks for it. */
 export function hasTemplate(folder: string): boolean {
-  if (["chat_template.jinja", "chat_template.json"].some((name) => existsSync(join(folder, name)))) return true;
-  const config = join(folder, "tokenizer_config.json");
-  return (
-    existsSync(config) &&
-    Boolean((JSON.parse(readFileSync(config, "utf8")) as { chat_template?: unknown }).chat_template)
-  );
+  if (existsSync(join(folder, "chat_template.jinja"))) return true;
+  return ["chat_template.json", "tokenizer_config.json"]
+    .map((name) => join(folder, name))
+    .filter((path) => existsSync(path))
+    .some((path) => Boolean((JSON.parse(readFileSync(path, "utf8")) as { chat_template?: unknown }).chat_template));
 }
 
 /** What a page says of the text around a task, and how Python makes ids of it; lines as in `episodeFormatFor`. */

@@ -204,6 +204,16 @@ describe("the tool of a token", () => {
       ]);
     });
 
+    it("is none for a call among them that cannot be read; those behind it keep theirs", () => {
+      const answer = joinResults(["one", "a tool call cannot be read", "three"], 3);
+      const [first, second, third] = ["[1/3]\none\n", "[2/3]\na tool call cannot be read\n", "[3/3]\nthree"];
+      expect(toolsIn(episodeOf([[`${call("cat")}<tool_call>{bad}</tool_call>${call("ls")}`, answer]]))).toEqual([
+        ["cat", first],
+        [undefined, second],
+        ["ls", third],
+      ]);
+    });
+
     it("a single call's answer may look like parts", () => {
       expect(toolsIn(episodeOf([["cat log", "[1/2]\na\n[2/2]\nb"]]))).toEqual([["cat", "[1/2]\na\n[2/2]\nb"]]);
     });

@@ -75,6 +75,8 @@ it("a page says how a task is written: by the chat template, or in lines where a
   writeFileSync(join(folder, "tokenizer_config.json"), '{"chat_template": "{{ messages }}"}');
   expect(hasTemplate(folder)).toBe(true);
   writeFileSync(join(folder, "tokenizer_config.json"), "{}");
+  writeFileSync(join(folder, "chat_template.json"), "{}");
+  expect(hasTemplate(folder)).toBe(false);
   writeFileSync(join(folder, "chat_template.jinja"), "{{ messages }}");
   expect(hasTemplate(folder)).toBe(true);
   const told = { name: "run", step: 0, metrics: [], preset: tinyPreset() };
