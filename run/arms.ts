@@ -11,6 +11,7 @@
  * common parts of all arms: the warm start and the tasks of the evaluation.
  */
 import { nearest } from "../engine/options.ts";
+import { isBaseline, sharedWithBaseline } from "./baselines.ts";
 import { camel } from "./plugins.ts";
 import type { Preset } from "./preset.ts";
 import { presetFor } from "./presets.ts";
@@ -25,6 +26,8 @@ export interface Arm {
   readonly method: string;
   /** Flags and PART.OPTION with their values; a switch has no value. */
   readonly settings: Readonly<Record<string, string | undefined>>;
+  /** Whether it is a baseline among methods, which leaves the shared options that are about RL to these. */
+  readonly isBesideMethods?: boolean;
 }
 
 /** A word of a list: `[NAME=]HEAD[KEY=VALUE,…]`. */
@@ -51,9 +54,11 @@ const SHARED: Readonly<Record<string, string>> = {
 
 /** @param text arms with commas between them @throws UsageError in one line that names the arm */
 export function parseArms(text: string): Arm[] {
-  return parseWords("arms", text).map(({ label, slug, head, settings }) => {
+  const words = parseWords("arms", text);
+  const isBesideMethods = words.some(({ head }) => !isBaseline(head));
+  return words.map(({ label, slug, head, settings }) => {
     for (const key of Object.keys(settings)) checkKey(label, key);
-    return { label, slug, method: head, settings };
+    return { label, slug, method: head, settings, isBesideMethods };
   });
 }
 
@@ -78,7 +83,7 @@ function checkKey(label: string, key: string): void {
  * @throws UsageError in one line that names the arm
  */
 export function presetOfArm(
-  { label, method, settings }: Arm,
+  { label, method, settings, isBesideMethods = false }: Arm,
   base: StartOptions,
   withFiles: (flags: Said) => Said = (flags) => flags,
 ): Preset {
@@ -87,7 +92,8 @@ export function presetOfArm(
     const values = Object.fromEntries(flags.map(([flag, value]) => [flag, valueOf(flag, value)]));
     const parsed = startOptions(withFiles(values)) as StartOptions & Readonly<Record<string, unknown>>;
     const ofArm = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
-    return presetFor({ ...base, ...ofArm, method, set: setWith(base.set ?? [], settings) });
+    const shared = isBesideMethods && isBaseline(method) ? sharedWithBaseline(base, method) : base;
+    return presetFor({ ...shared, ...ofArm, method, set: setWith(shared.set ?? [], settings) });
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     throw new UsageError(`arm ${label}: ${error.message}`);

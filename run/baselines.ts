@@ -5,6 +5,7 @@
  */
 import { UsageError } from "./usage.ts";
 import type { Settings } from "./layers.ts";
+import type { StartOptions } from "./startOptions.ts";
 
 /** The baselines, with the text for `--list`. */
 export const BASELINES = {
@@ -39,11 +40,30 @@ const OF_RL = ["method", "steps", "lr", "warmup", "clipNorm", "weightDecay", "gr
 export function settleBaseline(settings: Settings, method: Baseline): void {
   settings.put("rl.aggregation", "token-mean");
   for (const key of settings.keys()) {
-    const [part, option] = key.split(".") as [string, string];
-    const isKnown = PARTS.includes(part) || (part === "rl" && OF_RL.includes(option));
-    if (isKnown || (method === "sft" && key === "rl.expertsOnly") || !settings.isWritten(key)) continue;
+    if (isOfBaseline(key, method) || !settings.isWritten(key)) continue;
     throw new UsageError(`${settings.by(key)} is about RL, which --method ${method} is not`);
   }
+}
+
+function isOfBaseline(key: string, method: Baseline): boolean {
+  const [part, option] = key.split(".") as [string, string];
+  const isKnown = PARTS.includes(part) || (part === "rl" && OF_RL.includes(option));
+  return isKnown || (method === "sft" && key === "rl.expertsOnly");
+}
+
+/** The part of a plug-in that chooses the tasks of the warm start, which nothing may leave out. */
+const TASKS = "selfPlay";
+
+/**
+ * What a baseline takes of the options that the arms of a comparison share: what is about RL is about the others.
+ * @param options with the reward and the texts of `--set`
+ */
+export function sharedWithBaseline(options: StartOptions, method: Baseline): StartOptions {
+  const isKept = (text: string): boolean => {
+    const key = text.split("=")[0]!;
+    return key.startsWith(`${TASKS}.`) || isOfBaseline(key, method);
+  };
+  return { ...options, reward: undefined, rewardFile: undefined, set: options.set?.filter(isKept) };
 }
 
 /** One line for each, for `--list`. */

@@ -66,6 +66,7 @@ export class FailedSteps {
     if (this.count === 0 || signal.aborted) return;
     observer.note(
       `every episode of this step failed; the next one begins in ${this.#pause} s (--resume begins before them)`,
+      true,
     );
     await new Promise<void>((resume) => {
       const end = (): void => {

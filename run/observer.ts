@@ -24,8 +24,11 @@ export interface Observer {
   evaluation(step: number, score: Score, lane?: number): void;
   /** One trajectory to show. */
   transcript(record: Transcript): void;
-  /** One message to show. */
-  note(text: string): void;
+  /**
+   * One message to show.
+   * @param isWarning whether it says that something is wrong; displays of several runs show only these
+   */
+  note(text: string, isWarning?: boolean): void;
 }
 
 /** The observer and the stop signal of a long part of a run. */

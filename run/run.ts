@@ -294,7 +294,7 @@ export class Run {
       reader,
       startStep: this.#state.done,
       signal: this.#signal,
-      warn: (text, cause) => this.#observer.note(text + placeOf(cause)),
+      warn: (text, cause) => this.#observer.note(text + placeOf(cause), true),
     });
     await this.#parts.witness?.begins(this.#model, this.#template);
     const failed = new FailedSteps();
@@ -351,7 +351,7 @@ export class Run {
     if (player === "model" && isBetter(line, this.#best)) this.#best = line;
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const note = this.#state.done === this.#preset.rl.steps && overlapNote(score.trajectories, this.#trained);
-    if (note) this.#observer.note(note);
+    if (note) this.#observer.note(note, true);
     const result = recordOf(score);
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     if (player === "model") await this.#transcribeHeldOut(score.trajectories);

@@ -158,6 +158,17 @@ export interface ReduceOptions {
 }
 const REDUCE_KEYS = ["axis", "keepdims"] as const;
 
+/** The axes of a reduction, in order. @throws one line with its `name` if they or the options do not fit */
+export function axesOfReduction(name: string, x: Tensor, options: ReduceOptions): readonly number[] {
+  checkTensor(name, x);
+  checkKeys(name, options, REDUCE_KEYS);
+  const { axis } = options;
+  const listed = axis === undefined ? x.shape.map((_, d) => d) : typeof axis === "object" ? axis : [axis];
+  const axes = [...new Set(listed.map((a) => normalizeAxis(name, a, x.rank)))].sort((a, b) => a - b);
+  check(axes.length === listed.length, () => `${name}: an axis is listed twice in ${showShape(listed)}`);
+  return axes;
+}
+
 /** Reduces runs of neighbouring axes, from the last to the first. */
 function overAxes(
   name: string,
@@ -165,12 +176,7 @@ function overAxes(
   options: ReduceOptions,
   step: (x: Tensor, start: number, end: number) => Tensor,
 ): Tensor {
-  checkTensor(name, x);
-  checkKeys(name, options, REDUCE_KEYS);
-  const { axis, keepdims = false } = options;
-  const listed = axis === undefined ? x.shape.map((_, d) => d) : typeof axis === "object" ? axis : [axis];
-  const axes = [...new Set(listed.map((a) => normalizeAxis(name, a, x.rank)))].sort((a, b) => a - b);
-  check(axes.length === listed.length, () => `${name}: an axis is listed twice in ${showShape(listed)}`);
+  const axes = axesOfReduction(name, x, options);
   let y = x;
   for (let last = axes.length - 1; last >= 0;) {
     let first = last;
@@ -178,7 +184,7 @@ function overAxes(
     y = step(y, axes[first]!, axes[last]! + 1);
     last = first - 1;
   }
-  if (!keepdims && y !== x) return y;
+  if (options.keepdims !== true && y !== x) return y;
   const ones = x.shape.map((n, d) => (axes.includes(d) ? 1 : n)); // x itself, over no axis, as a tensor of its own
   return reshape(y, ones);
 }

@@ -10,7 +10,7 @@
 import { check, fail, reasonOf } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { number, options, type OptionsOf, type Settled } from "../../engine/optionTable.ts";
-import { hasFailed, type Trajectory } from "../episode/stream.ts";
+import { keepCause, type Trajectory } from "../episode/stream.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { answerWithin } from "../play/deadline.ts";
 
@@ -177,41 +177,14 @@ function withReward(t: Trajectory, answer: EpisodeReward): Trajectory {
   };
 }
 
-const failed = (t: Trajectory, error: unknown): Trajectory => ({
-  ...t,
-  masked: true,
-  info: { ...t.info, rewardError: reasonOf(error) },
-});
+function failed(t: Trajectory, error: unknown): Trajectory {
+  keepCause(t.stream, error);
+  return { ...t, masked: true, info: { ...t.info, rewardError: reasonOf(error) } };
+}
 
-const errorOf = ({ info }: Trajectory): string | undefined => info["rewardError"] as string | undefined;
+/** Why the episode has no reward, if its reward was asked for and failed. */
+export const rewardErrorOf = ({ info }: Trajectory): string | undefined => info["rewardError"] as string | undefined;
 
 /** The number of rewards that failed, for runs whose rewards can fail. */
 export const rewardMetrics = ({ reward }: RewardOptions, trajectories: readonly Trajectory[]): Metrics =>
-  reward ? { "rewards/failed": trajectories.filter((t) => errorOf(t) !== undefined).length } : {};
-
-/** Counts the steps in a row that have no reward, because each failed. */
-export class RewardWatch {
-  readonly #patience: number;
-  #without = 0;
-
-  constructor({ rewardLimits }: RewardOptions) {
-    this.#patience = REWARD_LIMITS.read(rewardLimits).patience;
-  }
-
-  /** @throws if this was one such step too many, with the first reward's error */
-  see(trajectories: readonly Trajectory[], step: number): void {
-    // Episodes whose environment failed had nothing to score.
-    const asked = trajectories.filter(({ masked, stopReason, info }) => {
-      return !(masked && hasFailed({ stopReason })) || info["rewardError"] !== undefined;
-    });
-    const errors = asked.flatMap((t) => errorOf(t) ?? []);
-    if (asked.length === 0) return;
-    this.#without = errors.length === asked.length ? this.#without + 1 : 0;
-    check(
-      this.#without < this.#patience,
-      () =>
-        `trainRl: every reward has failed since step ${step + 1 - this.#without}; ` +
-        `of ${asked.length} episodes of step ${step} the first: ${errors[0]!}`,
-    );
-  }
-}
+  reward ? { "rewards/failed": trajectories.filter((t) => rewardErrorOf(t) !== undefined).length } : {};

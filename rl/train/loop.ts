@@ -14,7 +14,6 @@ import { checkGroupSize, checkObjective, checkOffPolicy, type Objective } from "
 import { checkVocabulary, rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPlugins } from "../tasks/plugin.ts";
-import { RewardWatch } from "../tasks/scoring.ts";
 import { checkHeadsOf, checkMemories, checkOptimizer, checkReference } from "./checks.ts";
 import { beginWatch } from "./watch.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
@@ -108,16 +107,8 @@ export async function* trainFrom(options: RlOptions, source: EpisodeSource): Asy
   const { steps, startStep = 0 } = options;
   checkMemories(options.objective, options.optimizer, startStep === 0);
   if (startStep === 0) beginWatch(options.optimizer);
-  const watch = options.reward ? new RewardWatch(options) : undefined;
-  const watched: EpisodeSource = {
-    async play(step) {
-      const played = await source.play(step);
-      if (played) watch?.see(played.trajectories, step);
-      return played;
-    },
-  };
   for (let step = startStep; step < steps; step++) {
-    const report = await trainStep(options, watched, step);
+    const report = await trainStep(options, source, step);
     if (report === null) return;
     yield source.updated ? await source.updated(report) : report;
   }

@@ -1,15 +1,17 @@
 /**
- * The watch over a run. If an environment fails, gives no score or gives the members of a group different tasks, the
- * run still looks like training. The first case of each gets a warning; a fault that makes a run pointless ends it.
+ * The watch over a run. If an environment or a reward fails, gives no score or gives the members of a group different
+ * tasks, the run still looks like training. The first case of each gets a warning; a fault that makes a run pointless
+ * ends it.
  */
 import { check, WorldgradError } from "../../engine/errors.ts";
 import type { Tree } from "../../engine/index.ts";
 import type { AdamW } from "../../nn/index.ts";
 import { causeOf, hasFailed, isTruncated, type Trajectory } from "../episode/stream.ts";
 import { type Objective, worldsOf } from "../objective/objective.ts";
+import { REWARD_LIMITS, rewardErrorOf, type RewardOptions } from "../tasks/scoring.ts";
 
 /** Options of the watch over a run. */
-export interface WatchOptions {
+export interface WatchOptions extends Pick<RewardOptions, "rewardLimits"> {
   /** The receiver of warnings about faults that do not end the run, one for each kind. Default: the console. */
   readonly warn?: (text: string, cause?: unknown) => void;
   /**
@@ -62,23 +64,24 @@ export function watchOf(optimizer: AdamW<Tree>): RunWatch {
   return watch;
 }
 
-/** The number of steps in a row without a score, and the kinds of faults that have been warned of. */
+/** The numbers of steps in a row without a score, a reward or a gradient, and what has been warned of. */
 export class RunWatch {
   #without = 0;
+  #unpaid = 0;
   #idle = 0;
   readonly #warned = new Set<string>();
 
   /**
    * Checks the episodes that the policy has played in a step, before it is trained on them.
    * @param learnsMore whether anything but the objective's world models learns from episodes without a score
-   * @throws if this was one step too many without a score, or if members of a group that are compared have different
-   *   tasks
+   * @throws if this was one step too many without a score or a reward, or if members of a group that are
+   *   compared have different tasks
    */
   see(
     episodes: readonly Trajectory[],
     step: number,
     objective: Objective,
-    { warn = defaultWarn, mixedGroups = false }: WatchOptions,
+    { warn = defaultWarn, mixedGroups = false, rewardLimits }: WatchOptions,
     learnsMore = false,
   ): void {
     const warnOnce = (kind: string, text: () => string, cause?: unknown): void => {
@@ -89,7 +92,17 @@ export class RunWatch {
     };
     const where = (episode: Trajectory): string =>
       `${episode.env} in step ${step}${episode.task === "" ? "" : `, task ${beginningOf(episode)}`}`;
+    this.#countUnpaid(episodes, step, REWARD_LIMITS.read(rewardLimits).patience);
     this.#countLost(episodes, worldsOf(objective).length > 0 || learnsMore);
+    const unpaid = episodes.find((episode) => rewardErrorOf(episode) !== undefined);
+    if (unpaid)
+      warnOnce(
+        "reward",
+        () =>
+          `trainRl: the reward of an episode of ${where(unpaid)} failed: ${rewardErrorOf(unpaid)!}. Nothing is ` +
+          "trained from such episodes; the metric rewards/failed counts them",
+        causeOf(unpaid.stream),
+      );
     const failed = episodes.find((episode) => hasFailed(episode) && episode.stopReason !== "aborted");
     if (failed)
       warnOnce(
@@ -128,6 +141,20 @@ export class RunWatch {
             "possible reward",
         );
     }
+  }
+
+  /** Counts steps in which every reward failed; episodes whose environment failed had nothing to be asked for. */
+  #countUnpaid(episodes: readonly Trajectory[], step: number, patience: number): void {
+    const asked = episodes.filter((t) => rewardErrorOf(t) !== undefined || !(t.masked && hasFailed(t)));
+    const errors = asked.flatMap((t) => rewardErrorOf(t) ?? []);
+    if (asked.length === 0) return;
+    this.#unpaid = errors.length === asked.length ? this.#unpaid + 1 : 0;
+    check(
+      this.#unpaid < patience,
+      () =>
+        `trainRl: every reward has failed since step ${step + 1 - this.#unpaid}; ` +
+        `of ${asked.length} episodes of step ${step} the first: ${errors[0]!}`,
+    );
   }
 
   /** @param isLearnt whether anything learns from episodes without a score */

@@ -118,6 +118,15 @@ export async function trainAll<J extends Job>(queue: readonly J[], options: Pool
   return !signal.aborted;
 }
 
+/** The receiver of warnings of several runs: what one of them has said is not shown for another. */
+export function toldOnce(show: (line: string) => void): (line: string, text: string) => void {
+  const told = new Set<string>();
+  return (line, text) => {
+    if (!told.has(text)) show(line);
+    told.add(text);
+  };
+}
+
 /** Starts a process. `ended` gets null after success, else the error in one line. */
 function start(job: Job, threads: number, observer: Observer): { child: ChildProcess; ended: Promise<string | null> } {
   const program = new URL(`cell${extname(fileURLToPath(import.meta.url))}`, import.meta.url);

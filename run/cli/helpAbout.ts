@@ -32,10 +32,13 @@ function sectionsOf(text: string): Section[] {
   });
 }
 
+/** Whether an option is meant by this word: by its name, or by what stands behind the point (`topP`). */
+const isOption = (name: string, word: string): boolean => name === word || name.endsWith(`.${word}`);
+
 /** An entry with the one line under it that is about an option, such as `env.hints`; none if there is no such line. */
 function withOption({ name, text }: Entry, option: string): Entry[] {
   const [first, ...lines] = text.split("\n");
-  const own = lines.filter((line) => line.trimStart().split(" ")[0] === option);
+  const own = lines.filter((line) => isOption(line.trimStart().split(" ")[0]!, option));
   return own.length === 0 ? [] : [{ name, text: [first, ...own].join("\n") }];
 }
 
@@ -55,7 +58,7 @@ export function helpAbout(word: string, help: string, list: string): string {
   const wanted = word.replace(/^--/, "");
   const named = (entry: Entry): boolean => {
     const name = entry.name.replace(/^--/, "");
-    return name === wanted || name.startsWith(`${wanted}.`);
+    return isOption(name, wanted) || name.startsWith(`${wanted}.`);
   };
   const flags = sectionsOf(help).map((section) => ({ ...section, entries: section.entries.filter(named) }));
   const things = sectionsOf(list).filter(({ entries }) => entries.length > 0);
@@ -75,7 +78,7 @@ export function helpAbout(word: string, help: string, list: string): string {
   ];
   if (told.length > 0) return `${told.join("\n\n")}\n`;
   const known = [...sectionsOf(help), ...things].flatMap(({ entries }) =>
-    entries.map(({ name }) => name.replace(/^--/, "")),
+    entries.flatMap(({ name }) => [name.replace(/^--/, ""), name.slice(name.lastIndexOf(".") + 1)]),
   );
   const near = nearest(wanted, [...new Set([...known, ...things.flatMap(({ heading }) => wordsFor(heading))])]);
   throw new UsageError(

@@ -6,7 +6,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
-import { isFinished, readSummary, stepsOf, trainAll } from "../arms/jobs.ts";
+import { isFinished, readSummary, stepsOf, toldOnce, trainAll } from "../arms/jobs.ts";
 import type { Display } from "../display/display.ts";
 import { freeFolder } from "../node/flags.ts";
 import { lockFolder } from "../node/lock.ts";
@@ -87,6 +87,7 @@ async function train({ warm, arms }: Comparison, display: Display, signal: Abort
     const sinceWarm = (own: Transcript): Transcript => ({ ...own, step: own.step - warm.preset.sft.steps });
     display.sideBySide(names.slice(0, SHOWN).map((name, i) => ({ name, record: sinceWarm(records.get(i)!) })));
   };
+  const warn = toldOnce((text) => display.note(text));
   return trainAll(waiting, {
     jobs,
     signal,
@@ -97,7 +98,7 @@ async function train({ warm, arms }: Comparison, display: Display, signal: Abort
         update: (step, metrics) => display.update(step, metrics, lane),
         evaluation: (step, score) => display.evaluation(step, score, lane),
         transcript: (record) => hear(lane, record),
-        note: ignore,
+        note: (text, isWarning = false) => isWarning && warn(`${names[lane]!}: ${text}`, text),
       };
     },
     onFinished: (job) => display.update(total, {}, arms.indexOf(job)),

@@ -16,7 +16,7 @@ import { type CellResult, resultsOf } from "./results.ts";
 import { type LinkOf, tablesOf, type Times } from "./tables.ts";
 import { Together } from "./together.ts";
 import { chooseTrial, type Tuning } from "./tune.ts";
-import { checkFinished, isFinished, type Job, readSummary, stepsOf, trainAll } from "../../run/arms/jobs.ts";
+import { checkFinished, isFinished, type Job, readSummary, stepsOf, toldOnce, trainAll } from "../../run/arms/jobs.ts";
 import { createDisplay, type Display } from "../../run/display/display.ts";
 import { missingNote } from "../../run/display/table.ts";
 import { listEnvironments } from "../../run/environments.ts";
@@ -92,7 +92,11 @@ async function trainPlan(
     const place = `${name}, ${jobs} at a time (${all.length - missing.length} finished already)`;
     display.phase(place, before + steps(missing), before);
     if (missing.length === 0) return true;
-    const together = new Together((done, metrics) => display.update(before + done, metrics));
+    const warn = toldOnce((text) => display.note(text));
+    const together = new Together(
+      (done, metrics) => display.update(before + done, metrics),
+      (job, text) => warn(`${job.path}: ${text}`, text),
+    );
     return trainAll(missing, {
       jobs,
       signal,

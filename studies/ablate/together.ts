@@ -8,8 +8,11 @@ export class Together {
   readonly #show: (done: number, metrics: Metrics) => void;
   readonly #jobs = new Map<Job, { readonly done: number; readonly metrics: Metrics }>();
 
-  constructor(show: (done: number, metrics: Metrics) => void) {
+  readonly #warn: (job: Job, text: string) => void;
+
+  constructor(show: (done: number, metrics: Metrics) => void, warn: (job: Job, text: string) => void) {
     this.#show = show;
+    this.#warn = warn;
   }
 
   observer(job: Job): Observer {
@@ -25,7 +28,7 @@ export class Together {
       },
       evaluation: ignore,
       transcript: ignore,
-      note: ignore,
+      note: (text, isWarning = false) => isWarning && this.#warn(job, text),
     };
   }
 

@@ -12,13 +12,14 @@ import {
   zeroLoss,
 } from "./numerics.ts";
 import { lengthExplosion, rewardHacking, worldModelOverPolicy, zeroVarianceGroups } from "./outcomes.ts";
-import { cutOffEpisodes, failingEnvironment, unscoredEpisodes } from "./episodes.ts";
+import { cutOffEpisodes, failingEnvironment, failingReward, unscoredEpisodes } from "./episodes.ts";
 import { entropyBlowUp, entropyCollapse, klBlowUp, offPolicyDrift } from "./policy.ts";
 import { arrow, type Detector, type Finding, isFresh, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
 import { staleSampler, uncentredAdvantages } from "./updates.ts";
 
 export type FailureMode =
   | "failingEnvironment"
+  | "failingReward"
   | "unscoredEpisodes"
   | "nonFinite"
   | "observationsInPolicyMask"
@@ -55,6 +56,8 @@ const ALL_LINES = "all lines";
 /** Causes come before their consequences: the first in a report should be repaired first. */
 export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
   failingEnvironment: { title: "A failing environment", detect: failingEnvironment, reads: ["masked"], steps: 1 },
+  // The metric is there only where a reward can fail.
+  failingReward: { title: "Rewards that fail", detect: failingReward, reads: ALL_LINES },
   unscoredEpisodes: { title: "Episodes without a score", detect: unscoredEpisodes, reads: ["unscored"], steps: 1 },
   nonFinite: { title: "NaN, or skipped steps", detect: nonFinite, reads: ALL_LINES },
   observationsInPolicyMask: {

@@ -1,9 +1,9 @@
 /**
- * Detectors of episodes that are played and teach nothing or the wrong thing: lost to a failing environment, without a
- * score, cut off at the limit of tokens.
+ * Detectors of episodes that are played and teach nothing or the wrong thing: lost to a failing environment or reward,
+ * without a score, cut off at the limit of tokens.
  */
 import { formatNumber } from "../../run/figures/format.ts";
-import { isRecord } from "../../run/records.ts";
+import { isRecord, type MetricsRecord } from "../../run/records.ts";
 import {
   arrow,
   CLEAR,
@@ -32,9 +32,8 @@ function episodesOfAStep({ config }: RunLog): number | undefined {
   return typeof groups === "number" && typeof groupSize === "number" ? groups * groupSize : undefined;
 }
 
-/** Episodes that a metric counts, against all that were played; null if their share is below `LOST`. */
-function countedOf(run: RunLog, name: string): { readonly worst: Point; readonly line: string } | null {
-  const points = series(run, name);
+/** Episodes that were counted, against all that were played; null if their share is below `LOST`. */
+function countedOf(run: RunLog, points: readonly Point[]): { readonly worst: Point; readonly line: string } | null {
   const size = episodesOfAStep(run);
   const count = points.reduce((sum, { value }) => sum + value, 0);
   if (size === undefined || count === 0 || count < LOST * size * points.length) return null;
@@ -48,21 +47,40 @@ function countedOf(run: RunLog, name: string): { readonly worst: Point; readonly
   };
 }
 
-/** Episodes whose environment failed are masked. What remains is another mix of tasks, or nothing. */
-export function failingEnvironment(run: RunLog): Finding | null {
-  const lost = countedOf(run, "masked");
-  const idle = rlLines(run).filter((line) => Number(line["masked"]) > 0 && !("completions/mean_length" in line));
+/**
+ * What was lost to a failing part of a run: the episodes, counted on each line, and the steps in which nothing was
+ * trained. Null if that is little.
+ */
+function lostTo(run: RunLog, count: (line: MetricsRecord) => number) {
+  const lines = rlLines(run).filter((line) => Number.isFinite(count(line)));
+  const lost = countedOf(
+    run,
+    lines.map((line) => ({ step: line.step, value: count(line) })),
+  );
+  const idle = lines.filter((line) => count(line) > 0 && !("completions/mean_length" in line));
   if (lost === null && idle.length === 0) return null;
+  return {
+    step: lost?.worst.step ?? idle[0]!.step,
+    line: lost?.line,
+    idle:
+      idle.length === 0
+        ? []
+        : [`${idle.length} RL steps without an update, from step ${idle[0]!.step}: every episode was masked`],
+  };
+}
+
+/** Episodes whose environment failed are masked, and so are those whose reward failed, which are another finding. */
+export function failingEnvironment(run: RunLog): Finding | null {
+  const lost = lostTo(run, (line) => Number(line["masked"]) - Number(line["rewards/failed"] ?? 0));
+  if (lost === null) return null;
   const failed = run.transcripts.filter(({ stopReason }) => /^(tool_error|timeout|aborted)$/.test(stopReason));
   const reason = commonest(failed.map(({ stopReason }) => stopReason));
   return {
     kind: "problem",
-    step: lost?.worst.step ?? idle[0]!.step,
+    step: lost.step,
     evidence: [
-      ...(lost === null ? [] : [`masked, because their environment failed: ${lost.line}`]),
-      ...(idle.length > 0
-        ? [`${idle.length} RL steps without an update, from step ${idle[0]!.step}: every episode was masked`]
-        : []),
+      ...(lost.line === undefined ? [] : [`masked, because their environment failed: ${lost.line}`]),
+      ...lost.idle,
       ...(reason === null ? [] : [`stop reason ${reason[0]} in ${reason[1]} of ${failed.length} such transcripts`]),
       ...(failed[0] === undefined ? [] : [describe(failed[0])]),
     ],
@@ -74,9 +92,26 @@ export function failingEnvironment(run: RunLog): Finding | null {
   };
 }
 
+/** Episodes whose reward threw, was no reward or came too late. */
+export function failingReward(run: RunLog): Finding | null {
+  const lost = lostTo(run, (line) => Number(line["rewards/failed"]));
+  if (lost === null) return null;
+  return {
+    kind: "problem",
+    step: lost.step,
+    evidence: [...(lost.line === undefined ? [] : [`masked, because their reward failed: ${lost.line}`]), ...lost.idle],
+    change: [
+      "a run names the first such error when it happens: look for `the reward of an episode` in what it printed, or " +
+        "repeat a step of it",
+      "a reward answers with a number, or with { reward, parts }; NaN where an episode cannot be scored",
+      "a judge or a server that is late: ask fewer at a time, or give it more time (rewardLimits)",
+    ],
+  };
+}
+
 /** Episodes whose reward is NaN: their verifier could not judge them. */
 export function unscoredEpisodes(run: RunLog): Finding | null {
-  const unscored = countedOf(run, "unscored");
+  const unscored = countedOf(run, series(run, "unscored"));
   if (unscored === null) return null;
   const episode = run.transcripts.find(({ reward }) => !Number.isFinite(reward));
   return {

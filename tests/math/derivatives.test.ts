@@ -109,6 +109,17 @@ describe("vectorNorm", () => {
     expect(values(vectorNorm(x))[0]).toBeCloseTo(Math.sqrt(9 + 16 + 25 + 144), 12);
     expect(vectorNorm(x).shape).toEqual([]);
     expect(values(vectorNorm(tensor([-3])))).toEqual([3]);
+    expect(values(vectorNorm(tensor([-3, 4]), { axis: [] }))).toEqual([3, 4]);
+  });
+
+  test("refuses what is no axis in its own name", () => {
+    const x = tensor([[3, 4]]);
+    expect(() => vectorNorm(x, { axis: 9 })).toThrow("vectorNorm: axis 9 is outside a tensor of rank 2");
+    expect(() => vectorNorm(x, { axis: [1, 1] })).toThrow("vectorNorm: an axis is listed twice in [1, 1]");
+    expect(() => vectorNorm(x, { axes: 1 } as never)).toThrow(
+      "vectorNorm: unknown option 'axes'; did you mean 'axis'?",
+    );
+    expect(() => vectorNorm(3 as never)).toThrow("vectorNorm: expected a tensor, got 3");
   });
 
   test("the gradient is x/‖x‖, and 0 at 0, where the square root's is infinite; so is the second", () => {

@@ -8,9 +8,10 @@ import {
   rewarded,
   type RewardFunction,
   rewardMetrics,
-  RewardWatch,
 } from "../../rl/tasks/scoring.ts";
+import { RunWatch } from "../../rl/train/watch.ts";
 import { episode } from "../support/rlToy.ts";
+import { toyObjective } from "../support/rlRuns.ts";
 
 const played = (more: Partial<Trajectory> = {}): Trajectory => episode([["action", [1]]], more);
 const one = async (answer: () => EpisodeReward | Promise<EpisodeReward>): Promise<Trajectory> =>
@@ -134,29 +135,51 @@ describe("a run", () => {
     expect(rewardMetrics({}, [played()])).toEqual({});
   });
 
-  it("ends after so many steps in a row in which each failed", () => {
-    const watch = new RewardWatch({ reward, rewardLimits: { patience: 2 } });
+  /** A watch over rewards: what it sees of a step, and what it has said. */
+  const watching = (
+    patience: number,
+  ): { see: (episodes: readonly Trajectory[], step: number) => void; said: string[] } => {
+    const [watch, said] = [new RunWatch(), [] as string[]];
+    const options = { rewardLimits: { patience }, warn: (text: string) => void said.push(text) };
+    return { see: (episodes, step) => watch.see(episodes, step, toyObjective, options), said };
+  };
+
+  it("ends after so many steps in a row in which each failed, and says why at the first that failed", () => {
+    const { see, said } = watching(2);
     const message = "every reward has failed since step 3; of 2 episodes of step 4 the first: down";
-    watch.see([failed(), failed()], 0);
-    watch.see([failed(), played()], 1);
-    watch.see([failed()], 2);
-    watch.see([played()], 2.5);
-    watch.see([failed()], 3);
-    expect(() => watch.see([failed(), failed()], 4)).toThrow(message);
+    see([played()], -1);
+    expect(said).toEqual([]);
+    see([played(), failed(), failed({ info: { rewardError: "another" } })], 0);
+    const because = "failed: down. Nothing is trained from such episodes; the metric rewards/failed counts them";
+    expect(said).toEqual([expect.stringMatching(/^trainRl: the reward of an episode of .* in step 0/)]);
+    expect(said[0]).toContain(because);
+    see([failed(), played()], 1);
+    see([failed()], 2);
+    see([played()], 2.5);
+    see([failed()], 3);
+    expect(() => see([failed(), failed()], 4)).toThrow(message);
+    expect(said).toHaveLength(1);
+  });
+
+  it("hands over what the reward threw, with its place", async () => {
+    const thrown = new TypeError("x is undefined");
+    const [unpaid] = await rewarded({ reward: () => Promise.reject(thrown) }, [played()]);
+    const causes: unknown[] = [];
+    new RunWatch().see([unpaid!, played()], 0, toyObjective, { warn: (_text, cause) => void causes.push(cause) });
+    expect(causes).toEqual([thrown]);
   });
 
   it("steps in which nothing was to be scored say nothing, nor do environments that failed", () => {
     const broken = played({ masked: true, stopReason: "tool_error" });
-    const watch = (): RewardWatch => new RewardWatch({ reward, rewardLimits: { patience: 1 } });
-    expect(() => watch().see([], 0)).not.toThrow();
-    expect(() => watch().see([broken], 0)).not.toThrow();
-    expect(() => watch().see([broken, failed()], 0)).toThrow("of 1 episodes of step 0");
+    expect(() => watching(1).see([], 0)).not.toThrow();
+    expect(() => watching(1).see([broken], 0)).not.toThrow();
+    expect(() => watching(1).see([broken, failed()], 0)).toThrow("of 1 episodes of step 0");
     // Masked for another reason, or scored although it was cut off: these were asked for.
-    expect(() => watch().see([played({ masked: true }), failed()], 0)).not.toThrow();
-    expect(() => watch().see([played({ stopReason: "tool_error" }), failed()], 0)).not.toThrow();
+    expect(() => watching(1).see([played({ masked: true }), failed()], 0)).not.toThrow();
+    expect(() => watching(1).see([played({ stopReason: "tool_error" }), failed()], 0)).not.toThrow();
     // An environment that failed in an episode whose reward failed, too, was asked for.
-    expect(() => watch().see([failed({ stopReason: "tool_error" })], 0)).toThrow("the first: down");
-    const both = new RewardWatch({ reward, rewardLimits: { patience: 2 } });
+    expect(() => watching(1).see([failed({ stopReason: "tool_error" })], 0)).toThrow("the first: down");
+    const both = watching(2);
     both.see([failed()], 0);
     both.see([broken], 1);
     expect(() => both.see([failed()], 2)).toThrow("every reward has failed since step 1");

@@ -92,6 +92,22 @@ describe("a list of arms", () => {
     expect(arm!.trainTasks).toEqual({ levels: [1, 1] });
   });
 
+  test("shared options that are about RL are about the methods; baselines alone refuse them", () => {
+    const shared = base("--reward", "prm", "--set", "ppo.epsilon=0.3", "--set", "rl.lr=1e-3", "--set", "rl.entropy=1");
+    const [grpo, ...baselines] = parseArms("grpo,sft,expert,random").map((arm) => presetOfArm(arm, shared));
+    expect(grpo!.rl).toMatchObject({ reward: { name: "prm" }, entropy: 1 });
+    for (const { rl, rewardFile } of baselines) {
+      expect(Object.keys(rl).filter((key) => ["reward", "entropy"].includes(key))).toEqual([]);
+      expect(rewardFile).toBe(undefined);
+    }
+    expect(baselines[0]).toEqual(presetOfArm(parseArms("sft")[0]!, base("--set", "rl.lr=1e-3")));
+    for (const arm of parseArms("sft,random"))
+      expect(() => presetOfArm(arm, shared)).toThrow(`arm ${arm.label}: --reward is about RL, which --method`);
+    // The tasks of self-play are those of the warm start, which a baseline cannot leave to the others.
+    const [, sft] = parseArms("grpo,sft");
+    expect(() => presetOfArm(sft!, base("--set", "selfPlay.name=absolute-zero"))).toThrow("is about RL");
+  });
+
   test("an arm may be a file of TRL's GRPOConfig, where there are files", () => {
     const path = join(folder, "trl.json");
     writeFileSync(path, '{ "num_generations": 4, "epsilon": 0.3 }');

@@ -195,6 +195,21 @@ describe("faults planted in a log", () => {
     expect(modesIn(counted({ masked: () => 0 }))).toEqual([]);
   });
 
+  it("rewards that fail: not the environment's fault, also where both fail, or all in a short run", () => {
+    const failed = { "rewards/failed": () => 12 };
+    const [finding, ...others] = diagnose(counted({ masked: () => 12, ...failed })).findings;
+    expect(finding).toMatchObject({ mode: "failingReward", kind: "problem" });
+    expect(finding!.evidence).toEqual([
+      expect.stringMatching(/^masked, because their reward failed: 480\S* of 1920 ep/),
+    ]);
+    expect(others).toEqual([]);
+    expect(modesIn(counted({ masked: () => 24, ...failed }))).toEqual(["failingEnvironment", "failingReward"]);
+    expect(modesIn(counted({ masked: () => 0, "rewards/failed": () => 0 }))).toEqual([]);
+    const lines: MetricsRecord[] = [0, 1].map((step) => ({ step, phase: "rl", masked: 48, "rewards/failed": 48 }));
+    const [all] = diagnose({ config: {}, metrics: lines, transcripts: [] }).findings; // of settings that say no size
+    expect(all).toMatchObject({ mode: "failingReward", evidence: [expect.stringContaining("2 RL steps without")] });
+  });
+
   it("rewards that are NaN, unlike rewards of 0", () => {
     const [finding] = diagnose(counted({ unscored: () => 24, reward: () => 1 })).findings;
     expect(finding).toMatchObject({ mode: "unscoredEpisodes", kind: "problem" });
@@ -344,6 +359,7 @@ describe("what detectors share", () => {
       "reward_std",
       "episodes",
       "masked",
+      "rewards/failed",
       "unscored",
       "completions/clipped_ratio",
       "sampling/sampling_logp_difference/mean",
@@ -394,7 +410,7 @@ describe("npm run doctor", () => {
       written("short", { config: {}, metrics: [{ step: 0, phase: "sft", loss: 1 }], transcripts: [] }),
     );
     expect(short.code).toBe(0);
-    expect(short.out).toContain("Nothing found, but only 2 of 20 things could be looked at.");
+    expect(short.out).toContain("Nothing found, but only 3 of 21 things could be looked at.");
 
     const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.98 }));
     const flat = doctor(path);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { afterAll, expect, test } from "vitest";
 import { Together } from "../../studies/ablate/together.ts";
-import { type Job, type Message, stepsOf, trainAll } from "../../run/arms/jobs.ts";
+import { type Job, type Message, stepsOf, toldOnce, trainAll } from "../../run/arms/jobs.ts";
 import type { Observer } from "../../run/observer.ts";
 import { parseStart } from "../../run/node/commandLine.ts";
 import type { StartOptions } from "../../run/startOptions.ts";
@@ -64,7 +64,11 @@ test("phases, steps with metrics, evaluations, transcripts and notes arrive, und
 
   // As one bar: an evaluation is no step of it.
   let shown: [number, Readonly<Record<string, number>>] = [0, {}];
-  const together = new Together((...now) => (shown = now));
+  const warnings: [path: string, text: string][] = [];
+  const together = new Together(
+    (...now) => (shown = now),
+    ({ path }, text) => void warnings.push([path, text]),
+  );
   const observers = new Map([warm, arm].map((job) => [job, together.observer(job)]));
   for (const [job, [name, args]] of heard)
     (observers.get(job)![name] as (...args: readonly unknown[]) => void)(...args);
@@ -72,4 +76,12 @@ test("phases, steps with metrics, evaluations, transcripts and notes arrive, und
   expect(shown[1]["success"]).toBeTypeOf("number");
   together.finished(arm);
   expect(shown[1]["success"]).toBe(undefined);
+  // Of what runs say only warnings are shown, and each of them once.
+  expect(warnings).toEqual([]);
+  together.observer(arm).note("the environment failed", true);
+  expect(warnings).toEqual([[arm.path, "the environment failed"]]);
+  const lines: string[] = [];
+  const warn = toldOnce((line) => void lines.push(line));
+  for (const name of ["a", "b"]) for (const text of ["one", "other"]) warn(`${name}: ${text}`, text);
+  expect(lines).toEqual(["a: one", "a: other"]);
 }, 120_000);

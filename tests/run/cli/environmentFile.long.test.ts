@@ -58,6 +58,25 @@ test.each(FAULTS)("before reinforcement learning begins: %j", async (how, says) 
   rmSync(join(folder, "runs"), { recursive: true, force: true });
 });
 
+test("a comparison leaves a reward to the agents that learn by it, and says why it fails", async () => {
+  answering({});
+  writeFileSync(join(folder, "broken.mjs"), "export default function judge({ turns }) { return turns[99].action; }");
+  const flags =
+    "--quick --env ./world.mjs --reward ./broken.mjs --steps 2 --device wasm --name both --arms grpo,rloo,sft";
+  const job = startIn(folder, "run/cli/main.ts", flags.split(" "));
+  expect(await job.done, job.seen()).toBe(0);
+  const said = job
+    .seen()
+    .split("\n")
+    .filter((line) => line.includes("the reward of an episode of theirs in step 0"));
+  expect(said).toHaveLength(1); // of two agents with the same fault
+  expect(said[0]).toMatch(/^(grpo|rloo): trainRl: .* failed: .*'action'.*\(at judge \(.*broken\.mjs:1:/);
+  const failed = (agent: string): unknown[] =>
+    metricsOf(join(folder, "runs", "both", agent)).flatMap((line) => line["rewards/failed"] ?? []);
+  expect(failed("grpo")).toEqual([expect.any(Number), expect.any(Number)]);
+  expect(failed("sft")).toEqual([]);
+});
+
 test("a world and a reward of the user's own, played by threads, repeated from the run's flags", async () => {
   answering({});
   const reward = "export default ({ turns, reward }) => (reward === 1 ? 2 : 0) - 0.5 * turns.length;";

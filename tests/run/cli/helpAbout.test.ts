@@ -39,20 +39,25 @@ two lines)
                      in (0, 1]
   env.…              any
 `;
+/** The option of this name. */
+const LAMBDA =
+  "Options (--set PART.OPTION=VALUE; in\ntwo lines)\n  echo.lambda        0.05\n                     in (0, 1]\n";
 const about = (word: string): string => helpAbout(word, HELP, LIST);
 
 describe("the help about a word", () => {
   it.each([
-    ["--lambda", "  --lambda X          weight of the world-model loss\n" + " ".repeat(60) + "(default 0.05)\n"],
+    [
+      "--lambda",
+      "  --lambda X          weight of the world-model loss\n" + " ".repeat(60) + "(default 0.05)\n\n" + LAMBDA,
+    ],
     ["quick", "  --quick             everything at once\n"],
     ["grpo", "Methods (--method; add-ons with +)\n  grpo        group-relative advantages\n"],
     ["loss", "Policy losses (--loss)\n  ppo         the clip\n"],
     ["castle", "Environments (--env)\n  castle      a castle\n    env.hints what is said\n"],
     ["env.size", "Environments (--env)\n  home        a machine\n    env.size  how much\n"],
-    [
-      "echo.lambda",
-      "Options (--set PART.OPTION=VALUE; in\ntwo lines)\n  echo.lambda        0.05\n                     in (0, 1]\n",
-    ],
+    ["echo.lambda", LAMBDA],
+    ["epsilon", "Options (--set PART.OPTION=VALUE; in\ntwo lines)\n  ppo.epsilon        0.2\n"],
+    ["size", "Environments (--env)\n  home        a machine\n    env.size  how much\n"],
   ])("%s", (word, text) => expect(about(word)).toBe(text));
 
   it("a kind of thing is meant by its name in both numbers, and by its flag", () => {
@@ -77,7 +82,8 @@ describe("the help about a word", () => {
     ["", "nothing"],
     ["--", "nothing"],
     ["(", "nothing"],
-    ["epsilon", "nothing"],
+    ["silon", "nothing"],
+    ["epsilom", "did you mean epsilon?"],
   ])("%j is nothing, in one line", (word, message) => {
     expect(() => about(word)).toThrow(UsageError);
     expect(() => about(word)).toThrow(message);
