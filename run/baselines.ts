@@ -5,7 +5,6 @@
  */
 import { UsageError } from "./usage.ts";
 import type { Settings } from "./layers.ts";
-import type { StartOptions } from "./startOptions.ts";
 
 /** The baselines, with the text for `--list`. */
 export const BASELINES = {
@@ -58,7 +57,10 @@ const TASKS = "selfPlay";
  * What a baseline takes of the options that the arms of a comparison share: what is about RL is about the others.
  * @param options with the reward and the texts of `--set`
  */
-export function sharedWithBaseline(options: StartOptions, method: Baseline): StartOptions {
+export function sharedWithBaseline<Options extends { readonly set?: readonly string[] | undefined }>(
+  options: Options,
+  method: Baseline,
+): Options {
   const isKept = (text: string): boolean => {
     const key = text.split("=")[0]!;
     return key.startsWith(`${TASKS}.`) || isOfBaseline(key, method);

@@ -17,7 +17,6 @@ import {
 import type { RolloutWorkers } from "../distribute/async/workers.ts";
 import type { EnvironmentOptions, FactWorld } from "../environments/index.ts";
 import { probesOf } from "./probes.ts";
-import { playAll } from "../data/demonstrations.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import {
   evaluate,
@@ -41,7 +40,7 @@ import type { StepReport } from "../rl/train/report.ts";
 import type { dataFor } from "./dataOptions.ts";
 import { infoPlugin } from "./infoMetrics.ts";
 import type { Memory } from "../distribute/worker/index.ts";
-import { checkMeasured } from "./failures.ts";
+import { checkMeasured, playScripts } from "./failures.ts";
 import { type EvaluateOptions, type HeldOutScore, passAtPowers, type PlayOptions } from "./heldOut.ts";
 import type { PlayAhead } from "./runParts.ts";
 import { learnsWorld, loadObjective } from "./objective.ts";
@@ -445,7 +444,7 @@ export class Experiment {
     const play = (i: number): Promise<Trajectory> =>
       this.#players.randomEpisode(template, options, seeds[i]!, rng.split(i), signal);
     const atRandom = async (): Promise<Evaluation> =>
-      evaluationOf(await playAll(this.env, options, seeds.length, play, signal));
+      evaluationOf(await playScripts(this.env, options, seeds.length, play, signal));
     const played = await (player === "model" ? ofModel() : atRandom());
     if (signal?.aborted) return null;
     checkMeasured(played.trajectories);

@@ -2,11 +2,13 @@
  * The behaviour of a run while its environment fails: it waits, and keeps the step from which it can continue. The loop
  * of RL ends it after a few such steps (rl/train/watch.ts), and an evaluation that could not be played ends it here.
  */
-import { check, WorldgradError } from "../engine/errors.ts";
+import { playAll } from "../data/demonstrations.ts";
+import { check, reasonOf, WorldgradError } from "../engine/errors.ts";
 import { wasPlayed } from "../rl/evaluate.ts";
 import { causeOf, type Trajectory } from "../rl/episode/stream.ts";
 import { failureOf } from "../rl/train/watch.ts";
 import type { Watch } from "./observer.ts";
+import { UsageError } from "./usage.ts";
 
 /**
  * The pause after a step that failed, in seconds. Steps without episodes take no time if a server refuses connections;
@@ -39,6 +41,24 @@ export function placeOf(cause: unknown): string {
   if (!(cause instanceof Error) || cause instanceof WorldgradError || cause.name === "TimeoutError") return "";
   const line = cause.stack?.split("\n").find((text) => /^ +at /.test(text));
   return line === undefined ? "" : ` (${line.trim()})`;
+}
+
+/**
+ * `playAll` of a run: what the environment throws in an episode without the model ends the run, in one line that names
+ * the environment and the place. (In an episode of the model it masks the episode.)
+ */
+export async function playScripts<R>(...how: Parameters<typeof playAll<R>>): Promise<R[]> {
+  const [spec, , , , signal] = how;
+  return playAll(...how).catch((error: unknown) => {
+    // The message of a system error and that of a time-out name what they are about.
+    const isTold = error instanceof Error && ("syscall" in error || error.name === "TimeoutError");
+    if (isTold || error instanceof WorldgradError || error instanceof UsageError || signal?.aborted) throw error;
+    throw new WorldgradError(
+      `${spec.name}: an episode of a script, for demonstrations or an evaluation, failed: ` +
+        `${reasonOf(error)}${placeOf(error)}`,
+      { cause: error },
+    );
+  });
 }
 
 /** The steps in a row in which every episode failed. */

@@ -308,7 +308,7 @@ export class Run {
       this.#observer.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };
       await this.#eventLoop.turn();
-      await failed.pause({ observer: this.#observer, signal: this.#signal });
+      if (this.#state.done < steps) await failed.pause({ observer: this.#observer, signal: this.#signal });
       const best = this.#best;
       if (due()) await this.#evaluate(episodes, 1, failed.count > 0 ? undefined : () => this.#save());
       if (failed.count > 0)

@@ -8,18 +8,12 @@ import { type Tokenizer, trainBpe } from "../nn/index.ts";
 import { checkAnswer, checkTask, mostLetters } from "../rl/play/answers.ts";
 import { taskSeed } from "../rl/tasks/play.ts";
 import { drawGeneralTexts, generalLesson } from "../data/generalTexts.ts";
-import {
-  demonstrate,
-  type DemonstrationOptions,
-  expertOf,
-  playAll,
-  playScripted,
-  timedCalls,
-} from "../data/demonstrations.ts";
+import { demonstrate, type DemonstrationOptions, expertOf, playScripted, timedCalls } from "../data/demonstrations.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, NoviceMove } from "../environments/index.ts";
 import { longestRead, type Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
 import type { SftOptions } from "../methods/sft.ts";
+import { playScripts } from "./failures.ts";
 import { environmentOf, taskOptions } from "./worlds.ts";
 import type { Preset } from "./preset.ts";
 
@@ -104,7 +98,7 @@ export class ScriptedPlayers {
         env.close?.();
       }
     };
-    const texts = await playAll(this.#env, this.#demo, corpusEpisodes, play, signal);
+    const texts = await playScripts(this.#env, this.#demo, corpusEpisodes, play, signal);
     return trainBpe(texts.flat(), { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
   }
 
@@ -120,7 +114,7 @@ export class ScriptedPlayers {
       const isNovice = rng.uniform() < noviceShare;
       return isNovice ? this.#try(template, seed, rng, signal) : this.#expert(template, this.#demo, seed, signal);
     };
-    return this.#readable(await playAll(this.#env, this.#demo, demonstrations, play, signal));
+    return this.#readable(await playScripts(this.#env, this.#demo, demonstrations, play, signal));
   }
 
   /** The world of self-play; half of the demonstrations come from it if the run plays it. */
@@ -137,7 +131,7 @@ export class ScriptedPlayers {
       const seed = taskSeed(draw.split(Math.floor(i / groups)), i % groups);
       return this.#expert(template, this.#train, seed, signal);
     };
-    return this.#readable(await playAll(this.#env, this.#train, steps * groups, play, signal));
+    return this.#readable(await playScripts(this.#env, this.#train, steps * groups, play, signal));
   }
 
   /** The tokens of the longest of the expert's episodes on some tasks of training; 0 without an expert. */
@@ -145,7 +139,7 @@ export class ScriptedPlayers {
     if (this.#env.expert === undefined) return 0;
     const draw = this.#rng.split("lengths");
     const play = (i: number): Promise<Trajectory> => this.#expert(template, this.#train, draw.split(i).int(2 ** 31));
-    const played = await playAll(this.#env, this.#train, count, play);
+    const played = await playScripts(this.#env, this.#train, count, play);
     return Math.max(0, ...played.map(({ stream }) => longestRead(stream)));
   }
 
@@ -191,7 +185,7 @@ export class ScriptedPlayers {
       return [...(experts ? [{ episode: experts, isRandom: false }] : []), { episode, isRandom: true }];
     };
     const half = Math.ceil(this.#preset.evaluation.finalEpisodes / 2);
-    const mixed = await playAll(this.#env, this.#heldOut, half, play, signal);
+    const mixed = await playScripts(this.#env, this.#heldOut, half, play, signal);
     return mixed.flat().filter(({ episode }) => this.#readable([episode]).length > 0);
   }
 

@@ -1,8 +1,9 @@
 /** The command line of `npm start`: its help and the parser of its flags. */
 import { readFileSync } from "node:fs";
 import { methodFromGrpoConfig } from "../../connect/grpoConfig.ts";
-import { PLUGINS, showFlag } from "../plugins.ts";
+import { camel, PLUGINS, showFlag } from "../plugins.ts";
 import { isRecord } from "../records.ts";
+import { optionRows } from "../settings.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "../startOptions.ts";
 import { usage, UsageError } from "../usage.ts";
 import { parse } from "./flags.ts";
@@ -96,8 +97,15 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
+/** The option of `--set` that a flag of its name is meant for, of RL if several parts have one: `--lr`. */
+function optionOf(flag: string): string | undefined {
+  const named = optionRows().filter(({ name }) => name === camel(flag));
+  const { part, name } = named.find((row) => row.part === "rl") ?? named[0] ?? {};
+  return part && `set ${part}.${name}=VALUE`;
+}
+
 /** What a command line says, with the flags of a file that it names. @throws UsageError with one line */
-export const saidIn = (args: readonly string[]): Said => withConfig(parse(args, FLAGS));
+export const saidIn = (args: readonly string[]): Said => withConfig(parse(args, FLAGS, optionOf));
 
 /**
  * Reads the command line.

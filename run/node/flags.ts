@@ -15,6 +15,7 @@ import { openRun, type RunFolder } from "./runFolder.ts";
 export function parse(
   args: readonly string[],
   flags: Record<string, { readonly type: "string" | "boolean"; readonly multiple?: boolean }>,
+  meant: (name: string) => string | undefined = () => undefined,
 ): Record<string, string | boolean | readonly (string | boolean)[] | undefined> {
   const joined = joinNegativeNumbers(args, flags);
   const seen = new Set<string>();
@@ -26,7 +27,7 @@ export function parse(
       seen.add(name);
       continue;
     }
-    const known = nearest(name, Object.keys(flags));
+    const known = meant(name) ?? nearest(name, Object.keys(flags));
     throw new UsageError(
       `unknown flag ${arg.split("=")[0]}${known ? `; did you mean --${known}?` : ""} (--help lists all)`,
     );

@@ -1,7 +1,8 @@
 /** When a run stops because its environment fails, and what an evaluation counts of which episodes were not played. */
 import { describe, expect, it, vi } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";
-import { checkMeasured, FailedSteps, placeOf } from "../../run/failures.ts";
+import type { EnvironmentSpec } from "../../rl/environment.ts";
+import { checkMeasured, FailedSteps, placeOf, playScripts } from "../../run/failures.ts";
 import { type HeldOutScore, metricsOfScore, passAtPowers } from "../../run/heldOut.ts";
 import { chosenTries } from "../../run/verification.ts";
 import { evaluationOf } from "../../rl/evaluate.ts";
@@ -36,6 +37,31 @@ const broke: Trajectory = {
     return stream;
   })(),
 };
+
+describe("an episode of a script", () => {
+  const spec = { name: "toy" } as EnvironmentSpec;
+  const played = (thrown: unknown, signal?: AbortSignal): Promise<number[]> =>
+    playScripts(spec, {}, 3, (i) => (i === 1 ? Promise.reject(thrown) : Promise.resolve(i)), signal);
+
+  it("that throws ends the run with the environment and the place", async () => {
+    const message = /^toy: an episode of a script, for demonstrations or an evaluation, failed: away \(at .*\)$/;
+    const error = new TypeError("away");
+    const told = await played(error).catch((caught: unknown) => caught);
+    expect(told).toMatchObject({ name: "WorldgradError", cause: error });
+    expect((told as Error).message).toMatch(message);
+    await expect(played("no error")).rejects.toThrow("failed: no error");
+    expect(await playScripts(spec, {}, 2, (i) => Promise.resolve(i))).toEqual([0, 1]);
+  });
+
+  it("that was told, is too late, or was stopped is left as it is", async () => {
+    const late = Object.assign(new Error("toy.step: no answer within 1 ms"), { name: "TimeoutError" });
+    const system = Object.assign(new Error("connect ECONNREFUSED"), { syscall: "connect" });
+    for (const error of [new WorldgradError("toy.step: expected …"), late, system])
+      await expect(played(error)).rejects.toBe(error);
+    const reason = new Error("stopped");
+    await expect(played(reason, AbortSignal.abort(reason))).rejects.toBe(reason);
+  });
+});
 
 describe("steps of which nothing was played", () => {
   const rows = (...episodes: Trajectory[]) => episodes.map((trajectory) => ({ trajectory }));

@@ -38,6 +38,8 @@ test("--list says in a line each what every method, reward, curriculum, environm
 
 test.each([
   [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
+  [["--lr", "1"], "unknown flag --lr; did you mean --set rl.lr=VALUE?"], // of five parts with this option
+  [["--top-p=0.9"], "unknown flag --top-p; did you mean --set rollout.topP=VALUE?"],
   [["--steps", "many"], '--steps must be an integer ≥ 0, got "many"'],
   [["--device", "tpu"], '--device: expected auto, wasm, webgpu, reference, got "tpu"'],
   [["--device", "wasm", "--tune"], "--tune measures a GPU; expected --device webgpu or auto beside it, got wasm"],
