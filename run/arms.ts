@@ -11,10 +11,11 @@
  * common parts of all arms: the warm start and the tasks of the evaluation.
  */
 import { nearest } from "../engine/options.ts";
-import { isBaseline, sharedWithBaseline } from "./baselines.ts";
+import { type Baseline, isBaseline, isOfBaseline } from "./baselines.ts";
 import { camel } from "./plugins.ts";
 import type { Preset } from "./preset.ts";
 import { presetFor } from "./presets.ts";
+import { optionRow } from "./settings.ts";
 import { FLAG_KEYS, type Said, START_FLAGS, type StartOptions, startOptions } from "./startOptions.ts";
 import { UsageError } from "./usage.ts";
 
@@ -98,6 +99,18 @@ export function presetOfArm(
     if (!(error instanceof UsageError)) throw error;
     throw new UsageError(`arm ${label}: ${error.message}`);
   }
+}
+
+/**
+ * What a baseline takes of the options that all arms share: what is about RL is about the others. The tasks (`env.…`,
+ * `train.…`, `demo.…`) are its own, too, and so are those that self-play would choose, which it refuses.
+ */
+function sharedWithBaseline(base: StartOptions, method: Baseline): StartOptions {
+  const isKept = (text: string): boolean => {
+    const key = text.split("=")[0]!;
+    return optionRow(key) === undefined || key.startsWith("selfPlay.") || isOfBaseline(key, method);
+  };
+  return { ...base, reward: undefined, rewardFile: undefined, set: base.set?.filter(isKept) };
 }
 
 /** The value of an arm's flag. @throws UsageError if it is missing, or if the flag takes none */

@@ -44,28 +44,11 @@ export function settleBaseline(settings: Settings, method: Baseline): void {
   }
 }
 
-function isOfBaseline(key: string, method: Baseline): boolean {
+/** Whether a baseline has this option, `PART.OPTION`. */
+export function isOfBaseline(key: string, method: Baseline): boolean {
   const [part, option] = key.split(".") as [string, string];
   const isKnown = PARTS.includes(part) || (part === "rl" && OF_RL.includes(option));
   return isKnown || (method === "sft" && key === "rl.expertsOnly");
-}
-
-/** The part of a plug-in that chooses the tasks of the warm start, which nothing may leave out. */
-const TASKS = "selfPlay";
-
-/**
- * What a baseline takes of the options that the arms of a comparison share: what is about RL is about the others.
- * @param options with the reward and the texts of `--set`
- */
-export function sharedWithBaseline<Options extends { readonly set?: readonly string[] | undefined }>(
-  options: Options,
-  method: Baseline,
-): Options {
-  const isKept = (text: string): boolean => {
-    const key = text.split("=")[0]!;
-    return key.startsWith(`${TASKS}.`) || isOfBaseline(key, method);
-  };
-  return { ...options, reward: undefined, rewardFile: undefined, set: options.set?.filter(isKept) };
 }
 
 /** One line for each, for `--list`. */

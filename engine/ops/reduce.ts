@@ -177,6 +177,7 @@ function overAxes(
   step: (x: Tensor, start: number, end: number) => Tensor,
 ): Tensor {
   const axes = axesOfReduction(name, x, options);
+  const { keepdims = false } = options;
   let y = x;
   for (let last = axes.length - 1; last >= 0;) {
     let first = last;
@@ -184,7 +185,7 @@ function overAxes(
     y = step(y, axes[first]!, axes[last]! + 1);
     last = first - 1;
   }
-  if (options.keepdims !== true && y !== x) return y;
+  if (!keepdims && y !== x) return y;
   const ones = x.shape.map((n, d) => (axes.includes(d) ? 1 : n)); // x itself, over no axis, as a tensor of its own
   return reshape(y, ones);
 }

@@ -103,6 +103,26 @@ describe("a list of arms", () => {
     expect(baselines[0]).toEqual(presetOfArm(parseArms("sft")[0]!, base("--set", "rl.lr=1e-3")));
     for (const arm of parseArms("sft,random"))
       expect(() => presetOfArm(arm, shared)).toThrow(`arm ${arm.label}: --reward is about RL, which --method`);
+    // The tasks are the same for all.
+    const tasks = base(
+      "--set",
+      "env.levels=1",
+      "--set",
+      "train.size=2",
+      "--set",
+      "demo.size=3",
+      "--set",
+      "rl.entropy=1",
+    );
+    for (const { tasks: env, trainTasks, demoTasks } of parseArms("grpo,sft,random").map((a) => presetOfArm(a, tasks)))
+      expect({ env, trainTasks, demoTasks }).toEqual({
+        env: { levels: [1, 1] },
+        trainTasks: { size: 2 },
+        demoTasks: { size: 3 },
+      });
+    // An option that nothing has is no option of the others.
+    for (const arm of parseArms("grpo,sft"))
+      expect(() => presetOfArm(arm, base("--set", "rl.entropi=1"))).toThrow("did you mean");
     // The tasks of self-play are those of the warm start, which a baseline cannot leave to the others.
     const [, sft] = parseArms("grpo,sft");
     expect(() => presetOfArm(sft!, base("--set", "selfPlay.name=absolute-zero"))).toThrow("is about RL");
