@@ -14,6 +14,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { build as viteBuild } from "vite";
 import { FOR_BROWSERS } from "../../scripts/forBrowsers.ts";
 import { launchChromium } from "../support/browser.ts";
+import { PATIENCE } from "../support/livePage.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const POLICY = [
@@ -69,7 +70,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   browser = await launchChromium();
-}, 60_000);
+}, PATIENCE);
 afterAll(async () => {
   await browser.close();
   server.close();
@@ -88,26 +89,26 @@ describe.each([
   ["isolated", true],
   ["bare", false],
 ] as const)("examples/embed/plain, %s", (mode, isIsolated) => {
-  test("learns while the page stays responsive, pauses, and plays", async () => {
+  test("learns while the page stays responsive, pauses, and plays", { timeout: PATIENCE }, async () => {
     const problems: string[] = [];
     const page = await open(`${mode}/examples/embed/plain/index.html?seed=1`, problems);
     const status = page.locator("#status");
     const button = (name: string): ReturnType<Page["locator"]> => page.getByRole("button", { name, exact: true });
     await expect
-      .poll(() => status.innerText(), { timeout: 40_000 })
+      .poll(() => status.innerText(), { timeout: PATIENCE })
       .toBe("The agent has seen twelve games of an expert.");
     expect(await page.evaluate("crossOriginIsolated")).toBe(isIsolated);
 
     await page.evaluate("globalThis.ticks = 0; setInterval(() => globalThis.ticks++, 50)");
     await button("Train").click();
-    await expect.poll(() => status.innerText(), { timeout: 40_000 }).toMatch(/^step \d\d: mean reward/);
+    await expect.poll(() => status.innerText(), { timeout: PATIENCE }).toMatch(/^step \d\d: mean reward/);
     const before = (await page.evaluate("globalThis.ticks")) as number;
     await page.waitForTimeout(2000);
     const ticks = ((await page.evaluate("globalThis.ticks")) as number) - before;
     // 40 if nothing ever waited. A step takes some 50 to 200 ms: in the page it would leave one tick for each.
     expect(ticks).toBeGreaterThan(30);
     await button("Pause").click();
-    await expect.poll(() => button("Train").count(), { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => button("Train").count(), { timeout: PATIENCE }).toBe(1);
     const paused = await status.innerText();
     await button("Watch a game").click();
     await expect.poll(() => page.locator("#game li").count()).toBeGreaterThan(2);
@@ -120,16 +121,20 @@ describe.each([
   });
 });
 
-test("examples/embed/vite: the agent learns at the doors of the page, under any path", async () => {
-  const problems: string[] = [];
-  const page = await open("isolated/vite/index.html?seed=1", problems);
-  const status = page.locator("#status");
-  const ended = /^Mean reward: ([\d.]+) in the first ten steps, ([\d.]+) in the last ten\.$/;
-  await expect.poll(() => status.innerText(), { timeout: 200_000 }).toMatch(ended);
-  const [, first, last] = ended.exec(await status.innerText())!;
-  // The games played well have a mean reward of 0.76: 1 for one in five, 0.8 for two, 0.6 for two.
-  expect(Number(last)).toBeGreaterThan(Number(first) + 0.1);
-  expect(await page.locator("#doors button[style*=outline]").count()).toBe(5);
-  expect(problems).toEqual([]);
-  await page.close();
-});
+test(
+  "examples/embed/vite: the agent learns at the doors of the page, under any path",
+  { timeout: PATIENCE },
+  async () => {
+    const problems: string[] = [];
+    const page = await open("isolated/vite/index.html?seed=1", problems);
+    const status = page.locator("#status");
+    const ended = /^Mean reward: ([\d.]+) in the first ten steps, ([\d.]+) in the last ten\.$/;
+    await expect.poll(() => status.innerText(), { timeout: PATIENCE }).toMatch(ended);
+    const [, first, last] = ended.exec(await status.innerText())!;
+    // The games played well have a mean reward of 0.76: 1 for one in five, 0.8 for two, 0.6 for two.
+    expect(Number(last)).toBeGreaterThan(Number(first) + 0.1);
+    expect(await page.locator("#doors button[style*=outline]").count()).toBe(5);
+    expect(problems).toEqual([]);
+    await page.close();
+  },
+);

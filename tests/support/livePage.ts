@@ -13,6 +13,12 @@ export interface LivePage {
   readonly requests: string[];
 }
 
+/**
+ * Milliseconds until a page counts as hung. Ten times what the slowest needs: on a busy machine it computes the same
+ * numbers, later.
+ */
+export const PATIENCE = 900_000;
+
 /** Where a page without a warm start beside it is told that there is none: the one line that its console then has. */
 const ABSENT = "/warm/warm.json";
 
@@ -75,7 +81,9 @@ export const button = (page: Page, name: string): ReturnType<Page["locator"]> =>
   page.getByRole("button", { name, exact: true });
 
 /** Waits until both agents have done so many steps and rest. */
-export async function untilStep(page: Page, step: number, timeout: number): Promise<void> {
-  await expect.poll(() => statusOf(page), { timeout }).toMatch(new RegExp(`: step ${step}, .*: step ${step}, `));
-  await expect.poll(() => button(page, "Pause").count(), { timeout }).toBe(0);
+export async function untilStep(page: Page, step: number): Promise<void> {
+  await expect
+    .poll(() => statusOf(page), { timeout: PATIENCE })
+    .toMatch(new RegExp(`: step ${step}, .*: step ${step}, `));
+  await expect.poll(() => button(page, "Pause").count(), { timeout: PATIENCE }).toBe(0);
 }

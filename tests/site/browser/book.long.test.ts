@@ -16,11 +16,11 @@ import { compare } from "../../../site/book/compare.ts";
 import { readSource } from "../../project/sources.ts";
 import { launchChromium } from "../../support/browser.ts";
 import { ended, expectBreaks, expectExercises, expectFits, press } from "../../support/chapterPages.ts";
+import { PATIENCE } from "../../support/livePage.ts";
 
 const CHAPTERS = chapterNames().filter((name) => !name.startsWith("01-"));
 /** One whose program trains agents and one that imports nothing: the other breaks are slower, and no other code. */
 const BROKEN = CHAPTERS.filter((name) => /^0[06]-/.test(name));
-const PATIENCE = 280_000;
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-chapters-"));
 let server: Server;
 let address: string;
@@ -30,7 +30,7 @@ beforeAll(async () => {
   await makePages(folder, CHAPTERS);
   ({ server, address } = await serveFolder(folder, 0));
   browser = await launchChromium();
-}, 300_000);
+}, PATIENCE);
 afterAll(async () => {
   await browser.close();
   server.close();

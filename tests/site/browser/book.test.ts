@@ -19,9 +19,9 @@ import {
   press,
   replace,
 } from "../../support/chapterPages.ts";
+import { PATIENCE } from "../../support/livePage.ts";
 import { violations } from "../../support/sitePages.ts";
 
-const PATIENCE = 120_000;
 const [, MICRO, CHAPTER] = chapterNames() as [string, string, string];
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-book-"));

@@ -7,14 +7,13 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launchChromium } from "../../support/browser.ts";
 import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
-import { button, openLive, restingMetrics, untilStep } from "../../support/livePage.ts";
+import { button, openLive, PATIENCE, restingMetrics, untilStep } from "../../support/livePage.ts";
 import { serveSite } from "../../support/sitePages.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
 const SETTINGS = "?quick=true&seed=3&steps=5";
 /** As little as there can be: on a processor that plays the GPU, kernels take their time to compile. */
 const LEAST = "?quick=true&seed=3&steps=2&set=rl.groups%3D2&set=rl.groupSize%3D2&set=sft.steps%3D2&set=sft.warmup%3D1";
-const PATIENCE = 280_000;
 let close: () => void;
 let address: string;
 let browser: Browser;
@@ -24,7 +23,7 @@ beforeAll(async () => {
   ({ address, close } = await serveSite());
   browser = await launchChromium();
   withGpu = await launchChromium(["--enable-unsafe-webgpu", "--enable-unsafe-swiftshader"]);
-}, 60_000);
+}, PATIENCE);
 afterAll(async () => {
   await browser.close();
   await withGpu.close();
@@ -35,14 +34,14 @@ const WHAT = "is played again after going back is the same, number by number";
 
 test(`the page's own buttons: what ${WHAT}`, { timeout: PATIENCE }, async () => {
   const { page, problems } = await openLive(browser, address + SETTINGS);
-  await untilStep(page, 5, PATIENCE);
+  await untilStep(page, 5);
   const end = await restingMetrics(page);
   const { metrics } = await playedInNode(SETTINGS); // of the second agent
   expect(end).toHaveLength(2);
   expect(end[1]).toEqual(timeless(metrics));
   /** All lines until the end of this step are those of the first time. */
   const expectSameUntil = async (step: number): Promise<void> => {
-    await untilStep(page, step, PATIENCE);
+    await untilStep(page, step);
     for (const [i, lines] of (await restingMetrics(page)).entries()) {
       const first = end[i]!;
       const last = first.filter(({ phase }) => phase === "rl")[step - 1]!;
@@ -57,9 +56,9 @@ test(`the page's own buttons: what ${WHAT}`, { timeout: PATIENCE }, async () => 
   await button(page, "One step").click();
   await expectSameUntil(3);
   await button(page, "Reset").click();
-  await untilStep(page, 0, PATIENCE);
+  await untilStep(page, 0);
   await button(page, "Play").click();
-  await untilStep(page, 5, PATIENCE);
+  await untilStep(page, 5);
   expect(await restingMetrics(page)).toEqual(end);
   expect(problems).toEqual([]);
   await page.close();
@@ -88,13 +87,13 @@ test("on WebGPU an agent in a worker has the metrics of Node up to rounding", { 
 
 test(`on WebGPU what ${WHAT}`, { timeout: PATIENCE }, async () => {
   const { page, problems } = await openLive(withGpu, `${address}${LEAST}&device=webgpu`);
-  await untilStep(page, 2, PATIENCE);
+  await untilStep(page, 2);
   expect(await page.locator("#machine").innerText()).toMatch(/^webgpu.* · [\d,]+ tokens per second, both agents/);
   const end = await restingMetrics(page);
   await button(page, "Reset").click();
-  await untilStep(page, 0, PATIENCE);
+  await untilStep(page, 0);
   await button(page, "Play").click();
-  await untilStep(page, 2, PATIENCE);
+  await untilStep(page, 2);
   expect(await restingMetrics(page)).toEqual(end);
   expect(problems).toEqual([]);
   await page.close();

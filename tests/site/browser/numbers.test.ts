@@ -8,14 +8,13 @@ import type { MetricsRecord } from "../../../run/records.ts";
 import type { Preset } from "../../../run/preset.ts";
 import { launchChromium } from "../../support/browser.ts";
 import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
-import { openLive } from "../../support/livePage.ts";
+import { openLive, PATIENCE } from "../../support/livePage.ts";
 import { type Served, serveSite } from "../../support/sitePages.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
 const SETTINGS = "?quick=true&seed=3&steps=5";
 /** An address under which nothing is trained. */
 const IDLE = "?env=nowhere";
-const PATIENCE = 90_000;
 let isolated: Served;
 let plain: Served;
 let browser: Browser;
@@ -25,7 +24,7 @@ beforeAll(async () => {
   [isolated, plain] = [await serveSite(), await serveSite(false)];
   browser = await launchChromium();
   inNode = await playedInNode(SETTINGS);
-}, 120_000);
+}, PATIENCE);
 afterAll(async () => {
   await browser.close();
   isolated.close();
