@@ -17,7 +17,7 @@ interface Section {
   readonly entries: readonly Entry[];
 }
 
-function sectionsOf(text: string): Section[] {
+export function sectionsOf(text: string): Section[] {
   return text.split(/\n{2,}/).map((block) => {
     const lines = block.split("\n");
     const entries: { name: string; text: string }[] = [];

@@ -1,5 +1,4 @@
 /** The command line of `npm start`: its help and the parser of its flags. */
-import { readFileSync } from "node:fs";
 import { methodFromGrpoConfig } from "../../connect/grpoConfig.ts";
 import { camel, PLUGINS, showFlag } from "../plugins.ts";
 import { isRecord } from "../records.ts";
@@ -7,7 +6,7 @@ import { optionRows } from "../settings.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "../startOptions.ts";
 import { usage, UsageError } from "../usage.ts";
 import { parse } from "./flags.ts";
-import { withConfig } from "./flagsFile.ts";
+import { readData, withConfig } from "./flagsFile.ts";
 import { withWorldOf } from "./fromRun.ts";
 
 /** The flags of plug-ins, in the form of the text below. */
@@ -72,8 +71,8 @@ ${PLUGIN_FLAGS}
                       env.levels=1-2 for the environment, train.… for training only, demo.… for demonstrations only;
                       sft.thoughts=true: agents that think before they act (gridworld, sokoban);
                       history.turns=8: how many earlier turns the model reads (history.keep, history.thoughts)
-  --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
-  --config FILE       flags in JSON, as each run writes them into its flags.json; flags beside it win
+  --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON or YAML
+  --config FILE       flags in JSON or YAML; each run writes its own into its flags.json; flags beside it win
   --list              a line for every method, loss, advantage and environment, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)
   --report-to LIST    tensorboard, csv: also writes the metrics for these, into the run folder
@@ -135,12 +134,7 @@ export function withFiles(flags: Said): Said {
 
 /** Reads the method and the numbers of TRL's configuration from a file. @throws UsageError with one line */
 function readGrpoConfig(path: string): ReturnType<typeof methodFromGrpoConfig> {
-  let config: unknown;
-  try {
-    config = JSON.parse(readFileSync(path, "utf8"));
-  } catch (error) {
-    throw new UsageError(`--grpo-config: ${path}: ${error instanceof Error ? error.message : String(error)}`);
-  }
+  const config = readData("--grpo-config", path);
   if (!isRecord(config)) throw new UsageError(`--grpo-config: ${path}: expected an object of GRPOConfig's fields`);
   return usage(() => methodFromGrpoConfig(config));
 }

@@ -1,12 +1,15 @@
 /**
- * `--config FILE`: flags of `npm start` under their names, in JSON, as TRL's parser reads arguments from a file:
+ * `--config FILE`: flags of `npm start` under their names, in JSON or YAML, as TRL reads arguments from a file:
  *
  *     { "env": "castle", "method": "dapo+echo", "steps": 80, "dynamic-sampling": true, "set": { "rl.lr": 1e-4 } }
+ *
+ * YAML (a file that ends in .yaml or .yml) is read by the package `yaml`, an optional peer.
  *
  * Flags beside it win. Every run and comparison writes such a file, with what was said when it began; config.json has
  * the settings that came of it.
  */
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { showValue } from "../../engine/options.ts";
 import { isRecord } from "../records.ts";
 import { named } from "../settings.ts";
@@ -41,12 +44,7 @@ const keyOf = (text: string): string => text.split("=")[0]!;
 
 function readFlags(path: string): Said {
   const where = `--config: ${path}`;
-  let content: unknown;
-  try {
-    content = JSON.parse(readFileSync(path, "utf8"));
-  } catch (error) {
-    throw new UsageError(`${where}: ${error instanceof Error ? error.message : String(error)}`);
-  }
+  const content = readData("--config", path);
   if (!isRecord(content)) throw new UsageError(`${where}: expected an object of flags, got ${showValue(content)}`);
   const flags = Object.entries(content).map(([flag, value]) => {
     const { type } = named<{ readonly type: string }>(where, "flag", IN_FILE, flag);
@@ -57,6 +55,33 @@ function readFlags(path: string): Said {
     return [flag, value || undefined];
   });
   return Object.fromEntries(flags) as Said;
+}
+
+/** What a file that a flag names says in JSON or, by its ending, in YAML. @throws UsageError in one line */
+export function readData(flag: string, path: string): unknown {
+  const isYaml = /\.ya?ml$/i.test(path);
+  try {
+    const text = readFileSync(path, "utf8");
+    return isYaml ? yaml().parse(text, { logLevel: "error" }) : JSON.parse(text);
+  } catch (error) {
+    // The first line names the place, which the lines behind it show; some of yaml's advise those who call it.
+    const [first] = (error instanceof Error ? error.message : String(error)).split("\n") as [string];
+    const said = first.replace(/:$/, "").replace(/; please use YAML\S+/, "");
+    throw new UsageError(`${flag}: ${path}: ${said}`);
+  }
+}
+
+interface Yaml {
+  readonly parse: (text: string, options: { readonly logLevel: "error" }) => unknown;
+}
+
+function yaml(): Yaml {
+  try {
+    return createRequire(import.meta.url)("yaml") as Yaml;
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "MODULE_NOT_FOUND") throw error;
+    throw new Error("the package yaml is not installed; npm install yaml");
+  }
 }
 
 /** The entries of `set`, as `--set` takes them. */

@@ -51,22 +51,6 @@ describe.each(PAGES)("%s", (page) => {
   });
 });
 
-it("pages in the package link to what is in the package", () => {
-  const { files } = JSON.parse(readSource("package.json")) as { readonly files: readonly string[] };
-  const always = ["README.md", "LICENSE", "package.json"];
-  const isPacked = (path: string): boolean =>
-    [...always, ...files].some((own) => path === own || path.startsWith(`${own}/`)) && !files.includes(`!${path}`);
-  const linksOf = (page: string): string[] =>
-    [...withoutFences(readSource(page)).matchAll(/\]\(([^)#\s]+)/g)]
-      .map((m) => m[1]!)
-      .filter((url) => !/^[a-z]+:/.test(url))
-      .map((path) => normalize(join(dirname(page), path)));
-  const packed = [...PAGES, "llms.txt"].filter(isPacked);
-  expect(packed).toContain("docs/embedding.md");
-  const lost = packed.flatMap((page) => linksOf(page).flatMap((path) => (isPacked(path) ? [] : [`${page} → ${path}`])));
-  expect(lost).toEqual([]);
-});
-
 it("there are pages, and they name files", () => {
   expect(PAGES).toContain("README.md");
   expect(PAGES.length).toBeGreaterThan(6);

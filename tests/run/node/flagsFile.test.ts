@@ -7,6 +7,7 @@ import { parseStart, saidIn } from "../../../run/node/commandLine.ts";
 import { flagsText } from "../../../run/node/flagsFile.ts";
 import { presetFor } from "../../../run/presets.ts";
 import type { StartOptions } from "../../../run/startOptions.ts";
+import { UsageError } from "../../../run/usage.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-flags-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -33,6 +34,45 @@ test("a file says what flags say", () => {
     "--env gridworld --method grpo+echo --steps 12 --quick --dynamic-sampling --report-to csv " +
     "--set rl.lr=0.0001 --set env.levels=1-2 --set rl.gradShares=true";
   expect(parsed("--config", path)).toEqual(parsed(...flags.split(" ")));
+});
+
+test("a file in YAML says the same as in JSON", () => {
+  const path = join(folder, "flags.yaml");
+  const text = `\uFEFF# what was tried first
+env: gridworld   # a comment
+method: &method grpo+echo
+steps: 12
+quick: true
+dynamic-sampling: yes-not
+set: {rl.lr: 1e-4, env.levels: 1-2, "echo.lambda": .5, rl.gradShares: false}
+`;
+  writeFileSync(path, text);
+  expect(() => parsed("--config", path)).toThrow(`${path}: dynamic-sampling: expected true or false, got "yes-not"`);
+  writeFileSync(path, text.replace("yes-not", "true"));
+  const flags =
+    "--env gridworld --method grpo+echo --steps 12 --quick --dynamic-sampling " +
+    "--set rl.lr=0.0001 --set env.levels=1-2 --set echo.lambda=0.5 --set rl.gradShares=false";
+  expect(parsed("--config", path)).toEqual(parsed(...flags.split(" ")));
+  const json = join(folder, "flags.yml"); // JSON is YAML
+  writeFileSync(json, JSON.stringify({ env: "castle" }, null, 2));
+  expect(parsed("--config", json)).toEqual(parsed("--env", "castle"));
+});
+
+test.each([
+  ["", "expected an object of flags, got null"],
+  ["- env: home", 'expected an object of flags, got [{"env":"home"}]'],
+  ["env: home\nenv: castle", "Map keys must be unique at line 2, column 1"],
+  ["env: home\n\tsteps: 3", "Tabs are not allowed as indentation at line 2, column 1"],
+  [
+    "env: [home",
+    "Flow sequence in block collection must be sufficiently indented and end with a ] at line 1, column 11",
+  ],
+  ["env: home\n---\nenv: castle", "Source contains multiple documents at line 2, column 1"],
+  ["stepz: 3", 'unknown flag "stepz"; did you mean "steps"?'],
+])("%j in YAML is refused in one line", (text, message) => {
+  const path = join(folder, "wrong.yaml");
+  writeFileSync(path, text);
+  expect(() => parsed("--config", path)).toThrow(new UsageError(`--config: ${path}: ${message}`));
 });
 
 test("flags beside it win, also where one of them is short for --set", () => {
