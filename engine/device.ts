@@ -94,6 +94,7 @@ export class Device {
 
   dispose(): void {
     this.backend.dispose();
+    if (opened.delete(this)) open--;
     if (defaultDevice === this) defaultDevice = undefined;
   }
 }
@@ -104,10 +105,24 @@ function viewOf(dtype: DType, { buffer, byteOffset, byteLength }: Uint8Array<Arr
 }
 
 let defaultDevice: Device | undefined;
+/** Devices that `device` has opened and nobody has disposed of: how many, and which. */
+let open = 0;
+let isTold = false;
+const opened = new WeakSet<Device>();
+const MANY = 16;
 
 /** Makes `device` the default for tensors that are made without one. */
 export function setDevice(device: Device): void {
   defaultDevice = device;
+}
+
+/** @throws if this is no device, such as the promise that `device` returns */
+export function checkDevice(where: string, device: Device): void {
+  const isPromise = (device as unknown) instanceof Promise;
+  check(
+    device instanceof Device,
+    () => `${where}: expected a device, got ${isPromise ? "a promise; await device(…)" : showValue(device)}`,
+  );
 }
 
 /** The default device, or an error that says how to get one. */
@@ -132,13 +147,23 @@ export interface DeviceOptions {
 }
 
 /**
- * Makes a device. `auto`: WebGPU on a hardware adapter that opens, else WebAssembly SIMD, else the reference; software
- * adapters are taken only by name, because WebAssembly is faster than they are.
+ * Makes a device, with threads and memory of its own until `dispose`: a program needs one. `auto`: WebGPU on a hardware
+ * adapter that opens, else WebAssembly SIMD, else the reference; software adapters are taken only by name, because
+ * WebAssembly is faster than they are.
  * @throws if the named executor does not exist here, with the reason
  */
 export async function device(kind: "auto" | BackendKind = "auto", options: DeviceOptions = {}): Promise<Device> {
   const made = await create(kind, options);
   defaultDevice ??= made;
+  opened.add(made);
+  open++;
+  if (open >= MANY && !isTold) {
+    isTold = true;
+    console.warn(
+      `worldgrad: ${open} devices are open, each with threads and memory of its own. A program needs one: keep what ` +
+        "`device` resolves to, and dispose() of those that are not needed any more",
+    );
+  }
   return made;
 }
 

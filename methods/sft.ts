@@ -4,7 +4,7 @@
  */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
-import { checkKeys } from "../engine/options.ts";
+import { checkKeys, showValue } from "../engine/options.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../engine/optionTable.ts";
 import { mean } from "../rl/episode/groups.ts";
 import { isAgentToken, type Trajectory, tokensIn } from "../rl/episode/stream.ts";
@@ -101,6 +101,15 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
   checkTrainer("trainSft", options);
   const { model, optimizer, lr, demonstrations, batchSize, steps, startStep = 0, rng } = options;
   checkCount("trainSft", "batchSize", batchSize);
+  const isList = Array.isArray as (value: unknown) => boolean;
+  const areEpisodes =
+    isList(demonstrations) && demonstrations.every((t: Partial<Trajectory> | undefined) => t?.stream !== undefined);
+  check(
+    areEpisodes,
+    () =>
+      `trainSft: expected demonstrations to be a list of episodes, got ${showValue(demonstrations)}; demonstrate(…) ` +
+      "gives a promise of each: await Promise.all([…])",
+  );
   check(demonstrations.length > 0, () => "trainSft: there are no demonstrations");
   const { maxPositions } = model.config;
   const long = demonstrations.findIndex(({ stream }) => stream.ids.length > maxPositions);

@@ -206,7 +206,9 @@ export function validateConfig(config: ModelConfig): void {
   for (const key of Object.keys(MOST) as (keyof typeof MOST)[]) {
     check(
       Number.isSafeInteger(config[key]) && config[key] > 0,
-      () => `config: ${key} is ${showValue(config[key])}, expected an integer ≥ 1`,
+      () =>
+        `config: ${key} is ${showValue(config[key])}, expected an integer ≥ 1` +
+        (key === "headDim" ? `; without one it is hiddenSize / heads, ${hiddenSize} / ${heads}` : ""),
     );
     check(config[key] <= MOST[key], () => `config: ${key} is ${config[key]}, expected at most ${MOST[key]}`);
   }

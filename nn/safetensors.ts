@@ -146,6 +146,7 @@ export function accidentOf(beginning: string): string | undefined {
  * @throws WorldgradError naming what is wrong, for any bytes; unsupported dtypes by name
  */
 export function readSafetensors(bytes: Uint8Array): Map<string, SafeTensor> {
+  check(bytes instanceof Uint8Array, () => `safetensors: expected the file as a Uint8Array, got ${showValue(bytes)}`);
   const { tensors, dataStart } = readSafetensorsHeader(bytes);
   return new Map(
     tensors.map((info) => [info.name, elementsOf(bytes.subarray(dataStart + info.begin, dataStart + info.end), info)]),

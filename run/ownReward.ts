@@ -45,13 +45,18 @@ export function ownReward({ path }: UserFile, template: Template): RewardFunctio
  * number. That number is the part `name` of the metrics (default `reward`); `where` begins error messages.
  *
  * @example
- * await trainRl({ reward: rewardFunction(({ turns, info }) => (info["success"] ? 1 / turns.length : 0), template) });
+ * const reward = rewardFunction(({ turns, info }) => (info["success"] ? 1 / turns.length : 0), template);
+ * for await (const { metrics } of trainRl({ ...options, reward })) console.log(metrics["reward"]);
  */
 export function rewardFunction(
   own: OwnReward,
   template: Template,
   { name = "reward", where = "reward" }: { readonly name?: string; readonly where?: string } = {},
 ): RewardFunction {
+  check(
+    typeof (template as Template | undefined)?.actionText === "function",
+    () => `rewardFunction: expected the template of the episodes, got ${showValue(template)}`,
+  );
   const settle = (answer: unknown): EpisodeReward => {
     if (typeof answer === "number") return { reward: answer, parts: { [name]: answer } };
     const { reward, parts = {} } = (answer ?? {}) as Partial<EpisodeReward>;

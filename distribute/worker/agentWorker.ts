@@ -80,6 +80,11 @@ export class AgentWorker<Settings = void> {
     const isSpec = environment === undefined || typeof environment.make === "function";
     if (!isSpec)
       throw new TypeError("AgentWorker: environment must be the spec of an environment, an object with make()");
+    if (typeof (port as AgentPort | undefined)?.addEventListener !== "function")
+      throw new TypeError(
+        'AgentWorker: expected a worker, new Worker(new URL("./agent.js", import.meta.url), { type: "module" }), ' +
+          `got ${typeof port}`,
+      );
     this.#port = port;
     this.#onWarning = onWarning;
     this.#host = new EnvironmentHost(environment);

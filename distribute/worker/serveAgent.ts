@@ -77,6 +77,10 @@ export function serveAgent<Own extends EnvironmentOptions>(
   create: (settings: never, page: PageSide) => ServedAgent<Own> | Promise<ServedAgent<Own>>,
   port: Port = globalThis,
 ): void {
+  check(
+    typeof (port as Port | undefined)?.addEventListener === "function",
+    () => "serveAgent: this is no worker of a page; in a thread of Node's pass its parentPort",
+  );
   const send = (message: FromWorker): void => port.postMessage(message);
   const asked = new Map<number, (answer: Answered<PageAnswer>) => void>();
   let calls = 0;

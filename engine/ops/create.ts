@@ -1,5 +1,5 @@
 /** Ops that make tensors: from host values, filled, counted, random. */
-import { currentDevice, type Device } from "../device.ts";
+import { checkDevice, currentDevice, type Device } from "../device.ts";
 import { check, fail, onHost } from "../errors.ts";
 import { applyOn, type OpDef } from "../op.ts";
 import { checkTensor } from "../operands.ts";
@@ -43,6 +43,7 @@ export function tensor(
 ): Tensor {
   checkKeys("tensor", options, [...TENSOR_KEYS, "shape"]);
   const device = options.device ?? currentDevice();
+  checkDevice("tensor", device);
   const dtype = options.dtype ?? (values instanceof Int32Array ? "i32" : device.float);
   device.checkDtype("tensor", dtype);
   const isFlat = FLAT.some((kind) => values instanceof kind);
@@ -160,7 +161,9 @@ function like(where: string, x: Tensor, value: number): Tensor {
 function placeOf(where: string, shape: Shape, options: TensorOptions): Required<TensorOptions> {
   checkKeys(where, options, TENSOR_KEYS);
   checkShape(where, shape);
-  const { device = currentDevice(), dtype = device.float } = options;
+  const { device = currentDevice() } = options;
+  checkDevice(where, device);
+  const { dtype = device.float } = options;
   device.checkDtype(where, dtype);
   return { device, dtype };
 }

@@ -9,7 +9,7 @@
  * action and the token that ends it; the text around has the role `scaffold`, the text of an answer `observation`.
  */
 import { check, fail } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { checkKeys, showValue } from "../../engine/options.ts";
 import { encodeWithOffsets, type Tokenizer } from "../../nn/index.ts";
 import { append, type AppendOptions, type Role, type TokenStream } from "./stream.ts";
 
@@ -121,6 +121,10 @@ export class Template {
     check(
       (tags ?? thought ?? ["-"]).every((tag) => tag !== ""),
       () => `template: a tag of the ${tags ? "action" : "thought"} is empty`,
+    );
+    check(
+      typeof (tokenizer as Tokenizer | undefined)?.encode === "function",
+      () => `Template: expected a tokenizer, got ${showValue(tokenizer)}`,
     );
     this.tokenizer = tokenizer;
     check(

@@ -265,6 +265,10 @@ function checkParts({ advantage, aggregation, world, tokenWeights, importanceCor
 /** @throws if `loss` is none */
 export function checkPolicyLoss(where: string, loss: PolicyLoss): void {
   checkMethods(where, "policyLoss", loss, "a policy loss, such as ppoClip()", ["tokenLoss"]);
+  check(
+    typeof (loss.clip as unknown) === "object",
+    () => `${where}: policyLoss.clip must be { low, high }, or null without a clip, got ${showValue(loss.clip)}`,
+  );
 }
 
 /** Throws if answers are trained as actions, with parts that read what only actions have, such as probabilities. */
@@ -290,7 +294,9 @@ function checkKl(kl: KlOptions, advantage: AdvantageEstimator): void {
   check(isWeight, () => `objective: kl.beta must be ≥ 0, got ${showValue(beta)}`);
   check(
     KL_ESTIMATORS.includes(kl.estimator),
-    () => `kl: unknown estimator "${kl.estimator}", expected ${KL_ESTIMATORS.join(", ")}`,
+    () =>
+      `kl: ${kl.estimator === undefined ? "estimator is missing" : `unknown estimator "${kl.estimator}"`}, expected ` +
+      KL_ESTIMATORS.join(", "),
   );
   check(
     kl.in === undefined || kl.in === "loss" || kl.in === "reward",

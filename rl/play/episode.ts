@@ -158,7 +158,10 @@ export class Episode {
       template.appendTask(read, text);
       const { length } = read.ids;
       if (length >= maxTokens)
-        throw new TaskTooLong(`rollout: the task of ${name} takes ${length} tokens, only ${maxTokens} fit`);
+        throw new TaskTooLong(
+          `rollout: the task of ${name} takes ${length} tokens, only ${maxTokens} fit ` +
+            "(the model's maxPositions, or maxTokens)",
+        );
       return text;
     });
     if (task === null) return;

@@ -160,7 +160,8 @@ function withReward(t: Trajectory, answer: EpisodeReward): Trajectory {
   const isScore = (value: unknown): boolean => typeof value === "number" && Math.abs(value) !== Infinity;
   const isParts = typeof parts === "object" && (parts as unknown) !== null && Object.values(parts).every(isScore);
   if (!isScore(reward) || !isParts || !(outcome === undefined || isScore(outcome))) {
-    return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(answer)}`);
+    const hint = typeof answer === "number" ? " (rewardFunction makes one of a function of numbers)" : "";
+    return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(answer)}${hint}`);
   }
   check(
     stepRewards === undefined || (stepRewards.length === t.stepRewards.length && stepRewards.every(Number.isFinite)),

@@ -3,6 +3,7 @@
  * and further terms; everything here is the same for all methods.
  */
 import { check } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 import {
   add,
   type Device,
@@ -139,7 +140,14 @@ export function lossOf(
         },
       },
     }) as Tokens;
-    terms[name] = sum(mul(tensor(weight, { device, dtype: device.float }), tokenLoss(ofTerm)));
+    const losses_N = tokenLoss(ofTerm);
+    check(
+      losses_N?.size === weight.length,
+      () =>
+        `the term "${name}": expected of tokenLoss a tensor, the loss of each of the ${weight.length} tokens, got ` +
+        showValue(losses_N),
+    );
+    terms[name] = sum(mul(tensor(weight, { device, dtype: device.float }), losses_N));
     if (head && name !== "value") predictions[name] = stopGradient(ofTerm.predictions);
   }
   const [first, ...others] = Object.values(terms);

@@ -126,8 +126,8 @@ export class RunWatch {
         "overflow",
         () =>
           `trainRl: ${tooLong.length} of ${episodes.length} episodes of ${where(tooLong[0]!)} ended because the next ` +
-          "answer or action did not fit into the model's positions (context_overflow): give the model more " +
-          "maxPositions, or episodes fewer and shorter turns",
+          "answer or action did not fit into the model's positions, or rollout.maxTokens (context_overflow): give " +
+          "the model more maxPositions, or episodes fewer and shorter turns",
       );
     this.#checkTasks(episodes, objective, mixedGroups, (text) => warnOnce("mixed", () => text));
     for (const { name, rewardMax = Infinity } of worldsOf(objective)) {

@@ -10,6 +10,7 @@
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { isRecord } from "../records.ts";
 import { named } from "../settings.ts";
@@ -80,7 +81,7 @@ function yaml(): Yaml {
     return createRequire(import.meta.url)("yaml") as Yaml;
   } catch (error) {
     if ((error as { code?: unknown }).code !== "MODULE_NOT_FOUND") throw error;
-    throw new Error("the package yaml is not installed; npm install yaml");
+    return fail("the package yaml is not installed; npm install yaml");
   }
 }
 

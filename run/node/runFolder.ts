@@ -38,6 +38,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { check, fail } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 import type { Checkpoint, RunConfig, RunStore } from "../runStore.ts";
 import { flushed, flushFolder, has, makeFolder, named, writeAtomically, writeFlushed } from "./disk.ts";
 import { addOwnWorlds } from "./ownWorlds.ts";
@@ -196,10 +197,16 @@ export class RunFolder implements RunStore {
    */
   saveCheckpoint(step: number, files: Readonly<Record<string, Uint8Array | string>>): void {
     check(Number.isSafeInteger(step) && step >= 0, () => `saveCheckpoint: expected a step ≥ 0, got ${step}`);
-    for (const name of Object.keys(files)) {
+    const entries = Object.entries<unknown>(files);
+    check(entries.length > 0, () => "saveCheckpoint: expected files, got none (modelToFiles gives a promise of them)");
+    for (const [name, data] of entries) {
       check(
         FILE_NAME.test(name) && name !== MANIFEST,
         () => `saveCheckpoint: "${name}" cannot be the name of a file in a checkpoint`,
+      );
+      check(
+        typeof data === "string" || data instanceof Uint8Array,
+        () => `saveCheckpoint: expected ${name} as a text or a Uint8Array, got ${showValue(data)}`,
       );
     }
     const name = `step-${String(step).padStart(6, "0")}`;

@@ -150,7 +150,7 @@ describe("a reward that fails", () => {
       "at once",
       "later",
       expect.stringContaining(expected),
-      `${expected} 1`,
+      `${expected} 1 (rewardFunction makes one of a function of numbers)`,
       `${expected} missing`,
       "fine",
       `${expected} {"reward":1,"parts":{"a":"1"}}`,

@@ -317,6 +317,11 @@ describe("what fails", () => {
       "serveAgent: the page says how long to train; create must",
     );
     expect(() => served({ onwarning: () => 0 } as never)).toThrow("AgentWorker: unknown option 'onwarning'");
+    for (const port of ["./agent.js", undefined, new URL("https://a.b/agent.js")])
+      expect(() => new AgentWorker(port as never)).toThrow(
+        'AgentWorker: expected a worker, new Worker(new URL("./agent.js", import.meta.url), { type: "module" }), got ',
+      );
+    expect(() => serveAgent(agentOf)).toThrow("serveAgent: this is no worker of a page");
     expect(() => served({ environment: {} as never })).toThrow(
       "AgentWorker: environment must be the spec of an environ",
     );

@@ -194,3 +194,25 @@ test("a gradient that is not finite leaves parameters and moments as they were, 
   const moved = 0.1 / (1 - 0.9 ** 4) / Math.sqrt(0.001 / (1 - 0.999 ** 4));
   [1 - 0.1 * moved, 2, 3].forEach((x, i) => expect(p.readSync()[i]).toBeCloseTo(x, 6));
 });
+
+test("a program that opens a device for each of its requests is told so, once", async () => {
+  vi.resetModules(); // devices of other tests do not count
+  const fresh = await import("../../engine/device.ts");
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+  try {
+    for (let i = 0; i < 40; i++) (await fresh.device("reference")).dispose();
+    expect(warn).not.toHaveBeenCalled();
+    const kept = [];
+    for (let i = 0; i < 40; i++) kept.push(await fresh.device("reference"));
+    expect(warn).toHaveBeenCalledTimes(1);
+    expect(warn.mock.calls[0]).toEqual([expect.stringMatching(/^worldgrad: 16 devices are open, .*dispose\(\)/)]);
+    for (const one of kept) {
+      one.dispose();
+      one.dispose(); // counts once
+    }
+    for (let i = 0; i < 20; i++) await fresh.device("reference");
+    expect(warn).toHaveBeenCalledTimes(1);
+  } finally {
+    warn.mockRestore();
+  }
+});

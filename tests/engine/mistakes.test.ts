@@ -33,6 +33,21 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     [() => call("zeros", [2], { dtype: "int" }), 'zeros: expected the dtype "f32", "i32" or "f64", got "int"'],
     [() => call("cast", x(), "float"), 'cast: expected the dtype "f32", "i32" or "f64", got "float"'],
   ],
+  "a device that was not awaited": [
+    [() => call("zeros", [2], { device: wg.device("reference") }), "zeros: expected a device, got a promise; await"],
+    [() => call("tensor", [2], { device: "wasm" }), 'tensor: expected a device, got "wasm"'],
+    [
+      () =>
+        call(
+          "initParams",
+          wg.modelConfig({ vocabSize: 8, hiddenSize: 8, layers: 1, heads: 1 }),
+          new wg.Rng(1),
+          wg.device("reference"),
+        ),
+      "randomNormal: expected a device, got a promise; await device(…)",
+    ],
+    [() => call("modelFromFiles", "{}", undefined, undefined), "safetensors: expected the file as a Uint8Array, got"],
+  ],
   "options by position": [
     [() => call("sum", x(), 0), "sum: expected options { axis, keepdims }, got 0"],
     [() => call("mean", x(), [0, 1]), "mean: expected options { axis, keepdims }, got [0,1]"],

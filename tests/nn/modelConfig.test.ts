@@ -40,7 +40,10 @@ describe("modelConfig", () => {
         modelConfig({ ...options, ...changes });
     expect(bad({ hidenSize: 3 })).toThrow("modelConfig: unknown option 'hidenSize'; did you mean 'hiddenSize'?");
     expect(bad({ family: "bert" })).toThrow('family is "bert", expected llama, mistral, qwen2, qwen3, smollm3, gpt2');
-    expect(bad({ heads: 3 })).toThrow("headDim is 21.333333333333332, expected an integer");
+    expect(bad({ heads: 3 })).toThrow(
+      "headDim is 21.333333333333332, expected an integer ≥ 1; without one it is hiddenSize / heads, 64 / 3",
+    );
+    expect(bad({ headDim: 21.5 })).toThrow("headDim is 21.5, expected an integer");
     expect(bad({ layers: "2" })).toThrow('layers is "2"');
     expect(bad({ vocabSize: NaN })).toThrow("vocabSize is NaN");
     expect(bad({ initializerRange: Infinity })).toThrow("initializerRange is Infinity");

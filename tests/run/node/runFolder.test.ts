@@ -150,6 +150,11 @@ describe("a run folder", () => {
     writeFileSync(join(run.path, "checkpoints", "step-000002", "checkpoint.json"), '{"step":2}');
     expect(() => run.loadLatestCheckpoint()).toThrow(/checkpoint\.json: no run wrote it, or it was changed since/);
     expect(() => run.saveCheckpoint(1, { "../x": "" })).toThrow(/"\.\.\/x" cannot be the name/);
+    // `{ ...modelToFiles(model) }`, a promise that was not awaited, has no entries.
+    expect(() => run.saveCheckpoint(1, {})).toThrow("expected files, got none");
+    expect(() => run.saveCheckpoint(1, { a: undefined } as never)).toThrow(
+      "saveCheckpoint: expected a as a text or a Uint8Array, got missing",
+    );
     expect(existsSync(join(run.path, "checkpoints", "step-000001"))).toBe(false);
   });
 

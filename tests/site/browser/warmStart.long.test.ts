@@ -45,7 +45,7 @@ test(
     const { metrics } = await playedInNode(SETTINGS); // which warms up by itself
     expect((await restingMetrics(page))[1]).toEqual(timeless(metrics));
 
-    // All comes from this server, and without a network the page goes on with what it has: it goes back and plays again.
+    // All comes from this server, and without a network the page goes on with what it has: back, and it plays again.
     await page.locator(".inspector .token").first().waitFor({ timeout: PATIENCE });
     await page.locator(".diagnosis h3").first().waitFor({ timeout: PATIENCE });
     const end = await restingMetrics(page);
