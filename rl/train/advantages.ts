@@ -1,6 +1,5 @@
 /** Advantages of a step: from the rewards of the episodes to one number for each of the agent's tokens. */
 import { check } from "../../engine/errors.ts";
-import { showValue } from "../../engine/options.ts";
 import { fracWithoutSpread, withoutTruncated } from "../episode/groups.ts";
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Advantages } from "../objective/estimator.ts";
@@ -38,15 +37,15 @@ export function advantagesOf(
   check(trajectories.length > 0, () => "advantagesOf: the list of episodes is empty");
   const shaped = penalty?.in === "reward" ? withKlInReward(objective, trajectories, statistics) : { trajectories };
   const { perToken, returns, fracRewardZeroStd } = advantage.estimate(shaped.trajectories, statistics);
-  const isOfTokens = (row: ArrayLike<number> | undefined, { stream }: Trajectory): boolean =>
-    row?.length === stream.ids.length && Array.prototype.every.call(row, Number.isFinite);
-  const bad = trajectories.findIndex((t, row) => !isOfTokens(perToken?.[row], t));
+  const lengths = trajectories.map(({ stream }) => stream.ids.length);
+  const isOfTokens = (row: number): boolean => perToken?.[row]?.length === lengths[row];
+  const bad = perToken?.length === lengths.length ? lengths.findIndex((_, row) => !isOfTokens(row)) : 0;
   check(
-    bad < 0 && perToken.length === trajectories.length,
+    bad < 0,
     () =>
-      `advantagesOf: expected of ${advantage.name} in perToken a finite number for each of the ` +
-      `${trajectories[Math.max(bad, 0)]!.stream.ids.length} tokens of episode ${Math.max(bad, 0)}, got ` +
-      (bad < 0 ? `${perToken.length} rows for ${trajectories.length} episodes` : showValue(perToken?.[bad])),
+      `advantagesOf: expected of ${advantage.name} in perToken a row for each of the ${lengths.length} episodes, ` +
+      `with a number for each of its tokens (${lengths[bad]} of episode ${bad}), got ${perToken?.length ?? "no"} rows` +
+      (perToken?.[bad] ? `, ${perToken[bad].length} numbers of episode ${bad}` : ""),
   );
   const isRewarded = step >= rewardFrom;
   const { kl } = shaped;

@@ -182,7 +182,8 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     passes.push(await optimizerStep(model, optimizer, current, objective, passOptions));
   }
   watchOf(optimizer).trained(
-    passes.some(({ gradNorm }) => gradNorm !== 0),
+    passes.map(({ gradNorm }) => gradNorm),
+    step,
     own,
     options,
   );

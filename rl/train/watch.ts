@@ -175,10 +175,23 @@ export class RunWatch {
 
   /**
    * Counts steps in a row in which nothing was learnt, such as those in which all rewards of a group are equal.
-   * @param isLearnt whether any gradient of the step differs from 0
+   * @param norms of the gradients of the step
    */
-  trained(isLearnt: boolean, episodes: readonly Trajectory[], { warn = defaultWarn }: WatchOptions): void {
-    this.#idle = isLearnt ? 0 : this.#idle + 1;
+  trained(
+    norms: readonly number[],
+    step: number,
+    episodes: readonly Trajectory[],
+    { warn = defaultWarn }: WatchOptions,
+  ): void {
+    const wrong = norms.find((norm) => !Number.isFinite(norm));
+    if (wrong !== undefined && !this.#warned.has("gradient")) {
+      this.#warned.add("gradient");
+      warn(
+        `trainRl: the gradient of step ${step} is ${wrong}, and nothing was learnt from it: an advantage or a loss ` +
+          "is no number; the metric grad_norm has all such steps",
+      );
+    }
+    this.#idle = norms.some((norm) => norm !== 0) ? 0 : this.#idle + 1;
     if (this.#idle < STEPS_WITHOUT_GRADIENT || this.#warned.has("idle")) return;
     this.#warned.add("idle");
     const cut = episodes.filter(isTruncated).length;

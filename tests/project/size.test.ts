@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 /** The four rooms shrink from here; only a commit that says why may raise it. */
-const MOST_LINES = 30_930;
+const MOST_LINES = 30_940;
 
 it("kernels, engine, nn and rl together", () => {
   const rooms = projectFiles().filter((path) => isTypeScript(path) && /^(kernels|engine|nn|rl)\//.test(path));

@@ -28,8 +28,6 @@ const columns = (of: (t: Trajectory) => number[]) => (rows: Rows) => ({
 const plain = (t: Trajectory): number[] => t.stream.ids.map(() => 1);
 
 it.each([
-  ["NaN", columns((t) => plain(t).map(() => NaN))],
-  ["one infinite number", columns((t) => [...plain(t).slice(1), Infinity])],
   ["no number", columns(() => [])],
   ["a number less for each episode", columns((t) => plain(t).slice(1))],
   ["a row less", (rows: Rows) => columns(plain)(rows.slice(1))],
@@ -37,8 +35,17 @@ it.each([
   ["a number for each episode", (rows: Rows) => rows.map((t) => t.reward)],
 ])("an advantage of %s", async (_, estimate) => {
   await expect(trained({ advantage: { name: "mine", estimate } })).rejects.toThrow(
-    /^advantagesOf: expected of mine in perToken a finite number for each of the \d+ tokens of episode \d+, got /,
+    /^advantagesOf: expected of mine in perToken a row for each of the \d+ episodes, with a number for each /,
   );
+});
+
+it("an advantage of NaN is said once: such steps are not trained", async () => {
+  const told: string[] = [];
+  const objective = { ...toyObjective, advantage: { name: "mine", estimate: columns((t) => plain(t).map(() => NaN)) } };
+  const options = { ...toyRlOptions(endingModel(device)), objective, warn: (text: string) => void told.push(text) };
+  const reports = await reportsOf(trainRl(options));
+  expect(reports.map(({ metrics }) => metrics["grad_norm"])).toEqual([NaN, NaN, NaN]);
+  expect(told).toEqual([expect.stringMatching(/^trainRl: the gradient of step 0 is NaN, /)]);
 });
 
 it("an advantage of 0 for all is none, and trains nothing", async () => {
