@@ -11,6 +11,7 @@ export * from "./papers/index.ts";
 export * from "./environments/index.ts";
 export * from "./pretrained/index.ts";
 export * from "./math/index.ts";
+export * from "./compiled/index.ts";
 export * from "./connect/index.ts";
 export * from "./distribute/index.ts";
 export * from "./distribute/worker/index.ts";

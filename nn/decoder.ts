@@ -10,10 +10,6 @@
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf } from "../engine/optionTable.ts";
-import { tensor } from "../engine/ops/create.ts";
-import { cast } from "../engine/ops/indexing.ts";
-import { concat, reshape } from "../engine/ops/movement.ts";
-import { sampleTokens } from "../engine/ops/sample.ts";
 import { Rng } from "../engine/random.ts";
 import { scope } from "../engine/scope.ts";
 import { recordingOutside } from "../engine/tape.ts";
@@ -22,9 +18,10 @@ import { treeLeaves } from "../engine/tree.ts";
 import { type CacheCopy, KvCache } from "./cache.ts";
 import { CapturedSteps } from "./capturedSteps.ts";
 import { type Part, type Plan, planStep, type Widths } from "./decodingPlan.ts";
+import { decodingStep, drawnTokens, readTokens } from "./decodingStep.ts";
 import { sharedRows } from "./rope.ts";
 import { isFiltering, type SampledToken, sampleToken, SAMPLING } from "./sampler.ts";
-import { forward, logits, type Model, pickHidden } from "./transformer.ts";
+import type { Model } from "./transformer.ts";
 
 export type { Part } from "./decodingPlan.ts";
 
@@ -138,7 +135,7 @@ export class Decoder {
     if (result === undefined) return () => Promise.resolve(parts.map(() => []));
     const counters = drawing.map(({ row }) => this.lengths[row]!);
     const choose = (values: Float32Array | Float64Array, i: number): SampledToken[] => {
-      if (!filters) return tokensOf(values, i, burst, sampling.temperature === 0);
+      if (!filters) return drawnTokens(values, i, burst, sampling.temperature === 0);
       const { vocabSize: V } = this.#model.config;
       const stream = new Rng({ key: drawing[i]!.rng!.key, counter: counters[i]! });
       return [sampleToken(values.subarray(i * V, (i + 1) * V), sampling, stream)];
@@ -164,12 +161,8 @@ export class Decoder {
       const { float } = params.embedding.device;
       const how = { vocabSize: config.vocabSize, float, widths: this.#widths, draws, invTemperature };
       const plan = planStep(this.#cache, parts, drawing, how);
-      if (drawing.length === 0) return void scope(() => void this.#read(plan), "decode");
-      const work = (current: Plan): Tensor =>
-        scope(() => {
-          const scores_WV = logits(params, pickHidden(this.#read(current), current.last));
-          return draws === 0 ? scores_WV : this.#draw(current, scores_WV);
-        }, "decode");
+      if (drawing.length === 0) return void scope(() => void readTokens(this.#model, this.#cache, plan), "decode");
+      const work = (current: Plan): Tensor => decodingStep(this.#model, this.#cache, current);
       const sizes = this.#sizesOf(plan);
       if (sizes === undefined || recordingOutside()) return work(plan);
       const inputs = [...this.#params, ...this.#cache.layers.flatMap(({ k, v }) => [k, v])];
@@ -192,38 +185,6 @@ export class Decoder {
     );
     if (tables.includes(undefined)) return undefined;
     return [last.length, counters.length, this.#cache.rows, this.#cache.capacity, ...tables].join();
-  }
-
-  /** Draws for each row of logits. @returns ids, log-probabilities and plain ones of each draw, [3 · draws, W] */
-  #draw({ last, scale, keys, counters, drawn }: Plan, logits_WV: Tensor): Tensor {
-    const { config, params } = this.#model;
-    const { device } = params.embedding;
-    const width = last.length;
-    const [scale_W, keys_W2] = [tensor(scale, { device }), tensor(keys, { device, shape: [width, 2] })];
-    const results: Tensor[] = [];
-    let scores = logits_WV;
-    for (let n = 0; n < counters.length; n++) {
-      const { ids, logProbs, plainLogProbs } = sampleTokens(scores, scale_W, keys_W2, tensor(counters[n]!, { device }));
-      results.push(cast(ids, device.float), logProbs, plainLogProbs);
-      if (n === drawn.length) break;
-      const cache = { store: this.#cache, places: drawn[n]! };
-      const hidden = forward(params, config, reshape(ids, [1, width]), { cache });
-      scores = logits(params, reshape(hidden, [width, config.hiddenSize]));
-    }
-    return reshape(concat(results), [3 * counters.length, width]);
-  }
-
-  /** Reads all tokens. @returns hidden states [1, N, C] of the last pass */
-  #read({ passes }: Plan): Tensor {
-    const { config, params } = this.#model;
-    const { device } = params.embedding;
-    let hidden: Tensor | undefined;
-    for (const { ids, places } of passes) {
-      hidden?.dispose();
-      const shape = [1, ids.length];
-      hidden = forward(params, config, tensor(ids, { device, shape }), { cache: { store: this.#cache, places } });
-    }
-    return hidden!;
   }
 
   /** Runs `body`; if it throws, the rows get back their lengths. */
@@ -255,18 +216,4 @@ export class Decoder {
   dispose(): void {
     this.#cache.dispose();
   }
-}
-
-/**
- * The drawn tokens in column `i` of [3 · burst, width].
- * @throws if a logit of the distribution was not finite
- */
-function tokensOf(values: ArrayLike<number>, i: number, burst: number, greedy: boolean): SampledToken[] {
-  const width = values.length / (3 * burst);
-  const at = (row: number): number => values[row * width + i]!;
-  return Array.from({ length: burst }, (_, n) => {
-    const [id, logProb, plainLogProb] = [at(3 * n), at(3 * n + 1), at(3 * n + 2)];
-    check(id >= 0, () => `sampling: the logit of token ${-1 - id} is ${logProb}; the model has diverged`);
-    return { id, logProb, plainLogProb, samplingLogProb: greedy ? 0 : logProb };
-  });
 }

@@ -1,11 +1,11 @@
 /**
- * `npm run build`: makes dist/ with one JavaScript module and one declaration file per source file,
- * dist/worldgrad.min.js, the whole library for a page in one minified file, and dist/agentWorker.min.js, for a page
- * whose agent learns in a worker. The modules are the output of TypeScript itself, so that the package reads like the
- * source.
+ * `npm run build`: makes dist/ with one JavaScript module and one declaration file per source file, and three minified
+ * files for pages: worldgrad.min.js, the whole library; agentWorker.min.js, for a page whose agent learns in a worker;
+ * compiledAgent.min.js, for a page in which a compiled agent acts. The modules are the output of TypeScript itself, so
+ * that the package reads like the source.
  *
- * It prints the sizes. It fails if a page that trains exceeds its limit, if an entry point imports from a layer above
- * it, or if browser code imports from Node.
+ * It prints the sizes. It fails if a page that trains or one that only acts exceeds its limit, if an entry point
+ * imports from a layer above it, or if browser code imports from Node.
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ interface Entry {
 }
 
 const ROOMS = ["kernels", "engine", "nn", "rl"];
-const OUTER = ["methods", "data", "papers", "environments", "pretrained", "distribute", "connect", "math", "tune"];
+const OUTER = "methods data papers environments pretrained distribute connect compiled math tune".split(" ");
 /** What reads the calls of tools in an agent's text. */
 const CALLS = ["fields", "chat/thoughts", "chat/toolCalls", "chat/markedCalls"].map((file) => `connect/${file}.js`);
 /** Folders that each entry point may import from. A page gets only the environments and methods that it names. */
@@ -35,6 +35,7 @@ const ENTRIES: readonly Entry[] = [
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"] },
   // All ops as methods, for chains. Functions make smaller pages.
   { name: "worldgrad/tensor-methods", file: "tensorMethods.js", folders: ["kernels", "engine"] },
+  { name: "worldgrad/compiled", file: "compiled/index.js", folders: [...ROOMS, "data", "compiled"] },
   { name: "worldgrad/math", file: "math/index.js", folders: ["kernels", "engine", "math"] },
   { name: "worldgrad/tune", file: "tune/index.js", folders: ["kernels", "engine", "tune"] },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"] },
@@ -95,6 +96,8 @@ const NN = `export { AdamW, Decoder, forward, generate, initParams, logits, mode
  * KiB, for warnings of runs that learn nothing or whose episodes do not fit, which looked like training before.
  */
 const MOST_OF_A_PAGE_THAT_TRAINS = 102 * 1024;
+/** Limit of a page in which a compiled agent acts, its weights and kernels aside. */
+const MOST_OF_A_PAGE_THAT_ACTS = 24 * 1024;
 const PAGES: readonly Page[] = [
   {
     name: "five ops, gradient",
@@ -136,14 +139,12 @@ for (const { name, file, folders, external } of ENTRIES) {
   console.log([name.padEnd(18), pad(modules, 8), pad(text.length, 10), pad(gzip, 10)].join(" "));
   if (file === "index.js") writeFileSync(join(dist, "worldgrad.min.js"), text);
 }
-const { outputFiles: forPages } = await build({
-  ...FOR_BROWSERS,
-  absWorkingDir: dist,
-  entryPoints: ["distribute/worker/agentWorker.js"],
-});
-const inPage = gzipSync(forPages[0]!.contents, { level: 9 }).length;
-writeFileSync(join(dist, "agentWorker.min.js"), forPages[0]!.contents);
+const inPage = await fileForPages("distribute/worker/agentWorker.js", "agentWorker.min.js");
 console.log(`\nAgentWorker alone, for a page whose agent is in a worker: ${inPage} bytes gzipped`);
+const acting = await fileForPages("compiled/page.js", "compiledAgent.min.js");
+console.log(`a page in which a compiled agent acts: ${acting} bytes gzipped`);
+if (acting > MOST_OF_A_PAGE_THAT_ACTS)
+  throw new Error(`build: a page that acts has ${acting} bytes gzipped, at most ${MOST_OF_A_PAGE_THAT_ACTS} wanted`);
 console.log("\na page, with one executor        wasm     webgpu");
 let trains = 0;
 for (const { name, text } of PAGES) {
@@ -155,6 +156,13 @@ if (trains > MOST_OF_A_PAGE_THAT_TRAINS)
   throw new Error(
     `build: a page that trains has ${trains} bytes gzipped, at most ${MOST_OF_A_PAGE_THAT_TRAINS} wanted`,
   );
+
+/** Writes a module and all that it imports as one minified file for pages. @returns its bytes, gzipped */
+async function fileForPages(entry: string, name: string): Promise<number> {
+  const { outputFiles } = await build({ ...FOR_BROWSERS, absWorkingDir: dist, entryPoints: [entry] });
+  writeFileSync(join(dist, name), outputFiles[0]!.contents);
+  return gzipSync(outputFiles[0]!.contents, { level: 9 }).length;
+}
 
 /** Rewrites `./x.ts` to `./x.js`, which TypeScript does in JavaScript but not in declarations. */
 function rewriteDeclaration(path: string): void {

@@ -5,13 +5,19 @@
  * its log-probability recorded, with keys and values of one version of the policy (as in AReaL, Fu et al. 2025,
  * arXiv 2505.24298; PipelineRL, arXiv 2509.19128, keeps the old keys and values).
  */
-import { Decoder, type DrawOptions, type Model } from "../../nn/index.ts";
+import type { Decoder, DrawOptions } from "../../nn/index.ts";
 import { Episode, type EpisodeLimits, type EpisodeRequest } from "./episode.ts";
 import { EventLoop } from "./eventLoop.ts";
 import type { Trajectory } from "../episode/stream.ts";
 
 /** The callback of an episode that is over. */
 export type Finished = (trajectory: Trajectory) => void;
+
+/**
+ * What reads tokens and draws the next ones, in rows: a `Decoder`, or what does the same without an engine
+ * (`worldgrad/frozen`).
+ */
+export type Writer = Pick<Decoder, "start" | "truncate" | "copy" | "dispose">;
 
 /** An episode with its row of the decoder. */
 interface Seat {
@@ -27,10 +33,8 @@ interface Seat {
 export interface PlayerOptions {
   readonly limits: EpisodeLimits;
   readonly draw: DrawOptions;
-  /** The number of episodes that are played at once. */
+  /** The number of episodes that are played at once: rows of the decoder. */
   readonly rows: number;
-  /** The width of the decoder's batches on WebGPU, where the bits of a result must not depend on the number of rows. */
-  readonly width?: number;
   /** The version of the policy, which is recorded with every token that it draws. */
   readonly version: number;
 }
@@ -39,7 +43,7 @@ export interface PlayerOptions {
 export class Player {
   readonly #limits: EpisodeLimits;
   readonly #drawOptions: DrawOptions;
-  readonly #decoder: Decoder;
+  readonly #decoder: Writer;
   readonly #loop: EventLoop = new EventLoop();
   readonly #free: number[];
   #version: number;
@@ -63,11 +67,12 @@ export class Player {
   #hasFitted = false;
   #onAdded: () => void = () => {};
 
-  constructor(model: Model, { limits, draw, rows, width, version }: PlayerOptions) {
+  /** @param decoder which the player disposes of */
+  constructor(decoder: Writer, { limits, draw, rows, version }: PlayerOptions) {
     this.#limits = limits;
     this.#drawOptions = draw;
     this.#version = version;
-    this.#decoder = new Decoder(model, rows, limits.maxTokens, width === undefined ? {} : { width });
+    this.#decoder = decoder;
     this.#free = Array.from({ length: rows }, (_, i) => rows - 1 - i);
   }
 
@@ -217,6 +222,18 @@ export class Player {
     });
     this.#decoder.copy(copies);
     return taking;
+  }
+}
+
+/** Plays the requested episodes to their end and disposes of the player. The result is in the order of the requests. */
+export async function playAll(player: Player, requests: readonly EpisodeRequest[]): Promise<Trajectory[]> {
+  const finished: Trajectory[] = [];
+  try {
+    requests.forEach((request, i) => player.add(request, (trajectory) => (finished[i] = trajectory)));
+    await player.run();
+    return finished;
+  } finally {
+    player.dispose();
   }
 }
 

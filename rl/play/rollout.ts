@@ -15,10 +15,10 @@ import { check } from "../../engine/errors.ts";
 import { inCode, number, type NumberRange, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { bytesPerElement } from "../../engine/types.ts";
 import { burstFor } from "../../nn/generate.ts";
-import type { Model, ModelConfig } from "../../nn/index.ts";
+import { Decoder, type Model, type ModelConfig } from "../../nn/index.ts";
 import { SAMPLING } from "../../nn/sampler.ts";
 import type { EpisodeRequest } from "./episode.ts";
-import { Player } from "./player.ts";
+import { playAll, Player, type PlayerOptions } from "./player.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 
@@ -70,8 +70,12 @@ export function rowsAtOnce(config: ModelConfig, maxTokens: number, bytesPerNumbe
 }
 
 /** @throws if the model can draw tokens that the tokenizer does not know */
-export function checkVocabulary({ config }: Model, { tokenizer }: Template, where = "rollout"): void {
-  const [rows, tokens] = [config.vocabSize, tokenizer.vocabSize];
+export function checkVocabulary(
+  { vocabSize: rows }: Pick<ModelConfig, "vocabSize">,
+  { tokenizer }: Template,
+  where = "rollout",
+): void {
+  const tokens = tokenizer.vocabSize;
   check(
     rows <= tokens,
     () =>
@@ -90,15 +94,7 @@ export async function rollout(
 ): Promise<Trajectory[]> {
   check(requests.length > 0, () => "rollout: the list of episodes is empty");
   const room = requests.map(({ spec, options: chosen }) => spec.atOnce?.(chosen) ?? Infinity);
-  const player = playerFor(model, template, options, Math.min(requests.length, ...room));
-  const finished: Trajectory[] = [];
-  try {
-    requests.forEach((request, i) => player.add(request, (trajectory) => (finished[i] = trajectory)));
-    await player.run();
-    return finished;
-  } finally {
-    player.dispose();
-  }
+  return playAll(playerFor(model, template, options, Math.min(requests.length, ...room)), requests);
 }
 
 /**
@@ -106,24 +102,34 @@ export async function rollout(
  * @param expected the number of episodes at once; the player needs no more rows than that
  */
 export function playerFor(model: Model, template: Template, given: RolloutOptions, expected: number): Player {
-  const { temperature, topK, topP, minP, version, ...limits } = ROLLOUT.read(given);
+  const options = ROLLOUT.read(given);
   const { device } = model.params.embedding;
-  checkVocabulary(model, template);
-  const { maxTokens = model.config.maxPositions, burst = burstFor(device), ...rest } = limits;
-  check(
-    maxTokens <= model.config.maxPositions,
-    () => `rollout: maxTokens ${maxTokens} exceeds the model's ${model.config.maxPositions} positions`,
-  );
-  const { maxConcurrent = rowsThatFit(model, maxTokens), ...ofEpisode } = rest;
+  checkVocabulary(model.config, template);
+  const settings = settingsOf(template, options, model.config.maxPositions, burstFor(device));
+  const { maxTokens } = settings.limits;
+  const { maxConcurrent = rowsThatFit(model, maxTokens) } = options;
   const rows = Math.min(maxConcurrent, expected);
   // On WebGPU the bits of a matrix product may depend on its number of rows, so the rows must not depend on the
   // requests.
   const width = device.kind === "webgpu" ? { width: 2 ** Math.ceil(Math.log2(maxConcurrent)) } : {};
-  return new Player(model, {
-    limits: { ...ofEpisode, maxTokens, template, temperature: temperature === 0 ? 1 : temperature },
+  return new Player(new Decoder(model, rows, maxTokens, width), { ...settings, rows });
+}
+
+/**
+ * What the options say of a player.
+ * @param positions the largest number of tokens of a text @param usual tokens that are drawn before the host reads them
+ */
+export function settingsOf(
+  template: Template,
+  options: ReturnType<typeof ROLLOUT.read>,
+  positions: number,
+  usual: number,
+): Omit<PlayerOptions, "rows"> {
+  const { temperature, topK, topP, minP, version, burst = usual, maxTokens = positions, ...limits } = options;
+  check(maxTokens <= positions, () => `rollout: maxTokens ${maxTokens} exceeds the model's ${positions} positions`);
+  return {
+    limits: { ...limits, maxTokens, template, temperature: temperature === 0 ? 1 : temperature },
     draw: { temperature, topK, topP, minP, burst },
-    rows,
-    ...width,
     version,
-  });
+  };
 }

@@ -99,7 +99,7 @@ export function checkRl(options: RlOptions): void {
   checkGroupSize(objective.advantage, options.groupSize);
   checkOptimizer(options.optimizer, trainableOf(options.model).params);
   checkReference(options.model, options.reference);
-  checkVocabulary(options.model, options.template, "trainRl");
+  checkVocabulary(options.model.config, options.template, "trainRl");
 }
 
 /** The loop of `trainRl` for episodes from any source. The options have been checked. */

@@ -24,6 +24,7 @@ import {
   type Trajectory,
 } from "../../rl/episode/stream.ts";
 import type { EpisodeFormat } from "../../rl/episode/template.ts";
+import { Decoder } from "../../nn/index.ts";
 import { worldModelLosses } from "../../rl/evaluate.ts";
 import { rowOf } from "../../rl/objective/columns.ts";
 import { Player } from "../../rl/play/player.ts";
@@ -273,7 +274,7 @@ describe.each(executors)("played on $name", ({ open, tolerance }) => {
     expect(streams(await play(options, { burst: 4 }))).toEqual(once);
     expect(streams(await play(options, { maxConcurrent: 2 }))).toEqual(once);
     const template = templateOf(toyTokenizer, options);
-    const player = new Player(endingModel(device), {
+    const player = new Player(new Decoder(endingModel(device), 12, 64), {
       limits: {
         template,
         temperature: 1,

@@ -30,7 +30,7 @@ it("each changes a file, or makes one and adds a line; a loss has a line in the 
 
 it("type-check", () => {
   expect(copy.typeErrors("index.ts", "run/cli/main.ts", "tests/support/rlMethods.ts", "site/lossWords.ts")).toBe("");
-}, 60_000);
+});
 
 it("the op runs on two executors, and its gradient is right", () => {
   copy.write(
@@ -50,7 +50,7 @@ it("the op runs on two executors, and its gradient is right", () => {
   expect(stderr).toBe("");
   const y = "0.0000 -0.3333 0.0000 1.6667 5.0000";
   expect(stdout).toBe(`reference ${y}\nwasm ${y}\n5 derivatives\n`);
-}, 60_000);
+});
 
 it("the live page prints the loss's own expression, and that of the term", () => {
   copy.write(
@@ -79,7 +79,7 @@ it("the live page prints the loss's own expression, and that of the term", () =>
     "ℓ = |v−left| = |2−3| = 1",
     "0.184 -1.000",
   ]);
-}, 60_000);
+});
 
 it("estimator, loss and option are listed, checked, and trained with", () => {
   const list = copy.run("run/cli/main.ts", "--list").stdout;
@@ -93,7 +93,7 @@ it("estimator, loss and option are listed, checked, and trained with", () => {
   expect(right.status, right.stdout + right.stderr).toBe(0);
   expect(copy.read("runs/added/config.json")).toContain('"floor": 0.1');
   expect(copy.read("runs/added/metrics.jsonl")).toContain('"policy_loss"');
-}, 120_000);
+});
 
 it("the term is trained with its head, which is saved with the run; the plug-in imitates, the probe measures", () => {
   const method = ["--method", "grpo+turns_left", "--set", "turns_left.coefficient=0.1"];
@@ -114,4 +114,4 @@ it("the term is trained with its head, which is saved with the run; the plug-in 
   expect(copy.read("runs/term/config.json")).toContain('"weight": 0.25');
   expect(copy.read("runs/term/metrics.jsonl")).toMatch(/"zero_advantages":[01]/);
   expect(copy.read("runs/term/metrics.jsonl")).toContain('"best/return"');
-}, 120_000);
+});

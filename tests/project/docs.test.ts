@@ -175,6 +175,7 @@ describe("programs in the pages", () => {
     "worldgrad/worker": "distribute/worker/index.ts",
     "worldgrad/run": "run/index.ts",
     "worldgrad/math": "math/index.ts",
+    "worldgrad/compiled": "compiled/index.ts",
     "worldgrad/tune": "tune/index.ts",
     "worldgrad/fast-check": "fastCheck.ts",
     "worldgrad/tensor-methods": "tensorMethods.ts",

@@ -6,8 +6,11 @@
 import { expect, it } from "vitest";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
-/** The four rooms shrink from here; only a commit that says why may raise it. */
-const MOST_LINES = 30_940;
+/**
+ * The four rooms shrink from here; only a commit that says why may raise it. By 40 last, for a step of decoding apart
+ * from the `Decoder`, and a `Writer` in its place: a compiled model is made of the one and played as the other.
+ */
+const MOST_LINES = 30_980;
 
 it("kernels, engine, nn and rl together", () => {
   const rooms = projectFiles().filter((path) => isTypeScript(path) && /^(kernels|engine|nn|rl)\//.test(path));

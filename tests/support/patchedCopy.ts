@@ -16,7 +16,7 @@ import { applied, blocksOf, hunksOf } from "../project/diffs.ts";
 import { projectFiles, readSource } from "../project/sources.ts";
 
 /** What the main job consists of, and the formulas of the live page; most tests and programs beside it stay away. */
-const ROOMS = "kernels|engine|nn|rl|methods|data|papers|environments|pretrained|math|distribute|tune|connect";
+const ROOMS = "kernels|engine|nn|rl|methods|data|papers|environments|pretrained|math|distribute|tune|compiled|connect";
 const COPIED = new RegExp(`^((${ROOMS}|run|studies|tests|site)/|(index|package|tsconfig)\\.\\w+$)`);
 
 export class PatchedCopy {

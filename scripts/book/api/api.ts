@@ -20,6 +20,7 @@ const SOURCES = [
   "environments",
   "pretrained",
   "distribute",
+  "compiled",
   "math",
   "tune",
   "connect",

@@ -65,6 +65,7 @@ const ENTRIES = [
   ["worldgrad/pretrained", "pretrained", "pretrained/index.ts"],
   ["worldgrad/distribute", "distribute", "distribute/index.ts"],
   ["worldgrad/math", "math", "math/index.ts"],
+  ["worldgrad/compiled", "compiled", "compiled/index.ts"],
   ["worldgrad/tune", "tune", "tune/index.ts"],
   ["worldgrad/node", "node", "run/node/index.ts"],
   ["worldgrad/tensor-methods", "tensor-methods", "tensorMethods.ts"],

@@ -1,0 +1,138 @@
+/**
+ * The file of a compiled model: the length of a header, the header in JSON, padding, then the programs, the kernels'
+ * modules and the data, one behind the other.
+ */
+import type { TypedArray } from "../engine/backends/backend.ts";
+import { check, fail, WorldgradError } from "../engine/errors.ts";
+import type { Plan } from "../nn/decodingPlan.ts";
+
+/**
+ * A call of a program: the number of a kernel, then its arguments; or `DATA`, an address and the number of what is
+ * written there; or `INPUT`, an address and the number of an input.
+ */
+export type Call = readonly number[];
+export const DATA = -1;
+export const INPUT = -2;
+
+/**
+ * The arrays of a plan that are filled anew in each step, in the order in which `INPUT` counts them: the token, its
+ * row, position and slots, then those of a draw.
+ */
+export function inputsOf({ passes, last, scale, keys, counters }: Plan): readonly TypedArray[] {
+  const { ids, places } = passes[0]!;
+  return [ids, places.rows, places.positions, places.slots, last, scale, keys, ...counters];
+}
+
+/** The programs: what is done once, what reads a token, and what reads one and draws the next. */
+export const PROGRAMS = ["once", "read", "draw"] as const;
+export type Programs = Readonly<Record<(typeof PROGRAMS)[number], readonly Call[]>>;
+
+/** A model as a program of kernels. */
+export interface Compiled {
+  /** The model's sizes that its user needs. */
+  readonly sizes: Sizes;
+  readonly programs: Programs;
+  readonly kernels: readonly Uint8Array[];
+  readonly data: readonly Uint8Array[];
+}
+
+export interface Sizes {
+  /** The bytes of memory. */
+  readonly memory: number;
+  /** The address of what is drawn: an id, its log-probability, its plain one, each f32. */
+  readonly drawn: number;
+  /** The most tokens of a text. */
+  readonly maxTokens: number;
+  readonly vocabSize: number;
+  /** Heads of keys and values. */
+  readonly kvHeads: number;
+}
+const SIZES = ["memory", "drawn", "maxTokens", "vocabSize", "kvHeads"] as const;
+
+const FORMAT = "worldgrad compiled model 1";
+
+interface Header {
+  readonly format: string;
+  readonly sizes: Sizes;
+  /** The number of numbers of each. */
+  readonly programs: readonly number[];
+  /** The number of bytes of each. */
+  readonly kernels: readonly number[];
+  readonly data: readonly number[];
+}
+
+/** Numbers as they are, also those that JSON does not know. */
+const flat = (calls: readonly Call[]): Float64Array =>
+  Float64Array.from(calls.flatMap((call) => [call.length, ...call]));
+
+/** The bytes of a file. */
+export function toFile({ sizes, programs, kernels, data }: Compiled): Uint8Array<ArrayBuffer> {
+  const numbers = PROGRAMS.map((name) => flat(programs[name]));
+  const lengths = (parts: readonly Uint8Array[]): number[] => parts.map(({ length }) => length);
+  const header: Header = {
+    format: FORMAT,
+    sizes,
+    programs: numbers.map(({ length }) => length),
+    kernels: lengths(kernels),
+    data: lengths(data),
+  };
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const start = Math.ceil((4 + text.length) / 8) * 8;
+  const parts = [...numbers.map(({ buffer }) => new Uint8Array(buffer)), ...kernels, ...data];
+  const file = new Uint8Array(parts.reduce((sum, { length }) => sum + length, start));
+  new DataView(file.buffer).setUint32(0, text.length, true);
+  file.set(text, 4);
+  let at = start;
+  for (const part of parts) {
+    file.set(part, at);
+    at += part.length;
+  }
+  return file;
+}
+
+/** @throws if this is no such file, one of another version, or not the whole of one */
+export function fromFile(file: Uint8Array): Compiled {
+  const isBytes: boolean = file instanceof Uint8Array;
+  check(isBytes, () => "openCompiled: expected the bytes of a compiled model, a Uint8Array");
+  const header = headerOf(file);
+  let at = header.start;
+  const take = (bytes: number): Uint8Array => {
+    const whole = at + bytes <= file.length;
+    check(
+      whole,
+      () => `openCompiled: the file is cut off: it has ${file.length} bytes, at least ${at + bytes} belong to it`,
+    );
+    at += bytes;
+    return file.subarray(at - bytes, at);
+  };
+  const calls = (length: number): Call[] => {
+    const numbers = new Float64Array(take(8 * length).slice().buffer);
+    const found: number[][] = [];
+    for (let i = 0; i < length; i += numbers[i]! + 1) found.push([...numbers.subarray(i + 1, i + 1 + numbers[i]!)]);
+    return found;
+  };
+  const [once, read, draw] = header.programs.map(calls) as [Call[], Call[], Call[]];
+  const [kernels, data] = [header.kernels.map(take), header.data.map(take)];
+  check(at === file.length, () => `openCompiled: ${file.length - at} bytes stand behind the model's ${at}`);
+  return { sizes: header.sizes, programs: { once, read, draw }, kernels, data };
+}
+
+function headerOf(file: Uint8Array): Header & { readonly start: number } {
+  const length = file.length < 4 ? Infinity : new DataView(file.buffer, file.byteOffset).getUint32(0, true);
+  const none = "openCompiled: this is no compiled model (compileModel makes one)";
+  if (4 + length > file.length) return fail(none);
+  let header: Partial<Header>;
+  try {
+    header = JSON.parse(new TextDecoder().decode(file.subarray(4, 4 + length))) as Partial<Header>;
+  } catch (error) {
+    throw new WorldgradError(none, { cause: error });
+  }
+  const { format, sizes } = header;
+  check(typeof format === "string" && format.startsWith("worldgrad"), () => none);
+  check(
+    format === FORMAT,
+    () => `openCompiled: the file is a ${String(format)}, this version reads a ${FORMAT}; compile the model anew`,
+  );
+  check(sizes !== undefined && SIZES.every((name) => Number.isInteger(sizes[name])), () => none);
+  return { ...(header as Header), start: Math.ceil((4 + length) / 8) * 8 };
+}

@@ -1,0 +1,149 @@
+/** A compiled model in use: a memory, its kernels, and the calls that decode a token. */
+import { acting, type ActOptions } from "../data/acting.ts";
+import { check, reasonOf, WorldgradError } from "../engine/errors.ts";
+import type { TypedArray } from "../engine/backends/backend.ts";
+import { drawnTokens } from "../nn/decodingStep.ts";
+import { isFiltering, type SampledToken } from "../nn/sampler.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import { playAll, Player, type Writer } from "../rl/play/player.ts";
+import { checkVocabulary, ROLLOUT, type RolloutOptions, settingsOf } from "../rl/play/rollout.ts";
+import { type Call, type Compiled, DATA, fromFile, INPUT, type Programs, type Sizes } from "./format.ts";
+
+const PAGE = 65_536;
+
+type Run = (...args: readonly number[]) => void;
+
+/**
+ * Opens a model that `compileModel` has made.
+ * @param file its bytes
+ * @throws if they are no such file, a part of one or of another version, or if there is no WebAssembly SIMD here
+ * @example
+ * const agent = await openCompiled(new Uint8Array(await (await fetch("agent.bin")).arrayBuffer()));
+ */
+export async function openCompiled(file: Uint8Array): Promise<CompiledModel> {
+  const compiled = fromFile(file);
+  const pages = Math.ceil(compiled.sizes.memory / PAGE);
+  try {
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+    const made = compiled.kernels.map((bytes) => WebAssembly.instantiate(bytes.slice(), { env: { memory } }));
+    const runs = (await Promise.all(made)).map(({ instance }) => instance.exports["run"] as Run);
+    return new CompiledModel(compiled, memory, runs);
+  } catch (error) {
+    throw new WorldgradError(
+      "openCompiled: the model needs WebAssembly with SIMD (2021 or later) and " +
+        `${pages * PAGE} bytes of memory: ${reasonOf(error)}`,
+      { cause: error },
+    );
+  }
+}
+
+/** A model that acts, of a file; see `openCompiled`. It plays one episode at a time. */
+export class CompiledModel {
+  /** The most tokens of a text. */
+  readonly maxTokens: number;
+  /** The tokens that it can read and draw. */
+  readonly vocabSize: number;
+  readonly #sizes: Sizes;
+  readonly #programs: Programs;
+  /** What each step writes anew, by its number. */
+  readonly #data = new Map<number, Uint8Array>();
+  readonly #memory: WebAssembly.Memory;
+  readonly #runs: readonly Run[];
+  #isPlaying = false;
+
+  constructor({ sizes, programs, data }: Compiled, memory: WebAssembly.Memory, runs: readonly Run[]) {
+    ({ maxTokens: this.maxTokens, vocabSize: this.vocabSize } = sizes);
+    [this.#sizes, this.#programs, this.#memory, this.#runs] = [sizes, programs, memory, runs];
+    this.#perform(programs.once, new Map(data.entries()));
+    // The weights are in the memory now, and the file is not needed any more.
+    for (const [kind, , n] of [...programs.read, ...programs.draw])
+      if (kind === DATA) this.#data.set(n!, data[n!]!.slice());
+  }
+
+  /**
+   * An episode in which the caller is the environment, as `act` plays it: each `next` takes what was observed of the
+   * last action, and gives another.
+   * @param template the one that the model was trained with
+   * @param options those of `act`; tokens are drawn from the whole vocabulary, so top-k, top-p and min-p are refused
+   * @returns the episode, when its turns or its context are used up or the caller returns
+   * @throws if another episode has not ended
+   * @example
+   * const episode = agent.act(template, "Guess a number from 1 to 9", { maxActionTokens: 3 });
+   * let { value: action } = await episode.next();            // "5"
+   * ({ value: action } = await episode.next("higher"));      // "7"
+   * await episode.return(undefined);                         // it is over
+   */
+  act(
+    template: Template,
+    task: string,
+    options: ActOptions = {},
+  ): AsyncGenerator<string, Trajectory | undefined, string> {
+    return acting(async (request, given) => playAll(this.#player(template, given), [request]), task, options);
+  }
+
+  #player(template: Template, options: RolloutOptions): Player {
+    const given = ROLLOUT.read(options);
+    const { vocabSize, maxTokens: positions } = this;
+    checkVocabulary({ vocabSize }, template, "act");
+    check(!isFiltering(given), () => "act: a compiled model draws from all tokens; leave out topK, topP and minP");
+    const settings = settingsOf(template, given, positions, 1);
+    check(
+      !this.#isPlaying,
+      () => "act: a compiled model plays one episode at a time; end the last one, or open another model",
+    );
+    return new Player(this.#writer(), { ...settings, rows: 1 });
+  }
+
+  /** What reads and draws the tokens of one episode. */
+  #writer(): Writer {
+    this.#isPlaying = true;
+    let length = 0;
+    return {
+      start: ([part], { temperature = 1 } = {}) => {
+        const { tokens, rng } = part!;
+        let drawn: SampledToken[] = [];
+        tokens.forEach((id, t) => {
+          const isDrawing = rng !== undefined && t === tokens.length - 1;
+          drawn = this.#step(id, length++, isDrawing ? { key: rng.key, temperature } : undefined);
+        });
+        return () => Promise.resolve([drawn]);
+      },
+      truncate: (_, to) => void (length = to),
+      copy: () => undefined, // there is one row
+      dispose: () => void (this.#isPlaying = false),
+    };
+  }
+
+  /** Reads a token at its position. @returns the token that is drawn behind it, if one is */
+  #step(
+    id: number,
+    position: number,
+    draw?: { readonly key: readonly [number, number]; readonly temperature: number },
+  ): SampledToken[] {
+    const { maxTokens, kvHeads, drawn } = this.#sizes;
+    const slots = Int32Array.from({ length: kvHeads }, (_, head) => head * maxTokens + position);
+    // In the order of `inputsOf`.
+    const inputs: TypedArray[] = [Int32Array.of(id), Int32Array.of(0), Int32Array.of(position), slots];
+    if (draw === undefined) {
+      this.#perform(this.#programs.read, this.#data, inputs);
+      return [];
+    }
+    const { key, temperature } = draw;
+    const scale = Float32Array.of(temperature === 0 ? 0 : 1 / temperature);
+    inputs.push(Int32Array.of(0), scale, Int32Array.of(key[0], key[1]), Int32Array.of(position + 1));
+    this.#perform(this.#programs.draw, this.#data, inputs);
+    return drawnTokens(new Float32Array(this.#memory.buffer, drawn, 3), 0, 1, temperature === 0);
+  }
+
+  #perform(calls: readonly Call[], data: ReadonlyMap<number, Uint8Array>, inputs: readonly TypedArray[] = []): void {
+    const write = (address: number, { buffer, byteOffset, byteLength }: TypedArray | Uint8Array): void =>
+      new Uint8Array(this.#memory.buffer, address).set(new Uint8Array(buffer, byteOffset, byteLength));
+    for (const [kind, ...args] of calls) {
+      const [address, n] = args as [number, number];
+      if (kind === INPUT) write(address, inputs[n]!);
+      else if (kind === DATA) write(address, data.get(n)!);
+      else this.#runs[kind!]!(...args);
+    }
+  }
+}
