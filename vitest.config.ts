@@ -4,10 +4,12 @@
  *     npm test             `unit`: the library, with WGSL on the adapter that `tests/support/adapter.ts` finds
  *     npm run test:pages   in browsers: `browser`, the library in pages, `site`, the modules of the live page and the
  *                          book, and `pages`, they in Chromium and Firefox
- *     npm run test:long    `long`, *.long.test.ts: whole programs, played to their ends, with real servers; and
- *                          `thorough`, files of `unit` again whose tests draw what they try, with more draws
+ *     npm run test:long    `long`, *.long.test.ts: whole programs, played to their ends, with real servers
+ *     npm run test:thorough
+ *                          `thorough`, files of `unit` again whose tests draw what they try, with all draws
  *
- * CI runs all. Without a browser or a server the last two say so in one line and go on; CI fails.
+ * CI runs all but the last, which has a job of its own in .github/workflows/checks.yml. Without a browser or a server
+ * those that need one say so in one line and go on; CI fails.
  */
 import { existsSync } from "node:fs";
 import type { TestProjectInlineConfiguration, ViteUserConfig } from "vitest/config";
@@ -81,7 +83,7 @@ const inBrowsers = (name: string, folder: string, globalSetup: string[] = []): T
     name,
     include: [`${folder}/**/*.test.ts`],
     exclude: [LONG, ...(firefox === undefined ? [FIREFOX] : [])],
-    testTimeout: 60_000,
+    testTimeout: 180_000,
     globalSetup,
   },
 });
@@ -93,8 +95,9 @@ const config: ViteUserConfig = {
     maxWorkers: 2,
     // One process per test file already; tests of threads ask for theirs by name.
     env: { WORLDGRAD_THREADS: "1" },
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // Who waits longer hangs; a busy machine takes ten times as long as an idle one.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     projects: [
       {
         extends: true,
@@ -117,6 +120,7 @@ const config: ViteUserConfig = {
           include: [LONG],
           exclude: [...(chromium === undefined ? BROWSER : []), ...needsNats],
           testTimeout: 300_000,
+          hookTimeout: 300_000,
         },
       },
       {

@@ -333,7 +333,7 @@ E`,
     const server = "python3 -m http.server 8123 --bind 127.0.0.1 > /dev/null 2>&1 & sleep 1.5";
     expect((await play(files, [server, "done"])).last.reward).toBe(1);
     expect((await play(files, [server, "done"], { background: "kill" })).last.reward).toBe(0);
-  }, 60_000);
+  });
 
   it("have stand-ins for uv, pip and curl if they are asked for, and not otherwise", async () => {
     const files = reward(
@@ -345,7 +345,7 @@ grep -q usage /tmp/help && echo 1 > /logs/verifier/reward.txt`,
     );
     expect((await play(files, ["done"], { standIns: true })).last.reward).toBe(1);
     expect((await play(files, ["done"])).last.reward).toBe(0);
-  }, 60_000);
+  });
 });
 
 describe("an agent that wants a reward for nothing", () => {
@@ -401,7 +401,7 @@ describe("an agent that wants a reward for nothing", () => {
       const { steps, last } = await play({}, [command, "done"], { diskMb: 32, seconds: 5 });
       expect(last, JSON.stringify(steps)).toMatchObject({ done: true, reward: 0, info: { success: false } });
     },
-    60_000,
+    300_000,
   );
 
   it("gets none by writing it again and again, as long as the tests write later", async () => {
@@ -441,7 +441,7 @@ describe("an agent that wants a reward for nothing", () => {
       expect((await play(slow, [command, "done"])).last.reward).toBe(1);
       expect((await play(slow, [command, "done"], { background: "kill" })).last.reward).toBe(0);
     },
-    60_000,
+    300_000,
   );
 
   it("gets one with a module in the directory where the tests run Python", async () => {
@@ -500,7 +500,7 @@ describe("a whole machine of root's", () => {
     expect(said[5]).toBe("chown: changing ownership of '/app': Invalid argument\n0");
     expect(said[6]).toMatch(/Network is unreachable/);
     expect(said[8]).toBe("alive\nstill");
-  }, 60_000);
+  });
 });
 
 describe("checking tasks", () => {
@@ -528,7 +528,7 @@ describe("checking tasks", () => {
       silent: [0, 0, 'solution 0: the verifier has written no reward; "hello"'],
       gpu: [undefined, undefined, "cannot run: [environment] gpus is not supported"],
     });
-  }, 120_000);
+  });
 
   it("shows the line about an error, wherever it stands, and why a solution cannot run", async () => {
     const usage = reward("echo 'pytest: error: unrecognized arguments: --ctrf'; echo '  rootdir: /tests'");
@@ -569,7 +569,7 @@ describe("checking tasks", () => {
     expect(run("check", path, "--engin", "docker").out).toContain("did you mean --engine?");
     expect(run("check").code).toBe(2);
     expect(existsSync(list)).toBe(true);
-  }, 60_000);
+  });
 });
 
 it("takes the faults of all environments: answers have stamps, and verdicts lie", async () => {

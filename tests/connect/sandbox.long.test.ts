@@ -365,7 +365,7 @@ print([(c.syscall(n, 0, 4096, 0o1600, 0, 0), ctypes.get_errno()) for n in ${JSON
         session.close();
       }
     }
-  }, 120_000);
+  });
 
   it("break the session by what they leave in the file of its state", async () => {
     for (const state of [

@@ -58,7 +58,7 @@ describe("folders of tasks", () => {
     const checked = await checkTasks({ path: all }, 2);
     expect(checked).toHaveLength(42);
     expect(checked.filter(({ verdict }) => verdict !== "ok")).toEqual([]);
-  }, 120_000);
+  });
 
   it("hold nothing that an agent could read of what is right, but in solution/ and tests/", () => {
     for (const { name } of shell.families) {

@@ -83,7 +83,7 @@ test("a run ends; killed and resumed it has the same bits; workers end it, too; 
   const ofWorkers = lastCheckpoint(join(folder, "runs/workers"))["model.safetensors"]!;
   expect(ofWorkers.equals(lastCheckpoint(a!)["model.safetensors"]!)).toBe(true);
   await noneIsLeft();
-}, 240_000);
+});
 
 test("with faults, answers of the real shell have stamps, and verdicts lie; the truth stands in the info", async () => {
   const faulty = withFaults(shell);

@@ -32,7 +32,7 @@ describe.each([
   ["bf16", 4],
   ["q8", 1],
 ] as const)("packed in %s", (format, least) => {
-  it("plays in threads and learns as one process with room", { timeout: 120_000 }, async () => {
+  it("plays in threads and learns as one process with room", async () => {
     const weights = await packedWeights(format);
     const roomy = await open();
     const one = adapterOn(weights, roomy);

@@ -13,7 +13,7 @@ import { draw } from "../support/executors.ts";
 import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
 
 // Compilers of software adapters take up to 0.3 s for a kernel that they have not seen.
-vi.setConfig({ testTimeout: 90_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 let everywhere: readonly wg.Device[];
 let f64: wg.Device;

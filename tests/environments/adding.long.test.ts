@@ -21,7 +21,7 @@ it("changes one folder and the table of names", () => {
 
 it("type-checks", () => {
   expect(copy.typeErrors("environments/registry.ts")).toBe("");
-}, 60_000);
+});
 
 it("is played as the page shows it, and refuses what the page says it refuses", () => {
   copy.write(
@@ -50,7 +50,7 @@ it("is played as the page shows it, and refuses what the page says it refuses", 
     "dial: noise must be in [0, 1], got 2",
   ];
   expect(stdout).toBe(`${shown}${errors.join("\n")}\n`);
-}, 60_000);
+});
 
 it("is trained in for a step from the command line, which lists it", () => {
   const list = copy.run("run/cli/main.ts", "--list").stdout;
@@ -73,4 +73,4 @@ it("is trained in for a step from the command line, which lists it", () => {
   const metrics = copy.read("runs/dial/metrics.jsonl");
   expect(metrics).toContain('"reward"');
   expect(copy.read("runs/dial/report.html")).toContain("<html");
-}, 120_000);
+});

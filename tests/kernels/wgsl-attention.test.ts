@@ -11,7 +11,7 @@ import { attentionSchedules, tableSchedule } from "../../kernels/wgsl/attentionT
 import { expectClose, normals, runWgsl, type Values } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 const profiles: readonly AdapterProfile[] = [{ schedule: "software" }, { schedule: "gpu" }];
 const [software, gpu] = profiles as [AdapterProfile, AdapterProfile];

@@ -11,7 +11,7 @@ import { cacheAttentionReference, decodingCase, sampleReference, samplingCase } 
 import { expectClose, normals, runWgsl } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to some seconds; the arithmetic takes none.
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 const profiles: readonly AdapterProfile[] = [{ schedule: "software" }, { schedule: "gpu" }];
 

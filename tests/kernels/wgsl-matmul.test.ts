@@ -15,7 +15,7 @@ import { ADDENDS, operands, plain, reference } from "./matmul-reference.ts";
 import { expectClose, runWgsl } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 const { matmul, matmulNaive } = ladder;
 const software: AdapterProfile = { schedule: "software" };

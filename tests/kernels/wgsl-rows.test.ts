@@ -14,7 +14,7 @@ import { softmax, softmaxBackward } from "../../kernels/wgsl/softmax.ts";
 import { expectClose, normals, runWgsl } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 const software: AdapterProfile = { schedule: "software" };
 const gpu: AdapterProfile = { schedule: "gpu" };

@@ -10,7 +10,7 @@ import { GuardedDevice } from "../support/guarded.ts";
 import { type AnyOp, allOps, difference, evaluate, samplesOf } from "../support/opChecks.ts";
 
 // Compilers of software adapters take up to 0.3 s for a kernel that they have not seen, and these nobody has seen.
-vi.setConfig({ testTimeout: 90_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 let f64: Device;
 let webgpu: Device;

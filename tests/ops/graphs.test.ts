@@ -11,7 +11,7 @@ import { Rng } from "../../engine/random.ts";
 import { agree, draw, type Executors, type Make, openExecutors, seeds, valuesOn } from "../support/executors.ts";
 
 // Compilers of software adapters take up to 0.3 s for a kernel that they have not seen.
-vi.setConfig({ testTimeout: 90_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 let executors: Executors;
 beforeAll(async () => {

@@ -30,7 +30,7 @@ const N = 2 ** 20 + 3;
 /** Of products; one chain of so many is 0.25 % off. */
 const K = 2 ** 18 + 3;
 
-vi.setConfig({ testTimeout: 90_000 }); // software adapters
+vi.setConfig({ testTimeout: 300_000 }); // software adapters
 
 const executors = [
   ...everyExecutor.filter(({ name }) => name !== reference.name && name !== wasm.name),

@@ -17,7 +17,7 @@ import { where } from "../../kernels/expr.ts";
 import { type AnyOp, allOps, derivatives, difference, labelOf, samplesOf } from "../support/opChecks.ts";
 import { everyExecutor, reference, wasm } from "../support/rlExecutors.ts";
 
-vi.setConfig({ testTimeout: 90_000 }); // software adapters compile many kernels that nothing else uses
+vi.setConfig({ testTimeout: 300_000 }); // software adapters compile many kernels that nothing else uses
 
 /** Rounding of derivatives in f32, relative to the largest. */
 const ROUNDED = { first: 2e-5, second: 1e-4 } as const;

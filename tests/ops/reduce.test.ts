@@ -23,7 +23,7 @@ import { difference } from "../support/opChecks.ts";
 import { tries } from "../support/tries.ts";
 
 // Compilers of software adapters take up to 0.3 s for a kernel that they have not seen.
-vi.setConfig({ testTimeout: 90_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 let executors: Executors;
 beforeAll(async () => {

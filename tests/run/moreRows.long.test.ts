@@ -1,6 +1,6 @@
 /**
- * Rows of docs/rows.md in the main job, small: warm start, 20 steps of RL and evaluation of each, on WebAssembly and on
- * WebGPU; everything stays finite, and what the row is about is there to be read.
+ * Rows of docs/rows.md in the main job, small: warm start, 20 steps of RL and evaluation of each on WebAssembly, few
+ * steps on WebGPU; everything stays finite, and what the row is about is there to be read.
  */
 import { describe, expect, it } from "vitest";
 import { gpuEnabled } from "../support/gpu.ts";

@@ -2,8 +2,8 @@
  * Everything with everything: environments, methods and their parts, rewards, data options, workers, adapters, warm
  * starts and self-play, each two of them. First what is refused: in one line that names both, before anything begins,
  * and by a rule of the list below, so that a new refusal fails here. Then runs in which each other pair occurs: the
- * main job on a tiny model, three steps from the warm start of the world, every number finite; and from the second
- * step's checkpoint on the run ends with the same numbers and the same weights.
+ * main job on a tiny model, three steps from the warm start of the world, every number finite; and of every second run,
+ * from the second step's checkpoint on it ends with the same numbers and the same weights.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -168,7 +168,7 @@ async function play(store: MemoryStore, preset: Preset): Promise<[unknown[], Rec
 
 describe("a run", () => {
   let trained = 0;
-  it.each(rows.map((row) => [nameOf(row), row] as const))("%s", { timeout: 120_000 }, async (_, row) => {
+  it.each(rows.map((row, n) => [nameOf(row), row, n] as const))("%s", async (_, row, n) => {
     const preset = presetOf(row);
     const store = new MemoryStore("a run", { preset }, () => true);
     const { step, files } = await warmStart(row);
@@ -180,7 +180,7 @@ describe("a run", () => {
       for (const [name, value] of Object.entries(numbers)) expect(value, name).toSatisfy(Number.isFinite);
     if (steps.some((line) => Number(line["grad_norm"] ?? 0) > 0) || isBaseline(preset.rl.method)) trained++;
     // Who plays ahead plays other episodes, with other policies, when the run goes on; random play has no steps.
-    if (preset.async?.maxStaleness || steps.length === 0) return;
+    if (preset.async?.maxStaleness || steps.length === 0 || n % 2 === 1) return;
     store.rewindTo(store.checkpointAt(step + STEPS - 1));
     expect(store.listCheckpoints().at(-1)).toBe(step + STEPS - 1);
     const again = await play(store, preset);

@@ -127,7 +127,7 @@ test("Ctrl-C stops within a step, in the warm start too; the state is saved and 
   const path = join(folder, "runs/stopped/warm/terminal/seed0");
   expect(openRun(path).loadLatestCheckpoint()!.step).toBe(openRun(path).readMetrics().length);
   expect(existsSync(`${path}.pid`)).toBe(false);
-}, 60_000);
+});
 
 test(
   "every arm has as many trials; the best of each is chosen on seeds of their own, and the comparison goes on " +

@@ -84,4 +84,4 @@ test("phases, steps with metrics, evaluations, transcripts and notes arrive, und
   const warn = toldOnce((line) => void lines.push(line));
   for (const name of ["a", "b"]) for (const text of ["one", "other"]) warn(`${name}: ${text}`, text);
   expect(lines).toEqual(["a: one", "a: other"]);
-}, 120_000);
+});

@@ -113,8 +113,17 @@ export const nameOf = (row: Row): string => wordsOf(row).slice(1).join(" ");
 /** The settings of a row. @throws UsageError if they do not go together */
 export const settingsOf = (row: Row): Preset => presetOfFlags(...wordsOf(row));
 
+/** The answers of `refusalOf`, each of which takes milliseconds, and pairs ask for the same rows again. */
+const refusals = new Map<string, string | undefined>();
+
 /** Why a row is refused; undefined if it is not. */
 export function refusalOf(row: Row): string | undefined {
+  const name = nameOf(row);
+  if (!refusals.has(name)) refusals.set(name, findRefusal(row));
+  return refusals.get(name);
+}
+
+function findRefusal(row: Row): string | undefined {
   try {
     settingsOf(row);
     return undefined;

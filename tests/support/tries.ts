@@ -7,7 +7,7 @@ import process from "node:process";
 /** Whether this run has all tries. */
 export const isThorough: boolean = process.env["WORLDGRAD_TRIES"] === "all";
 
-/** The files whose tests ask `tries`: `test:long` runs them once more (vitest.config.ts, project `thorough`). */
+/** The files whose tests ask `tries`: `test:thorough` runs them once more (vitest.config.ts, project `thorough`). */
 export const THOROUGH = [
   "tests/environments/*.test.ts",
   "tests/run/methods.test.ts",

@@ -68,7 +68,7 @@ describe("a server of one's own", () => {
     ]);
     expect((await env.step("get-tiny-image")).observation).toMatch(/\[image image\/png, \d+ bytes\]|left out/);
     expect(await env.step("answer 7")).toMatchObject({ reward: 1, done: true, info: { success: true, turns: 6 } });
-  }, 90_000);
+  });
 
   it("is called several times by one action, as models write it, up to the call that ends the episode", async () => {
     const call = (name: string, args: object): string =>
@@ -93,7 +93,7 @@ describe("a server of one's own", () => {
       "Echo: x",
       "Echo: y",
     ]);
-  }, 90_000);
+  });
 
   it.each(["answer 7", '{"name":"answer","arguments":{"text":"7"}}', '<tool_call>{"name":"answer","arguments":[7]}'])(
     "takes %s as the end or tells the agent why not",
@@ -127,7 +127,7 @@ describe("a server of one's own", () => {
     const step = env.step("trigger-long-running-operation duration=60 steps=60", { signal: call.signal });
     await expect(step).rejects.toThrow("enough");
     await expect(env.step("echo x")).rejects.toThrow("called after a call failed");
-  }, 90_000);
+  });
 
   it("cannot be started, or lacks a tool: one clear line", async () => {
     const none = sums({ server: { command: "no-such-program-here" } }).make();
@@ -141,7 +141,7 @@ describe("a server of one's own", () => {
     await expect(sums({ server: chatty, maxMessageBytes: 1000 }).make().reset(0)).rejects.toThrow("no session with");
     expect(() => sums({ maxTurns: 0 })).toThrow("mcp: maxTurns must be");
     expect(() => mcp({ tools: "all" } as unknown as McpOptions)).toThrow("mcp: server must be");
-  }, 90_000);
+  });
 });
 
 describe("one session for all episodes", () => {
@@ -169,7 +169,7 @@ describe("one session for all episodes", () => {
     await expect(second.step("echo x")).rejects.toThrow("the session was closed");
     expect(await spec.make().reset(4)).toBe("4 + 5?");
     await spec.close();
-  }, 120_000);
+  });
 });
 
 describe("a folder of each episode's own", () => {
@@ -199,7 +199,7 @@ describe("a folder of each episode's own", () => {
     expect(outside.info["toolErrors"]).toBe(1);
     const done = await env.step("write_file path=word.txt content=b");
     expect(done).toMatchObject({ reward: 1, done: true, info: { success: true } });
-  }, 90_000);
+  });
 });
 
 describe("streamable HTTP", () => {
@@ -219,7 +219,7 @@ describe("streamable HTTP", () => {
       server.once("exit", () => reject(new Error("the server ended")));
       server.stderr!.on("data", (text) => /listening/i.test(String(text)) && resolve());
     });
-  }, 90_000);
+  });
   afterAll(() => void server.kill());
 
   it("works as a child process does, and a server that is gone ends the episode", async () => {
@@ -241,7 +241,7 @@ describe("streamable HTTP", () => {
         .make()
         .reset(0),
     ).rejects.toThrow("must be an address");
-  }, 120_000);
+  });
 });
 
 it("an end from outside is scored by `end`, with the server at hand; without it nothing is said", async () => {
@@ -259,7 +259,7 @@ it("an end from outside is scored by `end`, with the server at hand; without it 
   await silent.reset(2);
   expect(await silent.end!("max_turns")).toBeUndefined();
   silent.close!();
-}, 90_000);
+});
 
 it("an episode whose server dies, or whose judge throws, is masked in a rollout", async () => {
   const model = endingModel(await reference.open());
@@ -271,4 +271,4 @@ it("an episode whose server dies, or whose judge throws, is masked in a rollout"
   expect(await play({ server: dying })).toMatchObject({ masked: true, stopReason: "tool_error" });
   const judged = await play({ reward: () => Promise.reject(new Error("the judge fell over")) });
   expect(judged).toMatchObject({ masked: true, stopReason: "tool_error", info: { error: "the judge fell over" } });
-}, 90_000);
+});

@@ -11,7 +11,7 @@ beforeAll(async () => {
   device = await makeDevice("wasm");
   processes = await Processes.compile();
   expected = await synchronous(device);
-}, 120_000);
+});
 afterAll(() => {
   processes.close();
   device.dispose();

@@ -1,7 +1,7 @@
 /** Whole runs through a real server, with workers in this process; faults are in faults.long.test.ts. */
 import { jetstream } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../../engine/device.ts";
 import { Rng } from "../../../engine/random.ts";
 import { treeLeaves } from "../../../engine/tree.ts";
@@ -19,8 +19,6 @@ import { readAll } from "../../support/rlExecutors.ts";
 import { packedAdapter, paramsOf, reportsOf, toyRlOptions } from "../../support/rlRuns.ts";
 import { endingModel } from "../../support/rlToy.ts";
 import { rollouts } from "../../support/toyRollouts.ts";
-
-vi.setConfig({ testTimeout: 120_000 });
 
 let device: Device;
 let server: NatsServer;

@@ -1,7 +1,7 @@
 /** What a long run leaves at a real server while it runs: no more after many steps than after a few. */
 import { connect } from "@nats-io/transport-node";
 import { jetstreamManager } from "@nats-io/jetstream";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../../engine/device.ts";
 import { natsWorkers } from "../../../distribute/nats/learner.ts";
 import { serveNats } from "../../../distribute/nats/serve.ts";
@@ -10,8 +10,6 @@ import { type NatsServer, natsServer } from "../../support/natsServer.ts";
 import { toyRlOptions } from "../../support/rlRuns.ts";
 import { endingModel } from "../../support/rlToy.ts";
 import { rollouts } from "../../support/toyRollouts.ts";
-
-vi.setConfig({ testTimeout: 120_000 });
 
 let device: Device;
 let server: NatsServer;

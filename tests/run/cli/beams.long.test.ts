@@ -18,7 +18,7 @@ async function said(code: number, ...flags: readonly string[]): Promise<string> 
 const beamsIn = (shown: string): [number, string][] =>
   Array.from(shown.matchAll(/^(-\d+\.\d{3}) {2}(.*)$/gm), ([, logProb, text]) => [Number(logProb), text!]);
 
-test("as many texts as beams, best first; groups with a penalty find others", { timeout: 120_000 }, async () => {
+test("as many texts as beams, best first; groups with a penalty find others", async () => {
   const plain = beamsIn(await said(0, "--beams", "4"));
   const groups = beamsIn(await said(0, "--beams", "4", "--beam-groups", "4", "--diversity-penalty", "2"));
   for (const beams of [plain, groups]) {
@@ -36,7 +36,7 @@ test.each([
   [["--beams", "4", "--beam-groups", "3"], "--beam-groups: expected a number that divides --beams 4, got 3"],
   [["--beams", "4", "--temperature", "0.5"], "--beams draws nothing; leave --temperature out"],
   [["--beams", "4", "--beam-groups", "2", "--diversity-penalty", "-1"], "diversity"],
-])("%j is refused", { timeout: 60_000 }, async (flags, message) => {
+])("%j is refused", async (flags, message) => {
   const shown = await said(2, ...flags);
   expect(shown).toContain(message);
   expect(shown.split("\n").filter((line) => line.includes("worldgrad: "))).toHaveLength(1);

@@ -60,7 +60,7 @@ const cut: Damage = (bytes) => bytes.subarray(0, bytes.length >> 1);
 
 test(
   "is refused in one line that names the file, and nothing is overwritten",
-  { timeout: 240_000 },
+  { timeout: 600_000 },
   async (context) => {
     const arm = (readdirSync(WHOLE, { recursive: true }) as string[])
       .filter((name) => basename(name) === SUMMARY)

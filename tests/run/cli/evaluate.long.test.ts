@@ -21,7 +21,7 @@ function lastOf(run: string): object {
   return { success, episodes, meanTurns };
 }
 
-test("prints tables or JSON, with the numbers of the run's last evaluation", { timeout: 240_000 }, async () => {
+test("prints tables or JSON, with the numbers of the run's last evaluation", async () => {
   await said("run/cli/main.ts", ...ONE_AGENT, "--name", "one");
   const before = readFileSync(join(folder, "runs/one/metrics.jsonl"), "utf8");
   const json = JSON.parse(await evaluate("--run", "runs/one", "--json")) as object;

@@ -75,7 +75,7 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
   const episode = start("run/cli/generate.ts", ["--run", "runs/whole", "--seed", "3"]);
   expect(await episode.done, episode.seen()).toBe(0);
   expect(episode.seen()).toContain("task ");
-}, 120_000);
+});
 
 test("without a reader, or onto a full disk, the run is the same; nobody else gets into its folder", async () => {
   const flags = (name: string): string[] => [...ONE_AGENT, "--name", name, "--steps", "2", "--device", "wasm"];
@@ -119,4 +119,4 @@ test("without a reader, or onto a full disk, the run is the same; nobody else ge
   // A program that only prints ends.
   const list = startOnto(folder, "/dev/full", "run/cli/main.ts", ["--list"]);
   expect(await list.done).toBe(0);
-}, 120_000);
+});

@@ -19,7 +19,7 @@ const rowsOf = (name: string): string[] =>
     .slice(1)
     .map((row) => row.split(",").slice(0, 2).join());
 
-test("from its flags.json, killed and resumed", { timeout: 240_000 }, async () => {
+test("from its flags.json, killed and resumed", async () => {
   const flags = [...ONE_AGENT, "--device", "wasm", "--report-to", "tensorboard,csv"];
   const first = startIn(folder, "run/cli/main.ts", [...flags, "--name", "first"]);
   expect(await first.done, first.seen()).toBe(0);

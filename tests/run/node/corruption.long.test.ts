@@ -69,7 +69,7 @@ function harmless(file: string, what: string, newest: string): string | undefine
   return undefined;
 }
 
-test("each is refused by the file's name, or is known to be harmless", { timeout: 120_000 }, async (context) => {
+test("each is refused by the file's name, or is known to be harmless", async (context) => {
   const [path, other] = [await trained("run", "1"), await trained("other", "2")];
   const newest = readdirSync(join(path, "checkpoints")).toSorted().at(-1)!;
   const files = readdirSync(path, { recursive: true })

@@ -47,7 +47,7 @@ const SIGNALS = {
   "Ctrl-C, then a thread dies": ["SIGINT", "SIGUSR2"],
 } as const;
 
-test.each(Object.entries(SIGNALS))("%s", { timeout: 120_000 }, async (what, signals) => {
+test.each(Object.entries(SIGNALS))("%s", async (what, signals) => {
   const name = what.replaceAll(/\W+/g, "-");
   const run = start(...WIDE, "--name", name);
   await until(run, "warm start");

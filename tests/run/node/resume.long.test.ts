@@ -49,7 +49,7 @@ const FLAGS = [
 ];
 const pathOf = (name: string): string => join(folder, "runs", name);
 
-test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () => {
+test("killed after a checkpoint, and resumed", async () => {
   const whole = startIn(folder, "run/cli/main.ts", [...FLAGS, "--name", "whole"]);
   expect(await whole.done, whole.seen()).toBe(0);
 
