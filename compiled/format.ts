@@ -117,6 +117,9 @@ export function fromFile(file: Uint8Array): Compiled {
   return { sizes: header.sizes, programs: { once, read, draw }, kernels, data };
 }
 
+const isCounts = (list: unknown): boolean =>
+  Array.isArray(list) && list.every((count) => Number.isSafeInteger(count) && count >= 0);
+
 function headerOf(file: Uint8Array): Header & { readonly start: number } {
   const length = file.length < 4 ? Infinity : new DataView(file.buffer, file.byteOffset).getUint32(0, true);
   const none = "openCompiled: this is no compiled model (compileModel makes one)";
@@ -133,6 +136,8 @@ function headerOf(file: Uint8Array): Header & { readonly start: number } {
     format === FORMAT,
     () => `openCompiled: the file is a ${String(format)}, this version reads a ${FORMAT}; compile the model anew`,
   );
-  check(sizes !== undefined && SIZES.every((name) => Number.isInteger(sizes[name])), () => none);
+  const { programs, kernels, data } = header;
+  const lists: readonly unknown[] = [SIZES.map((name) => sizes?.[name]), programs, kernels, data];
+  check(lists.every(isCounts) && programs!.length === PROGRAMS.length, () => none);
   return { ...(header as Header), start: Math.ceil((4 + length) / 8) * 8 };
 }

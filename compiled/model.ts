@@ -24,17 +24,23 @@ type Run = (...args: readonly number[]) => void;
 export async function openCompiled(file: Uint8Array): Promise<CompiledModel> {
   const compiled = fromFile(file);
   const pages = Math.ceil(compiled.sizes.memory / PAGE);
+  let memory: WebAssembly.Memory;
+  let runs: Run[];
   try {
-    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+    memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const made = compiled.kernels.map((bytes) => WebAssembly.instantiate(bytes.slice(), { env: { memory } }));
-    const runs = (await Promise.all(made)).map(({ instance }) => instance.exports["run"] as Run);
-    return new CompiledModel(compiled, memory, runs);
+    runs = (await Promise.all(made)).map(({ instance }) => instance.exports["run"] as Run);
   } catch (error) {
     throw new WorldgradError(
       "openCompiled: the model needs WebAssembly with SIMD (2021 or later) and " +
         `${pages * PAGE} bytes of memory: ${reasonOf(error)}`,
       { cause: error },
     );
+  }
+  try {
+    return new CompiledModel(compiled, memory, runs);
+  } catch (error) {
+    throw new WorldgradError(`openCompiled: the file is damaged: ${reasonOf(error)}`, { cause: error });
   }
 }
 

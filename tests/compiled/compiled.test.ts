@@ -194,6 +194,52 @@ describe("a file", () => {
     await expect(openCompiled(later)).rejects.toThrow("a worldgrad compiled model 2, this version reads");
   });
 
+  it("whose header was changed is refused by name", async () => {
+    const file = await compileModel(modelOf({ layers: 1 }), { maxTokens: 16 });
+    const end = 4 + new DataView(file.buffer).getUint32(0, true);
+    type Changed = Record<string, unknown> & { sizes: Record<string, unknown> };
+    const opened = async (change: (header: Changed) => void): Promise<CompiledModel> => {
+      const header = JSON.parse(new TextDecoder().decode(file.subarray(4, end))) as Changed;
+      change(header);
+      const text = new TextEncoder().encode(JSON.stringify(header));
+      const start = Math.ceil((4 + text.length) / 8) * 8;
+      const rest = file.subarray(Math.ceil(end / 8) * 8);
+      const other = new Uint8Array(start + rest.length);
+      new DataView(other.buffer).setUint32(0, text.length, true);
+      other.set(text, 4);
+      other.set(rest, start);
+      return openCompiled(other);
+    };
+    expect(await opened(() => undefined)).toMatchObject({ maxTokens: 16 });
+    await expect(opened(({ sizes }) => (sizes["memory"] = 100))).rejects.toThrow("the file is damaged");
+    await expect(opened(({ sizes }) => (sizes["memory"] = 2 ** 40))).rejects.toThrow(`${2 ** 40} bytes of memory`);
+    for (const change of [
+      (header: Changed) => delete header["programs"],
+      (header: Changed) => (header["programs"] = [1, 2]),
+      (header: Changed) => (header["kernels"] = { length: 3 }),
+      (header: Changed) => (header["data"] = [-1]),
+      ({ sizes }: Changed) => delete sizes["drawn"],
+      ({ sizes }: Changed) => (sizes["kvHeads"] = "2"),
+      (header: Changed) => (header.sizes = null as never),
+    ])
+      await expect(opened(change)).rejects.toThrow("this is no compiled model");
+  });
+
+  it("with other bytes before its weights opens, or is refused by name", async () => {
+    const file = await compileModel(modelOf({ layers: 1 }), { maxTokens: 16 });
+    const rng = new Rng(11);
+    let refused = 0;
+    for (let n = 0; n < 60; n++) {
+      const other = file.slice();
+      other[rng.int(3000)] = rng.int(256);
+      const model = await openCompiled(other).catch((error: unknown) => error);
+      if (!(model instanceof Error)) continue;
+      expect(model.name, String(model.cause)).toBe("WorldgradError");
+      refused++;
+    }
+    expect(refused).toBeGreaterThan(5);
+  });
+
   it("has the same bytes whenever it is made, and may lie within others", async () => {
     const [file, again] = [await compileModel(modelOf()), await compileModel(modelOf())];
     expect(Buffer.from(again).equals(file)).toBe(true);
