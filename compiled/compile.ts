@@ -34,6 +34,8 @@ const WIDTHS = { most: 1, ofPass: (tokens: number): number => tokens, ofDraw: (r
  */
 export async function compileModel(model: Model, options: CompileOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
   checkKeys("compileModel", options, ["maxTokens"]);
+  const isModel: boolean = typeof (model as Model | undefined)?.params === "object";
+  check(isModel, () => `compileModel: expected a model, got ${showValue(model)} (packModel and others are awaited)`);
   const { config } = model;
   const { maxPositions: most } = config;
   const { maxTokens = most } = options;

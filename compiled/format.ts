@@ -3,7 +3,7 @@
  * modules and the data, one behind the other.
  */
 import type { TypedArray } from "../engine/backends/backend.ts";
-import { check, fail, WorldgradError } from "../engine/errors.ts";
+import { check, WorldgradError } from "../engine/errors.ts";
 import type { Plan } from "../nn/decodingPlan.ts";
 
 /**
@@ -50,6 +50,10 @@ export interface Sizes {
 const SIZES = ["memory", "drawn", "maxTokens", "vocabSize", "kvHeads"] as const;
 
 const FORMAT = "worldgrad compiled model 1";
+/** What the header of every version begins with. */
+const BEGIN = '{"format":"worldgrad compiled model ';
+/** Longer than a header is: some lengths of kernels and data. */
+const MOST_OF_A_HEADER = 1_000_000;
 
 interface Header {
   readonly format: string;
@@ -91,9 +95,11 @@ export function toFile({ sizes, programs, kernels, data }: Compiled): Uint8Array
 }
 
 /** @throws if this is no such file, one of another version, or not the whole of one */
-export function fromFile(file: Uint8Array): Compiled {
-  const isBytes: boolean = file instanceof Uint8Array;
+export function fromFile(given: Uint8Array): Compiled {
+  const isBytes: boolean = given instanceof Uint8Array;
   check(isBytes, () => "openCompiled: expected the bytes of a compiled model, a Uint8Array");
+  // Not as Node's Buffer, whose `slice` is no copy.
+  const file = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
   const header = headerOf(file);
   let at = header.start;
   const take = (bytes: number): Uint8Array => {
@@ -122,22 +128,24 @@ const isCounts = (list: unknown): boolean =>
 
 function headerOf(file: Uint8Array): Header & { readonly start: number } {
   const length = file.length < 4 ? Infinity : new DataView(file.buffer, file.byteOffset).getUint32(0, true);
-  const none = "openCompiled: this is no compiled model (compileModel makes one)";
-  if (4 + length > file.length) return fail(none);
+  const text = new TextDecoder().decode(file.subarray(4, Math.min(4 + length, MOST_OF_A_HEADER)));
+  const begin = JSON.stringify(new TextDecoder("latin1").decode(file.subarray(0, 16)));
+  const none = (): string =>
+    `openCompiled: this is no compiled model (compileModel makes one); it begins with ${begin}`;
+  check(text.startsWith(BEGIN), none);
+  check(4 + length <= file.length, () => `openCompiled: the file is cut off: it has ${file.length} bytes`);
   let header: Partial<Header>;
   try {
-    header = JSON.parse(new TextDecoder().decode(file.subarray(4, 4 + length))) as Partial<Header>;
+    header = JSON.parse(text) as Partial<Header>;
   } catch (error) {
-    throw new WorldgradError(none, { cause: error });
+    throw new WorldgradError(none(), { cause: error });
   }
-  const { format, sizes } = header;
-  check(typeof format === "string" && format.startsWith("worldgrad"), () => none);
+  const { format, sizes, programs, kernels, data } = header;
   check(
     format === FORMAT,
     () => `openCompiled: the file is a ${String(format)}, this version reads a ${FORMAT}; compile the model anew`,
   );
-  const { programs, kernels, data } = header;
   const lists: readonly unknown[] = [SIZES.map((name) => sizes?.[name]), programs, kernels, data];
-  check(lists.every(isCounts) && programs!.length === PROGRAMS.length, () => none);
+  check(lists.every(isCounts) && programs!.length === PROGRAMS.length, none);
   return { ...(header as Header), start: Math.ceil((4 + length) / 8) * 8 };
 }

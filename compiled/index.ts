@@ -3,4 +3,4 @@
  * its own sizes in one file, and the few lines that run them.
  */
 export { type CompileOptions, compileModel } from "./compile.ts";
-export { type CompiledModel, openCompiled } from "./model.ts";
+export { type CompiledActOptions, type CompiledModel, openCompiled } from "./model.ts";

@@ -13,6 +13,11 @@ import { type Call, type Compiled, DATA, fromFile, INPUT, type Programs, type Si
 const PAGE = 65_536;
 
 type Run = (...args: readonly number[]) => void;
+/** How a token is drawn. */
+interface Draw {
+  readonly key: readonly [number, number];
+  readonly temperature: number;
+}
 
 /**
  * Opens a model that `compileModel` has made.
@@ -32,8 +37,8 @@ export async function openCompiled(file: Uint8Array): Promise<CompiledModel> {
     runs = (await Promise.all(made)).map(({ instance }) => instance.exports["run"] as Run);
   } catch (error) {
     throw new WorldgradError(
-      "openCompiled: the model needs WebAssembly with SIMD (2021 or later) and " +
-        `${pages * PAGE} bytes of memory: ${reasonOf(error)}`,
+      "openCompiled: the kernels cannot be made; they need WebAssembly with SIMD (2021 or later), " +
+        `${pages * PAGE} bytes of memory, and 'wasm-unsafe-eval' in a page's policy: ${reasonOf(error)}`,
       { cause: error },
     );
   }
@@ -44,7 +49,13 @@ export async function openCompiled(file: Uint8Array): Promise<CompiledModel> {
   }
 }
 
-/** A model that acts, of a file; see `openCompiled`. It plays one episode at a time. */
+/** Options of `CompiledModel.act`: those of `act`, but for the filters of tokens. */
+export type CompiledActOptions = Omit<ActOptions, "topK" | "topP" | "minP">;
+
+/**
+ * A model that acts, of a file; see `openCompiled`. It has one memory of keys and values: an episode that goes on after
+ * another has acted is read again from its start.
+ */
 export class CompiledModel {
   /** The most tokens of a text. */
   readonly maxTokens: number;
@@ -56,7 +67,8 @@ export class CompiledModel {
   readonly #data = new Map<number, Uint8Array>();
   readonly #memory: WebAssembly.Memory;
   readonly #runs: readonly Run[];
-  #isPlaying = false;
+  /** The tokens whose keys and values the memory has. */
+  readonly #held: number[] = [];
 
   constructor({ sizes, programs, data }: Compiled, memory: WebAssembly.Memory, runs: readonly Run[]) {
     ({ maxTokens: this.maxTokens, vocabSize: this.vocabSize } = sizes);
@@ -72,8 +84,7 @@ export class CompiledModel {
    * last action, and gives another.
    * @param template the one that the model was trained with
    * @param options those of `act`; tokens are drawn from the whole vocabulary, so top-k, top-p and min-p are refused
-   * @returns the episode, when its turns or its context are used up or the caller returns
-   * @throws if another episode has not ended
+   * @returns the episode, when its turns or its context are used up; nothing after `return(undefined)`
    * @example
    * const episode = agent.act(template, "Guess a number from 1 to 9", { maxActionTokens: 3 });
    * let { value: action } = await episode.next();            // "5"
@@ -83,7 +94,7 @@ export class CompiledModel {
   act(
     template: Template,
     task: string,
-    options: ActOptions = {},
+    options: CompiledActOptions = {},
   ): AsyncGenerator<string, Trajectory | undefined, string> {
     return acting(async (request, given) => playAll(this.#player(template, given), [request]), task, options);
   }
@@ -93,40 +104,47 @@ export class CompiledModel {
     const { vocabSize, maxTokens: positions } = this;
     checkVocabulary({ vocabSize }, template, "act");
     check(!isFiltering(given), () => "act: a compiled model draws from all tokens; leave out topK, topP and minP");
-    const settings = settingsOf(template, given, positions, 1);
-    check(
-      !this.#isPlaying,
-      () => "act: a compiled model plays one episode at a time; end the last one, or open another model",
-    );
-    return new Player(this.#writer(), { ...settings, rows: 1 });
+    return new Player(this.#writer(), { ...settingsOf(template, given, positions, 1), rows: 1 });
   }
 
   /** What reads and draws the tokens of one episode. */
   #writer(): Writer {
-    this.#isPlaying = true;
-    let length = 0;
+    const text: number[] = [];
     return {
       start: ([part], { temperature = 1 } = {}) => {
         const { tokens, rng } = part!;
-        let drawn: SampledToken[] = [];
-        tokens.forEach((id, t) => {
-          const isDrawing = rng !== undefined && t === tokens.length - 1;
-          drawn = this.#step(id, length++, isDrawing ? { key: rng.key, temperature } : undefined);
-        });
-        return () => Promise.resolve([drawn]);
+        text.push(...tokens);
+        const { maxTokens, vocabSize } = this;
+        const wrong = text.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
+        check(wrong === undefined, () => `act: the id ${wrong} is none of the model's vocabulary of ${vocabSize}`);
+        check(text.length <= maxTokens, () => `act: ${text.length} tokens do not fit into ${maxTokens} positions`);
+        return () => Promise.resolve([this.#read(text, rng && { key: rng.key, temperature })]);
       },
-      truncate: (_, to) => void (length = to),
+      truncate: (_, length) => void (text.length = length),
       copy: () => undefined, // there is one row
-      dispose: () => void (this.#isPlaying = false),
+      dispose: () => undefined,
     };
   }
 
+  /**
+   * Reads a text, from where it differs from what was read last.
+   * @returns the token that is drawn behind it, if one is
+   */
+  #read(text: readonly number[], draw: Draw | undefined): SampledToken[] {
+    const held = this.#held;
+    const differs = text.findIndex((id, t) => id !== held[t]);
+    // Its last token is read in any case: that gives what follows.
+    held.length = Math.min(text.length - 1, differs < 0 ? text.length : differs);
+    let drawn: SampledToken[] = [];
+    for (let t = held.length; t < text.length; t++) {
+      drawn = this.#step(text[t]!, t, t === text.length - 1 ? draw : undefined);
+      held.push(text[t]!);
+    }
+    return drawn;
+  }
+
   /** Reads a token at its position. @returns the token that is drawn behind it, if one is */
-  #step(
-    id: number,
-    position: number,
-    draw?: { readonly key: readonly [number, number]; readonly temperature: number },
-  ): SampledToken[] {
+  #step(id: number, position: number, draw: Draw | undefined): SampledToken[] {
     const { maxTokens, kvHeads, drawn } = this.#sizes;
     const slots = Int32Array.from({ length: kvHeads }, (_, head) => head * maxTokens + position);
     // In the order of `inputsOf`.

@@ -3,6 +3,7 @@
  * in one file.
  */
 export { openCompiled } from "./model.ts";
+export { HistoryTemplate } from "../data/index.ts";
 export { Rng } from "../engine/random.ts";
 export { byteTokenizer } from "../nn/index.ts";
 export { tokenizerFromJSON } from "../pretrained/index.ts";

@@ -13,7 +13,7 @@ export type { ActOptions } from "./acting.ts";
  * takes.
  *
  * @param options default: the most probable tokens, temperature 0
- * @returns the episode, when its turns or its context are used up or the caller returns
+ * @returns the episode, when its turns or its context are used up; nothing after `return(undefined)`
  *
  * @example
  * const episode = act(model, template, "Guess a number from 1 to 9", { maxActionTokens: 3 });

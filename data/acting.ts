@@ -1,14 +1,17 @@
 /** An episode whose environment is the caller: what `act` is made of, for any kind of agent. */
 import { check } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
-import { Rng } from "../engine/random.ts";
+import { checkRng, Rng } from "../engine/random.ts";
 import type { EnvironmentSpec, StepResult } from "../rl/environment.ts";
 import type { EpisodeRequest, RolloutOptions } from "../rl/play/rollout.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 
 /** Options of `act`: those of a rollout, and the stream that draws tokens where the temperature is above 0. */
 export interface ActOptions extends RolloutOptions {
-  /** Default `new Rng(0)`. */
+  /**
+   * Default `new Rng(0)`. An episode does not advance it, and draws the same from the same: give each its own, as
+   * `rng.split(n)`.
+   */
   readonly rng?: Rng;
 }
 
@@ -16,13 +19,16 @@ export interface ActOptions extends RolloutOptions {
  * An episode in which the caller is the environment: each `next` takes what was observed of the last action, and gives
  * another.
  * @param play plays the episode; the temperature is 0 unless another is given
- * @returns the episode, when its turns or its context are used up or the caller returns
+ * @returns the episode, when its turns or its context are used up; nothing after `return(undefined)`
  */
 export async function* acting(
   play: (request: EpisodeRequest, options: RolloutOptions) => Promise<readonly Trajectory[]>,
   task: string,
   { rng = new Rng(0), signal, ...options }: ActOptions,
 ): AsyncGenerator<string, Trajectory | undefined, string> {
+  checkRng("act", rng);
+  const isText: boolean = typeof task === "string";
+  check(isText, () => `act: the task is a text, got ${showValue(task)}`);
   const end = new AbortController();
   const stop = (): void => end.abort(signal?.reason);
   if (signal?.aborted) stop();
@@ -54,8 +60,8 @@ export async function* acting(
       if (typeof next !== "string") return next[0]!;
       coming = nextAction();
       const observation = yield next;
-      const isText: boolean = typeof observation === "string";
-      check(isText, () => `act: next takes what was observed of the action, a text; got ${showValue(observation)}`);
+      const isAnswer: boolean = typeof observation === "string";
+      check(isAnswer, () => `act: next takes what was observed of the action, a text; got ${showValue(observation)}`);
       tell(observation);
     }
   } finally {

@@ -12,6 +12,7 @@
  * environment answers with an error message as the observation.
  */
 import { check } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 import { inCode, number, type NumberRange, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { bytesPerElement } from "../../engine/types.ts";
 import { burstFor } from "../../nn/generate.ts";
@@ -20,7 +21,7 @@ import { SAMPLING } from "../../nn/sampler.ts";
 import type { EpisodeRequest } from "./episode.ts";
 import { playAll, Player, type PlayerOptions } from "./player.ts";
 import type { Trajectory } from "../episode/stream.ts";
-import type { Template } from "../episode/template.ts";
+import { Template } from "../episode/template.ts";
 
 export type { EpisodeRequest } from "./episode.ts";
 
@@ -72,10 +73,11 @@ export function rowsAtOnce(config: ModelConfig, maxTokens: number, bytesPerNumbe
 /** @throws if the model can draw tokens that the tokenizer does not know */
 export function checkVocabulary(
   { vocabSize: rows }: Pick<ModelConfig, "vocabSize">,
-  { tokenizer }: Template,
+  template: Template,
   where = "rollout",
 ): void {
-  const tokens = tokenizer.vocabSize;
+  check(template instanceof Template, () => `${where}: expected a Template, got ${showValue(template)}`);
+  const tokens = template.tokenizer.vocabSize;
   check(
     rows <= tokens,
     () =>

@@ -132,13 +132,20 @@ describe("a compiled model", () => {
     }
   });
 
-  it("plays one episode after the other, each as if it were the first", async () => {
+  it("plays episodes one after the other and side by side, each as if it were alone", async () => {
     const model = modelOf();
     const agent = await openCompiled(await compileModel(model));
     const first = await same(model, agent);
     const left = agent.act(hasty, "another task");
     await left.next();
-    await expect(agent.act(hasty, "hello").next()).rejects.toThrow("one episode at a time");
+    // Of tasks that begin alike, or are the same, in turns and at once.
+    const options = { temperature: 1, maxActionTokens: 40, maxTurns: 3 };
+    const tasks = ["hello", "hello", "hell", "other", "hello you"];
+    const play = async (begin: (task: string, given: ActOptions) => ReturnType<Acting>): Promise<unknown> =>
+      Promise.all(tasks.map((task, n) => played((given) => begin(task, { ...given, ...options, rng: new Rng(n) }))));
+    expect(await play((task, given) => agent.act(hasty, task, given))).toEqual(
+      await play((task, given) => act(model, hasty, task, given)),
+    );
     await left.return(undefined);
     expect(await same(model, agent)).toEqual(first);
     const stop = new AbortController();
@@ -162,11 +169,20 @@ describe("a compiled model", () => {
   it("refuses what it cannot do", async () => {
     const agent = await openCompiled(await compileModel(modelOf()));
     for (const filter of [{ topK: 3 }, { topP: 0.5 }, { minP: 0.1 }])
-      await expect(agent.act(template, "a", filter).next()).rejects.toThrow("leave out topK, topP and minP");
+      await expect(agent.act(template, "a", filter as object).next()).rejects.toThrow("leave out topK, topP and minP");
     const small = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));
     const larger = await openCompiled(await compileModel(modelOf({ vocabSize: SIZES.vocabSize + 1 })));
     await expect(larger.act(small, "a").next()).rejects.toThrow("the model has embeddings of 262 tokens");
     await expect(agent.act(template, "a", { maxTurn: 3 } as object).next()).rejects.toThrow("maxTurn");
+    // A tokenizer of more tokens than the model has: the wrong one, as in `act`.
+    const wide = new Template(byteTokenizer({ specials: ["<|a|>", "<|b|>", ...SPECIAL_TOKENS] }));
+    await expect(agent.act(wide, "a").next()).rejects.toThrow("none of the model's vocabulary of 261");
+    await expect(agent.act(undefined as never, "a").next()).rejects.toThrow("act: expected a Template, got");
+    await expect(agent.act("a" as never, template as never).next()).rejects.toThrow("act: the task is a text");
+    await expect(agent.act(template, undefined as never).next()).rejects.toThrow("act: the task is a text");
+    await expect(agent.act(template, "a", { rng: 5 } as object).next()).rejects.toThrow("act: rng must be");
+    await expect(compileModel(Promise.resolve() as never)).rejects.toThrow("compileModel: expected a model");
+    await expect(compileModel(undefined as never)).rejects.toThrow("compileModel: expected a model");
   });
 });
 
@@ -183,7 +199,10 @@ describe("a file", () => {
   it("that is none, or a part of one, or of a later version, is refused", async () => {
     const file = await compileModel(modelOf());
     const none = "this is no compiled model";
-    for (const other of [0, 1, 3, 4, 100]) await expect(openCompiled(file.slice(0, other))).rejects.toThrow(none);
+    for (const other of [0, 1, 3, 4]) await expect(openCompiled(file.slice(0, other))).rejects.toThrow(none);
+    for (const other of [100, 400]) await expect(openCompiled(file.slice(0, other))).rejects.toThrow("is cut off");
+    const page = new TextEncoder().encode("<!doctype html><title>404</title>");
+    await expect(openCompiled(page)).rejects.toThrow('it begins with "<!doctype html><"');
     await expect(openCompiled(new Uint8Array(1000))).rejects.toThrow(none);
     await expect(openCompiled(new TextEncoder().encode("\u0002\0\0\0{}"))).rejects.toThrow(none);
     await expect(openCompiled(file.buffer as unknown as Uint8Array)).rejects.toThrow("a Uint8Array");
@@ -246,5 +265,11 @@ describe("a file", () => {
     const within = new Uint8Array(file.length + 3);
     within.set(file, 3);
     await same(modelOf(), await openCompiled(within.subarray(3)));
+    // What Node reads a file as: a part of a pool, whose `slice` shares its memory.
+    for (const at of [0, 3, 8]) {
+      const pool = Buffer.alloc(file.length + at);
+      pool.set(file, at);
+      await same(modelOf(), await openCompiled(pool.subarray(at)));
+    }
   });
 });

@@ -234,22 +234,38 @@ describe("the pages", () => {
     expect(Number(solved)).toBeGreaterThan(0.5);
   });
 
-  it("a compiled agent acts in one, and finds the number that the visitor has in mind", async () => {
+  it("a compiled agent acts in one, game after game, and finds the number that the visitor has in mind", async () => {
     const browser = await launchChromium();
     try {
       const page = await browser.newPage();
       const problems: string[] = [];
       page.on("pageerror", (error) => problems.push(error.message));
       await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/acts.html`);
-      for (let guess: number | undefined; guess !== 7;) {
-        const asked = page.locator("#news", {
-          hasText: guess === undefined ? /Is it \d/ : new RegExp(`Is it [^${guess}]`),
-        });
-        await asked.waitFor({ timeout: 20_000 });
-        guess = Number((await asked.innerText()).match(/\d/)![0]);
-        await page.getByText(guess === 7 ? "yes" : guess < 7 ? "higher" : "lower", { exact: true }).click();
+      const news = page.locator("#news");
+      const click = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
+      for (const _game of [1, 2]) {
+        for (let last = ""; !last.includes("7");) {
+          await expect
+            .poll(() => news.innerText())
+            .toMatch(last === "" ? /Is it \d\?$/ : new RegExp(`Is it [^${last}]`));
+          last = /\d\?$/.exec(await news.innerText())![0].replace("?", "");
+          await click(last === "7" ? "yes" : Number(last) < 7 ? "higher" : "lower");
+        }
+        await expect.poll(() => news.innerText()).toBe("It is!");
+        await click("new game");
       }
-      await page.locator("#news", { hasText: "Is it 7? It is!" }).waitFor();
+      // In the middle of one, and answers after its end.
+      await click("higher");
+      for (let n = 0; n < 3; n++) await click("new game");
+      for (let n = 0; n < 4; n++) {
+        const before = await news.innerText();
+        if (before === "I give up.") break;
+        await click("lower");
+        await page.waitForTimeout(100);
+      }
+      await expect.poll(() => news.innerText()).toBe("I give up.");
+      await click("lower");
+      expect(await news.innerText()).toBe("I give up.");
       expect(problems).toEqual([]);
     } finally {
       await browser.close();
