@@ -1,13 +1,11 @@
 /**
  * The experiments of the live page in Chromium. Those that break are played to their ends: the doctor names the disease
- * of the first agent, and not in its healthy twin, which is played once where several experiments have the same. Those
- * that work are played for two steps after a short warm start.
+ * of the first agent, and not in its healthy twin. Those that work are played for two steps after a short warm start.
  */
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { experimentOf } from "../../../site/experiment.ts";
-import { BROKEN, type BrokenPreset, WORKING } from "../../../site/presets.ts";
-import { addressOf, wordsOf } from "../../../site/words.ts";
+import { BROKEN, WORKING } from "../../../site/presets.ts";
 import { launchChromium } from "../../support/browser.ts";
 import { openLive, PATIENCE, restingMetrics, statusOf, untilStep } from "../../support/livePage.ts";
 import { serveSiteWithWarmStart } from "../../support/sitePages.ts";
@@ -25,26 +23,16 @@ afterAll(async () => {
   close();
 });
 
-const twinOf = (own: BrokenPreset): string =>
-  JSON.stringify(experimentOf(new URLSearchParams(own.address)).agents[1]!.preset);
-const withOwnTwin = BROKEN.filter((own, i) => BROKEN.findIndex((other) => twinOf(other) === twinOf(own)) === i);
-const withTwinOfAnother = BROKEN.filter((own) => !withOwnTwin.includes(own));
-
-/** Waits until all agents have ended, the number of whose steps the address gives. */
-async function untilEnded(page: Page): Promise<void> {
-  const { agents } = experimentOf(new URL(page.url()).searchParams);
-  const ended = agents.map(({ preset }) => `: step ${preset.rl.steps}, solves `).join(".*");
-  await expect.poll(() => statusOf(page), { timeout: PATIENCE }).toMatch(new RegExp(ended));
-}
-
-test.each(withOwnTwin)(
+test.each(BROKEN)(
   "$title: the doctor names $disease, and not for the healthy twin",
   { timeout: PATIENCE },
   async (own) => {
     const { page, problems } = await openLive(browser, `${address}?env=nowhere`); // under which nothing is trained
     await page.getByText(/^Experiments that break/).click();
     await page.getByRole("link", { name: own.title, exact: true }).click();
-    await untilEnded(page);
+    const { steps } = experimentOf(new URL(page.url()).searchParams).agents[0]!.preset.rl;
+    const ended = new RegExp(`: step ${steps}, solves .*: step ${steps}, solves `);
+    await expect.poll(() => statusOf(page), { timeout: PATIENCE }).toMatch(ended);
     const [sick, healthy] = [page.locator(".diagnosis").nth(0), page.locator(".diagnosis").nth(1)];
     // The cause comes first, and its consequences behind it.
     await expect.poll(() => sick.locator("details").first().getAttribute("data-mode")).toBe(own.disease);
@@ -56,17 +44,6 @@ test.each(withOwnTwin)(
     await page.close();
   },
 );
-
-test.each(withTwinOfAnother)("$title: the doctor names $disease", { timeout: PATIENCE }, async (own) => {
-  const { shared, agents } = wordsOf(new URLSearchParams(own.address));
-  const alone = addressOf({ shared, agents: agents.slice(0, 1) });
-  const { page, problems } = await openLive(browser, `${address}?${alone.toString()}`);
-  await untilEnded(page);
-  const first = page.locator(".diagnosis").first().locator("details").first();
-  await expect.poll(() => first.getAttribute("data-mode")).toBe(own.disease);
-  expect(problems).toEqual([]);
-  await page.close();
-});
 
 /** What is cut from an experiment that works: its warm start, its steps, and how many episodes an evaluation has. */
 const CUT = ["sft.steps=8", "sft.warmup=2", "sft.demonstrations=128", "evaluation.episodes=15"];
