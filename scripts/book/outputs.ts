@@ -36,10 +36,9 @@ for (const name of chapterNames()) {
   const { path, number } = chapter;
   if (wanted.length > 0 && !wanted.includes(number)) continue;
   const start = performance.now();
-  const whole = await run(chapter.source, path);
+  const [whole, changed] = await Promise.all([run(chapter.source, path), run(broken(chapter), path)]);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   if (whole.failed) throw new Error(`${path}: failed, after printing\n${whole.text}`);
-  const changed = await run(broken(chapter), path);
   if (comparable(changed.text) === comparable(whole.text)) throw new Error(`${path}: "Break it" changes nothing`);
   keep(`${name}.txt`, whole.text);
   keep(`${name}.broken.txt`, changed.text);

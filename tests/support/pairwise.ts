@@ -62,8 +62,9 @@ export function coveringRows(factors: Factors, { witness, accepts, seen, rng }: 
       const ranked = factors[name]!.map((value) => ({ ...row, [name]: value }))
         .map((grown) => ({ grown, gain: gain(grown, name, chosen) + rng.uniform() }))
         .toSorted((p, q) => q.gain - p.gain);
-      // With its value so far the row is accepted.
-      row = ranked.find(({ grown }) => grown[name] === row[name] || accepts(grown))!.grown;
+      // With its value so far the row is accepted; it stays where no other brings a missing pair.
+      const found = ranked.find(({ grown, gain: n }) => n < 1 || grown[name] === row[name] || accepts(grown))!;
+      if (found.gain >= 1) row = found.grown;
       chosen.push(name);
     }
     rows.push(row);

@@ -33,7 +33,7 @@ export function smokePreset(...flags: readonly string[]): Preset {
  * Few steps on a software adapter, which takes ten times as long; that a method trains there, too, is the matter of
  * tests/methods/smoke.test.ts.
  */
-export const stepsOn = ({ name }: Executor): number => (name === wasm.name ? 20 : 4);
+const stepsOn = ({ name }: Executor): number => (name === wasm.name ? 20 : 4);
 
 /**
  * @param count the number of steps
