@@ -1,6 +1,6 @@
 /**
- * `npm run examples`: runs every example, two at a time. It fails if an example fails, is too long to read at once, or does not end
- * with the line that its head promises ("Its last line: `…`").
+ * `npm run examples`: runs every example, two at a time. It fails if an example fails, is too long to read at once, or
+ * does not end with the line that its head promises ("Its last line: `…`").
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
