@@ -21,7 +21,7 @@ import { SAMPLING } from "../../nn/sampler.ts";
 import type { EpisodeRequest } from "./episode.ts";
 import { playAll, Player, type PlayerOptions } from "./player.ts";
 import type { Trajectory } from "../episode/stream.ts";
-import { Template } from "../episode/template.ts";
+import type { Template } from "../episode/template.ts";
 
 export type { EpisodeRequest } from "./episode.ts";
 
@@ -76,8 +76,8 @@ export function checkVocabulary(
   template: Template,
   where = "rollout",
 ): void {
-  check(template instanceof Template, () => `${where}: expected a Template, got ${showValue(template)}`);
-  const tokens = template.tokenizer.vocabSize;
+  const tokens = (template as Template | undefined)?.tokenizer?.vocabSize;
+  check(tokens !== undefined, () => `${where}: expected a Template, got ${showValue(template)}`);
   check(
     rows <= tokens,
     () =>
