@@ -1,7 +1,7 @@
 /**
  * A step of decoding on the executor: its tokens are read, in one or several forward passes, and tokens are drawn
  * behind them. Every number of it that differs from step to step is in an array of the plan, so that whoever records
- * the work of one step can repeat it with the numbers of another (capturedSteps.ts, `worldgrad/frozen`).
+ * the work of one step can repeat it with the numbers of another (capturedSteps.ts).
  */
 import { check } from "../engine/errors.ts";
 import { tensor } from "../engine/ops/create.ts";

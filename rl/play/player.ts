@@ -13,10 +13,7 @@ import type { Trajectory } from "../episode/stream.ts";
 /** The callback of an episode that is over. */
 export type Finished = (trajectory: Trajectory) => void;
 
-/**
- * What reads tokens and draws the next ones, in rows: a `Decoder`, or what does the same without an engine
- * (`worldgrad/frozen`).
- */
+/** What reads tokens and draws the next ones, in rows: a `Decoder`, or whatever else does that. */
 export type Writer = Pick<Decoder, "start" | "truncate" | "copy" | "dispose">;
 
 /** An episode with its row of the decoder. */

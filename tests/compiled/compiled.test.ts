@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { compileModel, type CompiledModel, openCompiled } from "../../compiled/index.ts";
-import { act } from "../../data/index.ts";
+import { act, HistoryTemplate } from "../../data/index.ts";
 import { type Device, device as makeDevice, Rng, tensor } from "../../engine/index.ts";
 import { mapTree } from "../../engine/tree.ts";
 import { byteTokenizer, initParams, type Model, modelConfig, type ModelOptions } from "../../nn/index.ts";
@@ -56,9 +56,14 @@ const hasty = new Template(template.tokenizer, {
 });
 
 /** Plays the same on both, and expects the same. */
-async function same(model: Model, agent: CompiledModel, options: ActOptions = {}): Promise<Trajectory> {
-  const expected = await played((given) => act(model, hasty, "hello", given), options);
-  expect(await played((given) => agent.act(hasty, "hello", given), options)).toEqual(expected);
+async function same(
+  model: Model,
+  agent: CompiledModel,
+  options: ActOptions = {},
+  template: Template = hasty,
+): Promise<Trajectory> {
+  const expected = await played((given) => act(model, template, "hello", given), options);
+  expect(await played((given) => agent.act(template, "hello", given), options)).toEqual(expected);
   return expected;
 }
 
@@ -86,6 +91,17 @@ describe("a compiled model", () => {
       expect(stream.turns.at(-1)).toBeGreaterThan(0);
     }
     expect((await same(model, agent, { temperature: 1, maxActionTokens: 1 })).stopReason).toMatch(/max_t/);
+  });
+
+  it("forgets turns as its template says: each context is read from where it differs", async () => {
+    const model = modelOf();
+    const agent = await openCompiled(await compileModel(model));
+    const sliding = new HistoryTemplate(template.tokenizer, { ...hasty.options, history: { turns: 1 } });
+    for (const temperature of [0, 1]) {
+      const { stream } = await same(model, agent, { temperature }, sliding);
+      expect(stream.contexts!.length).toBeGreaterThan(0);
+      expect(stream.ids).not.toEqual((await same(model, agent, { temperature })).stream.ids);
+    }
   });
 
   it("with an adapter, and in 8 bits", async () => {
