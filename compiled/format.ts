@@ -1,6 +1,6 @@
 /**
- * The file of a compiled model: the length of a header, the header in JSON, padding, then the programs, the kernels'
- * modules and the data, one behind the other.
+ * The file of a compiled model: the length of a header, a checksum of all behind it, the header in JSON, padding, then
+ * the programs, the kernels' modules and the data, one behind the other.
  */
 import type { TypedArray } from "../engine/backends/backend.ts";
 import { check, WorldgradError } from "../engine/errors.ts";
@@ -65,6 +65,14 @@ interface Header {
   readonly data: readonly number[];
 }
 
+/** Where the header begins. */
+const HEADER = 8;
+const startOf = (headerLength: number): number => Math.ceil((HEADER + headerLength) / 8) * 8;
+
+/** Another number, almost surely, if a byte was lost or changed on the way. */
+export const checksum = (bytes: Uint8Array): number =>
+  bytes.reduce((sum, byte) => (Math.imul(sum, 31) + byte) >>> 0, 0);
+
 /** Numbers as they are, also those that JSON does not know. */
 const flat = (calls: readonly Call[]): Float64Array =>
   Float64Array.from(calls.flatMap((call) => [call.length, ...call]));
@@ -81,20 +89,22 @@ export function toFile({ sizes, programs, kernels, data }: Compiled): Uint8Array
     data: lengths(data),
   };
   const text = new TextEncoder().encode(JSON.stringify(header));
-  const start = Math.ceil((4 + text.length) / 8) * 8;
+  const start = startOf(text.length);
   const parts = [...numbers.map(({ buffer }) => new Uint8Array(buffer)), ...kernels, ...data];
   const file = new Uint8Array(parts.reduce((sum, { length }) => sum + length, start));
-  new DataView(file.buffer).setUint32(0, text.length, true);
-  file.set(text, 4);
+  file.set(text, HEADER);
   let at = start;
   for (const part of parts) {
     file.set(part, at);
     at += part.length;
   }
+  const view = new DataView(file.buffer);
+  view.setUint32(0, text.length, true);
+  view.setUint32(4, checksum(file.subarray(HEADER)), true);
   return file;
 }
 
-/** @throws if this is no such file, one of another version, or not the whole of one */
+/** @throws if this is no such file, one of another version, not the whole of one, or damaged */
 export function fromFile(given: Uint8Array): Compiled {
   const isBytes: boolean = given instanceof Uint8Array;
   check(isBytes, () => "openCompiled: expected the bytes of a compiled model, a Uint8Array");
@@ -120,6 +130,8 @@ export function fromFile(given: Uint8Array): Compiled {
   const [once, read, draw] = header.programs.map(calls) as [Call[], Call[], Call[]];
   const [kernels, data] = [header.kernels.map(take), header.data.map(take)];
   check(at === file.length, () => `openCompiled: ${file.length - at} bytes stand behind the model's ${at}`);
+  const sum = new DataView(file.buffer, file.byteOffset).getUint32(4, true);
+  check(sum === checksum(file.subarray(HEADER)), () => "openCompiled: the file is damaged: its checksum is another");
   return { sizes: header.sizes, programs: { once, read, draw }, kernels, data };
 }
 
@@ -127,13 +139,13 @@ const isCounts = (list: unknown): boolean =>
   Array.isArray(list) && list.every((count) => Number.isSafeInteger(count) && count >= 0);
 
 function headerOf(file: Uint8Array): Header & { readonly start: number } {
-  const length = file.length < 4 ? Infinity : new DataView(file.buffer, file.byteOffset).getUint32(0, true);
-  const text = new TextDecoder().decode(file.subarray(4, Math.min(4 + length, MOST_OF_A_HEADER)));
+  const length = file.length < HEADER ? Infinity : new DataView(file.buffer, file.byteOffset).getUint32(0, true);
+  const text = new TextDecoder().decode(file.subarray(HEADER, Math.min(HEADER + length, MOST_OF_A_HEADER)));
   const begin = JSON.stringify(new TextDecoder("latin1").decode(file.subarray(0, 16)));
   const none = (): string =>
     `openCompiled: this is no compiled model (compileModel makes one); it begins with ${begin}`;
   check(text.startsWith(BEGIN), none);
-  check(4 + length <= file.length, () => `openCompiled: the file is cut off: it has ${file.length} bytes`);
+  check(HEADER + length <= file.length, () => `openCompiled: the file is cut off: it has ${file.length} bytes`);
   let header: Partial<Header>;
   try {
     header = JSON.parse(text) as Partial<Header>;
@@ -147,5 +159,5 @@ function headerOf(file: Uint8Array): Header & { readonly start: number } {
   );
   const lists: readonly unknown[] = [SIZES.map((name) => sizes?.[name]), programs, kernels, data];
   check(lists.every(isCounts) && programs!.length === PROGRAMS.length, none);
-  return { ...(header as Header), start: Math.ceil((4 + length) / 8) * 8 };
+  return { ...(header as Header), start: startOf(length) };
 }

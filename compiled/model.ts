@@ -22,7 +22,7 @@ interface Draw {
 /**
  * Opens a model that `compileModel` has made.
  * @param file its bytes
- * @throws if they are no such file, a part of one or of another version, or if there is no WebAssembly SIMD here
+ * @throws if they are no such file, a part of one, damaged or of another version, or without WebAssembly SIMD
  * @example
  * const agent = await openCompiled(new Uint8Array(await (await fetch("agent.bin")).arrayBuffer()));
  */

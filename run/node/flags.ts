@@ -36,6 +36,9 @@ export function parse(
     return parseArgs({ args: joined, options: flags, strict: true, allowPositionals: false }).values;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
+    const alone = /^Unexpected argument '(.*?)'\. /s.exec(reason)?.[1];
+    const hint = flags["run"] ? `did you mean --run ${alone}?` : "a value stands behind its flag";
+    if (alone !== undefined) throw new UsageError(`unexpected argument "${alone}"; ${hint} (--help lists all)`);
     throw new UsageError(reason.split("\n")[0]!.replace(/ To specify an option argument.*$/, ""));
   }
 }

@@ -37,6 +37,7 @@ test("--list says in a line each what every method, reward, curriculum, environm
 });
 
 test.each([
+  [["runs/a"], 'unexpected argument "runs/a"; a value stands behind its flag (--help lists all)'],
   [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
   [["--lr", "1"], "unknown flag --lr; did you mean --set rl.lr=VALUE?"], // of five parts with this option
   [["--top-p=0.9"], "unknown flag --top-p; did you mean --set rollout.topP=VALUE?"],

@@ -40,6 +40,10 @@ test("names in a line what is missing, and what a run that is being trained need
     code: 2,
     said: "worldgrad: --run: expected the path of a run folder, as in --run runs/NAME\n",
   });
+  expect(await metrics("all/a", "--report-to", "csv")).toEqual({
+    code: 2,
+    said: 'worldgrad: unexpected argument "all/a"; did you mean --run all/a? (--help lists all)\n',
+  });
   expect(await metrics("--run", "all/a")).toEqual({
     code: 2,
     said: "worldgrad: --report-to: expected tensorboard, csv or both, a comma between\n",
