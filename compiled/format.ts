@@ -4,6 +4,7 @@
  */
 import type { TypedArray } from "../engine/backends/backend.ts";
 import { check, WorldgradError } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
 import type { Plan } from "../nn/decodingPlan.ts";
 
 /**
@@ -107,7 +108,7 @@ export function toFile({ sizes, programs, kernels, data }: Compiled): Uint8Array
 /** @throws if this is no such file, one of another version, not the whole of one, or damaged */
 export function fromFile(given: Uint8Array): Compiled {
   const isBytes: boolean = given instanceof Uint8Array;
-  check(isBytes, () => "openCompiled: expected the bytes of a compiled model, a Uint8Array");
+  check(isBytes, () => `openCompiled: expected the bytes of a compiled model, a Uint8Array, got ${showValue(given)}`);
   // Not as Node's Buffer, whose `slice` is no copy.
   const file = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
   const header = headerOf(file);

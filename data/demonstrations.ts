@@ -4,11 +4,11 @@
  */
 import { beginTurns } from "./history.ts";
 import { check, fail } from "../engine/errors.ts";
-import { checkKeys, showValue } from "../engine/options.ts";
+import { checkKeys, checkMethods, showValue } from "../engine/options.ts";
 import type { CallLimits, CallOptions, Environment, EnvironmentOptions, EnvironmentSpec } from "../rl/environment.ts";
 import { emptyStream, returnOf, type StopReason, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
-import { checkAnswer, checkEnd, checkTask, mostLetters } from "../rl/play/answers.ts";
+import { checkAnswer, checkEnd, checkEnvironment, checkTask, mostLetters } from "../rl/play/answers.ts";
 import { answerWithin } from "../rl/play/deadline.ts";
 import { addEnd } from "../rl/play/episode.ts";
 
@@ -100,8 +100,10 @@ export async function playScripted<Own extends EnvironmentOptions>(
 ): Promise<Trajectory> {
   checkKeys("demonstrate", given, ["maxTurns", "maxObservationTokens", "maxTokens", "think", "timeout", "signal"]);
   const { maxTurns = 16, maxObservationTokens = 96, maxTokens = Infinity, think } = given;
+  checkMethods("demonstrate", "template", template, "new Template(tokenizer)", ["appendTask", "appendAction"]);
   const timed = timedCalls(spec, options, given);
   const env = spec.make(options);
+  checkEnvironment(spec.name, env);
   const stream = emptyStream();
   const stepRewards: number[] = [];
   let task = "";

@@ -64,6 +64,7 @@ export function checkMethods(
 /** `value` for an error message: its JSON, at most 60 characters; "missing" for undefined. Never throws. */
 export function showValue(value: unknown): string {
   if (value === undefined) return "missing";
+  if (value instanceof Promise) return "a promise; await it";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   let text: string;
   try {
@@ -72,8 +73,11 @@ export function showValue(value: unknown): string {
     // A tensor, whose error describes it; or a value that is cyclic, or nested beyond the stack.
     text = ownWords(value) ?? Object.prototype.toString.call(value);
   }
+  if (text === "{}" && !isPlain(value as object)) text = `${(value as object).constructor.name} {}`;
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
+
+const isPlain = (value: object): boolean => [Object.prototype, null].includes(Object.getPrototypeOf(value) as null);
 
 const ownWords = (value: unknown): string | undefined =>
   typeof value === "object" && value !== null && !Array.isArray(value) && "toJSON" in value

@@ -68,7 +68,10 @@ export class Rng {
    */
   constructor(seed: number | RngState) {
     if (typeof seed === "number") {
-      check(Number.isSafeInteger(seed) && seed >= 0, () => `Rng: seed must be an integer in [0, 2^53), got ${seed}`);
+      check(
+        Number.isSafeInteger(seed) && seed >= 0,
+        () => `Rng: seed must be an integer in [0, 2^53), got ${showValue(seed)}`,
+      );
       this.key = [seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0];
       this.#counter = 0;
     } else {

@@ -5,8 +5,8 @@
  */
 import { fail } from "../engine/errors.ts";
 import { ones, randomNormal, zeros } from "../engine/ops/create.ts";
-import type { Device } from "../engine/device.ts";
-import type { Rng } from "../engine/random.ts";
+import { checkDevice, type Device } from "../engine/device.ts";
+import { checkRng, type Rng } from "../engine/random.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import { Tensor } from "../engine/tensor.ts";
@@ -127,6 +127,8 @@ export function buildParams(config: ModelConfig, make: Make): TransformerParams<
  * same seed gives the same values on every executor. They live outside all scopes.
  */
 export function initParams(config: ModelConfig, rng: Rng, device: Device): TransformerParams<Tensor> {
+  checkRng("initParams", rng);
+  checkDevice("initParams", device);
   const std = { weight: config.initializerRange, residual: config.initializerRange / Math.sqrt(2 * config.layers) };
   const make: Make = (shape, kind, path) => {
     if (kind === "one") return ones(shape, { device });

@@ -70,10 +70,13 @@ const MAX_STRINGS = 1_000_000;
 /**
  * Reads and checks the header only.
  * @param bytes the file, or its beginning with the whole header (up to `safetensorsDataStart`)
- * @param fileBytes the length of the file
+ * @param given the length of the file, if it is longer than `bytes`
  * @throws WorldgradError naming what is wrong, for any bytes
  */
-export function readSafetensorsHeader(bytes: Uint8Array, fileBytes: number = bytes.length): SafetensorsHeader {
+export function readSafetensorsHeader(bytes: Uint8Array, given?: number): SafetensorsHeader {
+  const isBytes: boolean = bytes instanceof Uint8Array;
+  check(isBytes, () => `safetensors: expected the bytes of a file, a Uint8Array, got ${showValue(bytes)}`);
+  const fileBytes = given ?? bytes.length;
   const dataStart = safetensorsDataStart(bytes, fileBytes);
   const header = parseHeader(bytes.subarray(8, dataStart));
 

@@ -2,7 +2,7 @@
  * Models as files: safetensors with Hugging Face names and a `config.json`. Files that PyTorch wrote load unchanged,
  * and files written here open in `transformers`. Bytes go in and out; the caller stores them.
  */
-import type { Device } from "../engine/device.ts";
+import { checkDevice, type Device } from "../engine/device.ts";
 import { check, fail } from "../engine/errors.ts";
 import type { MatrixForm, Weight } from "../engine/matrixForm.ts";
 import { tensor } from "../engine/ops/create.ts";
@@ -194,6 +194,7 @@ function packable(path: string, { dtype, shape }: TensorInfo, bytes: Uint8Array)
 
 /** A model from the bytes of `model.safetensors` and the text of `config.json`. */
 export function modelFromFiles(configText: string, weights: Uint8Array, device: Device): Model<Tensor> {
+  checkDevice("modelFromFiles", device);
   return modelFromTensors(parseJson("config.json", configText), readSafetensors(weights), device);
 }
 

@@ -9,6 +9,7 @@
  */
 import type { Option } from "../engine/optionTable.ts";
 import { check } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
 import type { Rng } from "../engine/index.ts";
 
 /**
@@ -240,7 +241,7 @@ export abstract class SingleUseEnvironment implements Environment {
     );
     check(
       Number.isSafeInteger(seed) && seed >= 0,
-      () => `${this.name}.reset: seed must be an integer in [0, 2^53), got ${seed}`,
+      () => `${this.name}.reset: seed must be an integer in [0, 2^53), got ${showValue(seed)}`,
     );
     return this.#exclusively(options.signal, () => this.begin(seed, options.signal));
   }

@@ -49,7 +49,7 @@ export interface Evaluation {
  */
 export const wasPlayed = (episode: Trajectory): boolean => !hasFailed(episode) || turnCount(episode) > 0;
 
-const KEYS = ["model", "template", "env", "envOptions", "rollout", "rng"] as const;
+const KEYS = ["model", "template", "env", "envOptions", "rollout", "rng", "warn"] as const;
 /** What `trainRl` takes by these names, and the seeds of the tasks. */
 export interface EvaluateOptions<Own extends EnvironmentOptions = EnvironmentOptions> extends Pick<
   RlOptions<Own>,
@@ -64,10 +64,23 @@ export async function evaluate<Own extends EnvironmentOptions>(settings: Evaluat
   const { model, template, env: spec, envOptions: options, seeds, rng } = settings;
   checkPlayer("evaluate", settings);
   checkEnv("evaluate", spec);
-  const areSeeds: boolean = Array.isArray(seeds) && seeds.length > 0;
-  check(areSeeds, () => `evaluate: seeds must be a list of integers, one for each episode, got ${showValue(seeds)}`);
+  const isSeed = (n: unknown): boolean => Number.isSafeInteger(n) && (n as number) >= 0;
+  const areSeeds: boolean = Array.isArray(seeds) && seeds.length > 0 && seeds.every(isSeed);
+  check(
+    areSeeds,
+    () => `evaluate: seeds must be a list of integers ≥ 0, one for each episode, got ${showValue(seeds)}`,
+  );
   const requests = seeds.map((seed, i) => ({ spec, options, seed, group: i, rng: rng.split(i) }));
-  return evaluationOf(await rollout(model, template, requests, settings.rollout));
+  const played = await rollout(model, template, requests, settings.rollout);
+  const broken = played.filter((episode) => hasFailed(episode) || !wasScored(episode));
+  const { warn = console.warn } = settings;
+  if (broken.length > 0)
+    warn(
+      `evaluate: ${broken.length} of ${played.length} episodes of ${spec.name} failed or have no score, the first by ` +
+        `${hasFailed(broken[0]!) ? String(broken[0]!.info["error"] ?? broken[0]!.stopReason) : "a reward of NaN"}; ` +
+        "notPlayed, failed and unscored count them",
+    );
+  return evaluationOf(played);
 }
 
 /**

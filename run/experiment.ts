@@ -435,6 +435,7 @@ export class Experiment {
         envOptions: options,
         seeds,
         rng,
+        warn: () => {}, // the run tells of them
         rollout: {
           ...this.rolloutOptions(),
           ...(temperature === undefined ? {} : { temperature }),

@@ -68,7 +68,7 @@ const saved = <O extends Option<unknown>>(option: O): O => ({ ...option, kind: "
 /** The tokenizer. Environments have numbers of their own (environments.ts); a default here is in force without them. */
 export const TOKENIZER = options("--set tokenizer", {
   vocabSize: number(352, "number of tokens in the vocabulary", COUNT),
-  corpusEpisodes: number(2000, "number of episodes that the tokenizer is trained on", COUNT),
+  corpusEpisodes: number(2000, "number of episodes that the tokenizer is trained on; 0: it is another's", WHOLE),
   novices: flag(
     undefined,
     "whether a novice plays some of these episodes, in the same share as of the demonstrations; by default no",
@@ -240,7 +240,7 @@ export const EVALUATION = options("--set evaluation", {
   every: number(20, "number of steps between two evaluations", COUNT),
   episodes: number(120, "number of held-out tasks in these", COUNT),
   finalEpisodes: number(300, "number of held-out tasks before and after RL", COUNT),
-  tries: saved(number(undefined, "number of episodes of each task before and after RL; by default one", COUNT)),
+  tries: number(undefined, "number of episodes of each task before and after RL, for pass@k; by default one", COUNT),
 });
 
 /** The options of a run beside its parts. */

@@ -121,3 +121,11 @@ export interface Preset extends Tasks {
   readonly evaluation: Options<typeof EVALUATION>;
   readonly checkpointEvery: number;
 }
+
+/** How an agent draws its tokens, in words: the temperature, and what leaves tokens out. */
+export function samplingOf({ temperature, topK, topP, minP }: Preset["rollout"], changed = temperature): string {
+  const filters = Object.entries({ "top-k": topK, "top-p": topP, "min-p": minP });
+  return [`temperature ${changed}`, ...filters.flatMap(([name, x]) => (x === undefined ? [] : [`${name} ${x}`]))].join(
+    ", ",
+  );
+}

@@ -290,7 +290,9 @@ function checkPreset(preset: Preset, by = flagOf): void {
 }
 
 /** @throws UsageError if numbers of the warm start contradict each other */
-function checkWarmStart({ sft, rl }: Preset): void {
+function checkWarmStart({ sft, rl, tokenizer, pretrained, from }: Preset): void {
+  if (tokenizer.corpusEpisodes === 0 && !pretrained && !from)
+    throw new UsageError("--set tokenizer.corpusEpisodes: a tokenizer is made of at least 1 episode, got 0");
   const { labelled, demonstrations, steps, warmup } = sft;
   if (sft.noviceShare === 1 && sft.imitateNovices === false)
     throw new UsageError("--set sft.imitateNovices: with sft.noviceShare=1 there would be nobody to imitate");

@@ -4,18 +4,22 @@
  */
 import type { EnvironmentSpec } from "../../rl/environment.ts";
 import type { Files } from "../../nn/index.ts";
-import type {
-  AgentPlayOptions,
-  Answered,
-  Failure,
-  FromWorker,
-  Order,
-  PlayedEpisode,
-  Port,
-  TrainedStep,
-  ToWorker,
+import {
+  type AgentPlayOptions,
+  type Answered,
+  type Failure,
+  failureOf,
+  type FromWorker,
+  type Order,
+  type PlayedEpisode,
+  type Port,
+  type TrainedStep,
+  type ToWorker,
 } from "./messages.ts";
 import { EnvironmentHost } from "./environmentHost.ts";
+
+/** Milliseconds after which a worker that has said nothing is told of. */
+const SILENCE = 10_000;
 
 /** A Worker, or another port behind which an agent is served. */
 export interface AgentPort extends Port {
@@ -68,6 +72,8 @@ export class AgentWorker<Settings = void> {
   readonly #waiting = new Map<number, Waiting>();
   #ids = 0;
   #over: string | undefined;
+  /** Warns of a worker that never listens. */
+  readonly #silence: ReturnType<typeof setTimeout>;
   /** Messages to send once the worker listens; undefined from then on. */
   #held: ToWorker[] | undefined = [];
 
@@ -95,6 +101,8 @@ export class AgentWorker<Settings = void> {
       const { message } = event as { readonly message?: string };
       this.#end(`the agent's worker has failed: ${message || "its script could not be loaded"}`);
     });
+    const silent = "AgentWorker: the worker has said nothing for 10 seconds; does its script call serveAgent?";
+    this.#silence = setTimeout(() => this.#onWarning(silent), SILENCE);
     port.start?.();
     port.postMessage({ to: "hello" } satisfies ToWorker);
   }
@@ -209,11 +217,17 @@ export class AgentWorker<Settings = void> {
   }
 
   #hear(message: FromWorker): void {
+    clearTimeout(this.#silence);
     if (message.to === "ready") this.#release();
     else if (message.to === "environment") {
       const { id, call } = message;
       void this.#host.answer(call).then((answer) => {
-        if (answer !== undefined && this.#over === undefined) this.#send({ to: "answer", id, answer });
+        if (answer === undefined || this.#over !== undefined) return;
+        try {
+          this.#send({ to: "answer", id, answer });
+        } catch (error) {
+          this.#send({ to: "answer", id, answer: failureOf(error) }); // of what cannot be cloned, such as an element
+        }
       });
     } else if (message.to === "warning") this.#onWarning(message.text);
     else if (message.to === "step") this.#waiting.get(message.id)?.step(message.step);
@@ -228,6 +242,7 @@ export class AgentWorker<Settings = void> {
   }
 
   #end(why: string): void {
+    clearTimeout(this.#silence);
     this.#over ??= why;
     this.#host.close();
     for (const id of this.#waiting.keys()) this.#settle(id, { error: `AgentWorker: ${why}` });

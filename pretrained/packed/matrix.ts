@@ -12,6 +12,7 @@
 import type { Device } from "../../engine/device.ts";
 import { check } from "../../engine/errors.ts";
 import type { MatrixForm } from "../../engine/matrixForm.ts";
+import { showValue } from "../../engine/options.ts";
 import { arange } from "../../engine/ops/create.ts";
 import { transpose } from "../../engine/ops/movement.ts";
 import { scope } from "../../engine/scope.ts";
@@ -194,6 +195,11 @@ export async function packModel(
   model: Model,
   format: PackedFormat | ((path: string) => PackedFormat | undefined),
 ): Promise<Model> {
+  const isFormat = typeof format === "string" || typeof format === "function";
+  check(
+    isFormat,
+    () => `packModel: expected a format, such as "q8", or a function of the path, got ${showValue(format)}`,
+  );
   const values = new Map<string, Float32Array>();
   const of = typeof format === "string" ? (): PackedFormat => format : format;
   const tensors: [path: string, weight: Tensor][] = [];

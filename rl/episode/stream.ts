@@ -5,6 +5,7 @@
  * Every method is a table *role → (loss, weight)* over this stream.
  */
 import { check } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 
 /**
  * The roles of tokens. The model sampled `thought` and `action` (its end-of-turn token included). `prompt` is the task,
@@ -140,6 +141,15 @@ export function append(
   check(
     oldLogProbs === undefined || oldLogProbs.length === ids.length,
     () => `append: expected a log-probability for each of ${ids.length} tokens, got ${oldLogProbs?.length}`,
+  );
+  const isList: boolean = Array.isArray(ids);
+  check(isList, () => `append: the tokenizer gave ${showValue(ids)} for the ids of a text`);
+  const wrong = ids.findIndex((id) => !Number.isInteger(id) || id < 0);
+  check(
+    wrong < 0,
+    () =>
+      `append: the tokenizer gave ${showValue(ids[wrong])} as an id (${role}, turn ${turn}), expected an integer ` +
+      "≥ 0; does it know every character?",
   );
   ids.forEach((id, i) => {
     stream.ids.push(id);

@@ -123,8 +123,8 @@ export class Template {
       () => `template: a tag of the ${tags ? "action" : "thought"} is empty`,
     );
     check(
-      typeof (tokenizer as Tokenizer | undefined)?.encode === "function",
-      () => `Template: expected a tokenizer, got ${showValue(tokenizer)}`,
+      typeof (tokenizer as Tokenizer | undefined)?.encode === "function" && typeof tokenizer.special === "object",
+      () => `Template: expected a tokenizer, with encode, decode and special, got ${showValue(tokenizer)}`,
     );
     this.tokenizer = tokenizer;
     check(

@@ -4,7 +4,7 @@
  * environment that failed: its episode is masked, the run goes on.
  */
 import { check, WorldgradError } from "../../engine/errors.ts";
-import { showValue } from "../../engine/options.ts";
+import { checkMethods, showValue } from "../../engine/options.ts";
 import type { EndResult, StepInfo, StepResult } from "../environment.ts";
 
 /** An error that masks the episode of one task; if no task fits, the rollout is set up wrongly (`Player.run`). */
@@ -15,6 +15,10 @@ const LETTERS_PER_TOKEN = 1_000;
 
 /** The number of letters beyond which any task fills a context of so many tokens. */
 export const mostLetters = (maxTokens: number): number => LETTERS_PER_TOKEN * maxTokens;
+
+/** @throws WorldgradError if what `make` has given is no environment */
+export const checkEnvironment = (who: string, environment: unknown): void =>
+  checkMethods(who, "what make returns", environment, "an environment with reset and step", ["reset", "step"]);
 
 /** @throws WorldgradError if a task is no text */
 export function checkTask(who: string, task: unknown): string {

@@ -5,7 +5,7 @@
 import { reasonOf } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { SampledToken } from "../../nn/index.ts";
-import { checkAnswer, checkEnd, checkTask, mostLetters, TaskTooLong } from "./answers.ts";
+import { checkAnswer, checkEnd, checkEnvironment, checkTask, mostLetters, TaskTooLong } from "./answers.ts";
 import { answerWithin } from "./deadline.ts";
 import type {
   CallLimits,
@@ -142,6 +142,7 @@ export class Episode {
     this.request = request;
     this.#limits = limits;
     this.#env = request.spec.make(request.options);
+    checkEnvironment(request.spec.name, this.#env);
     this.#callLimits = request.spec.limits?.(request.options) ?? {};
   }
 

@@ -104,6 +104,8 @@ export async function rollout(
  * @param expected the number of episodes at once; the player needs no more rows than that
  */
 export function playerFor(model: Model, template: Template, given: RolloutOptions, expected: number): Player {
+  const isModel: boolean = typeof (model as Model | undefined)?.params === "object";
+  check(isModel, () => `rollout: expected a model { config, params }, got ${showValue(model)}`);
   const options = ROLLOUT.read(given);
   const { device } = model.params.embedding;
   checkVocabulary(model.config, template);

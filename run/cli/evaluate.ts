@@ -88,7 +88,7 @@ const TASKS: Readonly<Record<Split, string>> = { heldout: "held-out tasks", trai
 
 function linesOf(score: RunScore): string[] {
   const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
-  const { run, checkpoint, env, split, temperature, seed, families, passAt = {}, meanTurns, meanLength } = score;
+  const { run, checkpoint, env, split, sampling, seed, families, passAt = {}, meanTurns, meanLength } = score;
   const rows: readonly (readonly [string, string])[] = [
     ["success rate [95 %]", formatRate(score)],
     ...Object.entries(passAt).map(([k, rate]) => [`pass@${k}`, `${(100 * rate).toFixed(1)} %`] as const),
@@ -100,7 +100,7 @@ function linesOf(score: RunScore): string[] {
   const tables: Table[] = [
     tableOf(`${run} after step ${checkpoint}: ${askedOf(score)} ${TASKS[split]} of ${env}`, rows, [
       ["", ([name]) => name],
-      [`temperature ${temperature}, seed ${seed}`, ([, value]) => value],
+      [`${sampling}, seed ${seed}`, ([, value]) => value],
     ]),
     ...(Object.keys(families).length < 2
       ? []

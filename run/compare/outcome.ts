@@ -1,6 +1,6 @@
 /** The results of the agents of a comparison, from their settings, metrics and evaluations. */
 import type { Arm } from "../arms.ts";
-import type { Preset } from "../preset.ts";
+import { type Preset, samplingOf } from "../preset.ts";
 import type { Evaluation, MetricsRecord } from "../records.ts";
 import { isBaseline } from "../baselines.ts";
 import { mean } from "../figures/statistics.ts";
@@ -11,6 +11,8 @@ export interface Outcome {
   /** Episodes in a training step. */
   readonly episodesPerStep: number;
   readonly warm: Evaluation;
+  /** How the warm start's tokens were drawn. */
+  readonly warmSampling: string;
   readonly arms: readonly ArmOutcome[];
 }
 
@@ -30,8 +32,15 @@ export function outcomeOf(
   { preset, evaluation }: { readonly preset: Preset; readonly evaluation: Evaluation },
   arms: readonly TrainedArm[],
 ): Outcome {
-  const { env, seed, rl } = preset;
-  return { env, seed, episodesPerStep: rl.groups * rl.groupSize, warm: evaluation, arms: arms.map(armOutcome) };
+  const { env, seed, rl, rollout } = preset;
+  return {
+    env,
+    seed,
+    episodesPerStep: rl.groups * rl.groupSize,
+    warm: evaluation,
+    warmSampling: samplingOf(rollout),
+    arms: arms.map(armOutcome),
+  };
 }
 
 export type ArmOutcome = Readonly<ReturnType<typeof armOutcome>>;
@@ -48,6 +57,8 @@ function armOutcome({ arm, preset, after, metrics, steps = preset.rl.steps }: Tr
     /** The method with its settings, as on the command line. */
     method: arm.method,
     slug: arm.slug,
+    /** How its tokens are drawn, in evaluations too. */
+    sampling: samplingOf(preset.rollout),
     /** Whether it learns from episodes that it plays: then it has a curve of training success. */
     plays: !isBaseline(arm.method),
     after,

@@ -27,7 +27,7 @@ function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
     text: isUnknown
       ? "Half of all pairs of a subject (a file, a room, a chest) and a kind of question never occur in training, " +
         "and only those are tested: an agent must use a fact that it learnt through one question to answer another."
-      : "No task that success is measured on is ever asked in training.",
+      : "Success is measured on tasks that the environment keeps apart from those of training.",
   };
   const expected = {
     title: "Expected and came",

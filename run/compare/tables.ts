@@ -47,7 +47,7 @@ export function outcomeTables({ warm, arms }: Outcome): Table[] {
     ...(hasExcess ? [["excess", loss("worldLossExcess")] satisfies Column<Row>] : []),
   ];
   const main = tableOf(
-    `Held-out tasks, ${askedOf(warm)} of them, none of which training ever asked`,
+    `Held-out tasks, ${askedOf(warm)} of them`,
     rows,
     columns,
     "Success has Wilson's interval. Differences are in points, with Newcombe's interval, and coloured if it " +
@@ -68,7 +68,7 @@ export function outcomeTables({ warm, arms }: Outcome): Table[] {
 const NONE = { successes: 0, episodes: 0 };
 
 /** The sentence about the first two agents. */
-export function verdictOf({ arms, warm, episodesPerStep }: Outcome): string {
+export function verdictOf({ arms, warm, warmSampling, episodesPerStep }: Outcome): string {
   const [a, b] = arms as [ArmOutcome, ArmOutcome];
   const rate = ({ successes, episodes }: Evaluation): { successes: number; trials: number } => {
     return { successes, trials: episodes };
@@ -81,10 +81,16 @@ export function verdictOf({ arms, warm, episodesPerStep }: Outcome): string {
     low > 0 || high < 0
       ? `${(low > 0 ? b : a).label} is ahead, and by more than ${chance} explains`
       : `that is within ${chance}, so this run shows no difference`;
+  const isAlike = [a, b].every(({ sampling }) => sampling === warmSampling);
+  const drawn = isAlike
+    ? ""
+    : `Part of it may be how they draw: ${a.label} plays at ${a.sampling}, ${b.label} at ${b.sampling}, and the warm ` +
+      `start played at ${warmSampling}. `;
   const played = [...new Set([a.steps, b.steps])].map((steps) => (steps * episodesPerStep).toLocaleString("en"));
   return (
     `From ${percent(warm)}, ${played.join(" and ")} episodes took ${a.label} to ${percent(a.after)} ` +
     `and ${b.label} to ${percent(b.after)}: ${points(value)} points [${points(low)}, ${points(high)}]; ${what}. ` +
+    drawn +
     "This is one seed; npm run ablate repeats the comparison over seeds, with any controls."
   );
 }

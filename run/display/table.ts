@@ -146,8 +146,7 @@ export function comparisonTable(summary: Summary): Table {
   const change = (key: "meanReward" | "meanTurns" | "worldLoss"): TableCell => {
     const [b, a] = [before[key], after[key]];
     if (b === undefined || a === undefined) return { text: "–" };
-    const isBetter = key === "meanReward" ? a > b : a < b;
-    return { text: formatSigned(a - b), tone: isBetter ? "good" : "dim" };
+    return { text: formatSigned(a - b) };
   };
   const turns = columns.some((column) => column.meanTurns !== undefined);
   const world = columns.some((column) => column.worldLoss !== undefined);

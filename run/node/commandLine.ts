@@ -96,9 +96,26 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
-/** The option of `--set` that a flag of its name is meant for, of RL if several parts have one: `--lr`. */
+/** What TRL and PEFT call by other names than the command line. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  learningRate: "set rl.lr=VALUE",
+  numGenerations: "set rl.groupSize=VALUE",
+  numIterations: "set rl.iterations=VALUE",
+  maxSteps: "steps N",
+  maxCompletionLength: "set rollout.maxActionTokens=VALUE",
+  beta: "kl VALUE",
+  lora: "set lora.r=VALUE",
+  loraR: "set lora.r=VALUE",
+  loraAlpha: "set lora.alpha=VALUE",
+  outputDir: "name NAME",
+  modelNameOrPath: "model-path DIR",
+};
+
+/** What an unknown flag is meant for: the option of `--set` of its name, of RL if several parts have one, as `--lr`. */
 function optionOf(flag: string): string | undefined {
-  const named = optionRows().filter(({ name }) => name === camel(flag));
+  const word = camel(flag.replaceAll("_", "-"));
+  if (Object.hasOwn(ELSEWHERE, word)) return ELSEWHERE[word];
+  const named = optionRows().filter(({ name }) => name === word);
   const { part, name } = named.find((row) => row.part === "rl") ?? named[0] ?? {};
   return part && `set ${part}.${name}=VALUE`;
 }

@@ -8,7 +8,7 @@ import { Experiment } from "../experiment.ts";
 import { wilson } from "../figures/statistics.ts";
 import { passAtPowers, playedRecord, type Split } from "../heldOut.ts";
 import { modelFromCheckpoint } from "../modelFiles.ts";
-import type { Preset } from "../preset.ts";
+import { type Preset, samplingOf } from "../preset.ts";
 import { presetFor, presetOf } from "../presets.ts";
 import type { Score } from "../records.ts";
 import { type StartOptions, startOptions } from "../startOptions.ts";
@@ -74,6 +74,8 @@ export interface RunScore extends Omit<Score, "facts">, Rate {
   readonly split: Split;
   readonly seed: number;
   readonly temperature: number;
+  /** The same and what leaves tokens out, in words. */
+  readonly sampling: string;
   /** The mean number of tokens that the agent writes in an episode. */
   readonly meanLength: number;
   /** By family of tasks, with the returns within it. */
@@ -127,6 +129,7 @@ export async function evaluateRun(
       split,
       seed: preset.seed,
       temperature,
+      sampling: samplingOf(preset.rollout, temperature),
       ...score,
       ...rateOf(score),
       meanLength: rolloutMetrics(played.first.trajectories)["completions/mean_length"]!,

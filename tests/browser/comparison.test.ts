@@ -44,6 +44,7 @@ const arms = comparison.arms.map(({ arm: { label, method, slug } }, m): ArmOutco
     label,
     method,
     slug,
+    sampling: "temperature 1",
     plays,
     after: evaluation(6 + 30 * m, losses),
     curve,
@@ -52,7 +53,14 @@ const arms = comparison.arms.map(({ arm: { label, method, slug } }, m): ArmOutco
     steps: 60,
   };
 });
-const outcome: Outcome = { env: "home", seed: 0, episodesPerStep: 64, warm: evaluation(6, { worldLoss: 2 }), arms };
+const outcome: Outcome = {
+  env: "home",
+  seed: 0,
+  episodesPerStep: 64,
+  warm: evaluation(6, { worldLoss: 2 }),
+  warmSampling: "temperature 1",
+  arms,
+};
 
 const TASKS = ["What does kafoke.txt say?", "Lock </script><img src=x onerror=window.hacked=1>.log"];
 

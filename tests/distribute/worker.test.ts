@@ -3,7 +3,7 @@
  * are asked for; it plays, is paused, saved and loaded; it may play in an environment of the page; what fails is told.
  * tests/browser/embed.long.test.ts has the same in workers of pages.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/index.ts";
 import { AdamW, type Files } from "../../nn/index.ts";
 import {
@@ -235,6 +235,38 @@ describe("an environment of the page", () => {
     const failed = played.filter(({ stopReason }) => stopReason === "tool_error");
     expect(failed.length).toBeGreaterThan(0);
     for (const { info } of failed) expect(info).toMatchObject({ error: "broken on purpose" });
+  });
+});
+
+describe("a page's environment", () => {
+  it("that answers what cannot be sent fails at once, by name", async () => {
+    const answer = { observation: (() => "text") as never, reward: 0, done: true, info: {} };
+    const agent = served({ environment: toySpec(() => answer) });
+    await agent.create({ seed: 1, inPage: true });
+    const began = performance.now();
+    const played = await agent.play({ seeds: [...Array(12).keys()], temperature: 1 });
+    expect(performance.now() - began).toBeLessThan(8_000); // an answer that never comes is waited for ten seconds
+    const failed = played.filter(({ stopReason }) => stopReason === "tool_error");
+    expect(failed.length).toBeGreaterThan(0);
+    for (const { info } of failed) expect(info["error"]).toMatch(/could not be cloned/);
+  });
+});
+
+describe("a worker that never calls serveAgent", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it("is told of, once, and waited for", async () => {
+    vi.useFakeTimers();
+    const said: string[] = [];
+    const agent = new AgentWorker<Settings>(new Forgetful(), { onWarning: (text) => said.push(text) });
+    const created = agent.create({ seed: 1 });
+    vi.advanceTimersByTime(60_000);
+    expect(said).toEqual(["AgentWorker: the worker has said nothing for 10 seconds; does its script call serveAgent?"]);
+    agent.dispose();
+    await expect(created).rejects.toThrow("has been disposed");
+    new AgentWorker<Settings>(new Forgetful(), { onWarning: (text) => said.push(text) }).dispose();
+    vi.advanceTimersByTime(60_000);
+    expect(said).toHaveLength(1);
   });
 });
 

@@ -19,6 +19,7 @@ import { sideBySideLines } from "../../run/display/transcript.ts";
 import { textWidth } from "../../run/display/width.ts";
 import { UsageError } from "../../run/usage.ts";
 import { parseStart } from "../../run/node/commandLine.ts";
+import { type Preset, samplingOf } from "../../run/preset.ts";
 import type { StartOptions } from "../../run/startOptions.ts";
 import type { Evaluation, Transcript } from "../../run/records.ts";
 import { shippedWarmStart } from "../../run/node/shippedWarmStart.ts";
@@ -130,11 +131,13 @@ const outcomeOf = (a: number, b: number): Outcome => ({
   seed: 0,
   episodesPerStep: 128,
   warm: evaluation(6),
+  warmSampling: "temperature 1",
   arms: [a, b].map((successes, i) => {
     return {
       label: i === 0 ? "grpo" : "grpo+echo",
       method: "",
       slug: "",
+      sampling: "temperature 1",
       plays: i === 0,
       after: evaluation(successes),
       curve: [],
@@ -158,6 +161,17 @@ describe("what the figures are made to say", () => {
     expect(verdictOf({ ...rest, arms: [arms[0]!, { ...arms[1]!, steps: 90 }] })).toContain(
       "12,800 and 11,520 episodes took grpo to",
     );
+  });
+
+  test("agents that draw otherwise than the warm start did are named, as that may be the difference", () => {
+    const { arms, ...rest } = outcomeOf(40, 110);
+    const cold = { ...arms[1]!, sampling: samplingOf({ temperature: 0.3, topP: 0.8 } as Preset["rollout"]) };
+    expect(verdictOf({ ...rest, arms: [arms[0]!, cold] })).toContain(
+      "explains. Part of it may be how they draw: grpo plays at temperature 1, grpo+echo at temperature 0.3, top-p " +
+        "0.8, and the warm start played at temperature 1. This is one seed",
+    );
+    // Alike, but not as the warm start: its row is no baseline then.
+    expect(verdictOf({ ...rest, warmSampling: "temperature 0", arms })).toContain("Part of it may be how they draw");
   });
 
   test("the tables have every agent, compared with the first", () => {

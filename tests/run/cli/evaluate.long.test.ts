@@ -31,6 +31,10 @@ test("prints tables or JSON, with the numbers of the run's last evaluation", asy
   expect(text).toMatch(/success rate \[95 %\] +\d.* % \[\d+, \d+\]\n/);
   expect(text).toContain("By family of tasks");
   expect(await evaluate("--run", "runs/one", "--episodes", "3", "--set", "env.levels=1")).toContain("3 held-out tasks");
+  const several = await evaluate("--run", "runs/one", "--episodes", "3", "--set", "evaluation.tries=4");
+  for (const power of ["pass@1", "pass@2", "pass@4"]) expect(several).toContain(power);
+  const nucleus = await evaluate("--run", "runs/one", "--episodes", "2", "--set", "rollout.topP=0.8");
+  expect(nucleus).toContain("temperature 1, top-p 0.8, seed 0");
   // It only reads the run.
   expect(readFileSync(join(folder, "runs/one/metrics.jsonl"), "utf8")).toBe(before);
 

@@ -38,6 +38,10 @@ test("--list says in a line each what every method, reward, curriculum, environm
 
 test.each([
   [["runs/a"], 'unexpected argument "runs/a"; a value stands behind its flag (--help lists all)'],
+  [["--learning_rate", "1e-4"], "unknown flag --learning_rate; did you mean --set rl.lr=VALUE?"],
+  [["--num-generations", "8"], "unknown flag --num-generations; did you mean --set rl.groupSize=VALUE?"],
+  [["--beta", "0.1"], "unknown flag --beta; did you mean --kl VALUE?"],
+  [["--lora"], "unknown flag --lora; did you mean --set lora.r=VALUE?"],
   [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
   [["--lr", "1"], "unknown flag --lr; did you mean --set rl.lr=VALUE?"], // of five parts with this option
   [["--top-p=0.9"], "unknown flag --top-p; did you mean --set rollout.topP=VALUE?"],

@@ -87,6 +87,12 @@ test("from the folder to the adapter, with an environment in a file", { timeout:
   const rewards = (name: string): unknown[] => metricsOf(join(folder, "runs", name)).map((line) => line["reward"]);
   expect(rewards("threads")).toEqual(rewards("mine"));
 
+  const evaluated = await said(0, "run/cli/evaluate.ts", "--run", "runs/mine", "--episodes", "3", "--device", "wasm");
+  expect(evaluated).toContain("3 held-out tasks of parrot");
+  const more = "--from runs/mine --steps 1 --device wasm --name further --set evaluation.finalEpisodes=2".split(" ");
+  await said(0, "run/cli/main.ts", ...more, "--set", "rl.groups=2", "--set", "rl.groupSize=2");
+  expect(metricsOf(join(folder, "runs/further")).filter(({ phase }) => phase === "rl")).toHaveLength(1);
+
   expect(await said(0, "run/cli/generate.ts", "--run", "runs/mine")).toMatch(/task.* Say \w+[^]*(reward|did not end)/);
 });
 
