@@ -73,10 +73,12 @@ export function showValue(value: unknown): string {
     // A tensor, whose error describes it; or a value that is cyclic, or nested beyond the stack.
     text = ownWords(value) ?? Object.prototype.toString.call(value);
   }
-  if (text === "{}" && !isPlain(value as object)) text = `${(value as object).constructor.name} {}`;
+  if (text === "{}" && !isPlain(value as object)) text = `${kindOf(value as object)} {}`;
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+const kindOf = (value: { readonly constructor?: unknown }): string =>
+  typeof value.constructor === "function" ? value.constructor.name : "object";
 const isPlain = (value: object): boolean => [Object.prototype, null].includes(Object.getPrototypeOf(value) as null);
 
 const ownWords = (value: unknown): string | undefined =>

@@ -167,7 +167,7 @@ export class RunWatch {
     const what = !episodes.some(isUnscored) ? "failed" : failed ? "failed or has no score" : "has no score";
     const why = failed
       ? `The first error: ${errorOf(failed)}`
-      : `The reward of ${episodes[0]!.env} is NaN, for the task ${beginningOf(episodes[0]!)} and all others`;
+      : `The reward is NaN in ${episodes[0]!.env}, for the task ${beginningOf(episodes[0]!)} and all others`;
     throw new WorldgradError(`trainRl: every episode of ${this.#without} steps in a row ${what}. ${why}`, {
       cause: failed && causeOf(failed.stream),
     });

@@ -3,7 +3,7 @@
  * Both are made from the newest checkpoint.
  */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import process from "node:process";
 import { check } from "../../engine/errors.ts";
 import type { Device } from "../../engine/index.ts";
@@ -44,7 +44,7 @@ export async function exportRun(folder: RunFolder, preset: TrainedPreset): Promi
     await appear(path, async (draft) => {
       for (const name of ["config.json", "tokenizer.json", "model.safetensors"]) put(draft, name, files[name]!);
       await copyTexts(pretrained.path, draft, []);
-      put(draft, "README.md", cardOf(run, `${pretrained.path}, trained further`, hasTemplate(draft)));
+      put(draft, "README.md", cardOf(run, `${basename(pretrained.path)}, trained further`, hasTemplate(draft)));
     });
     written.push({ path, what: "model, as transformers loads it" });
   }
@@ -56,7 +56,7 @@ export async function exportRun(folder: RunFolder, preset: TrainedPreset): Promi
       const renamed = { ...config, base_model_name_or_path: base };
       put(draft, ADAPTER_FILES.config, `${JSON.stringify(renamed, null, 2)}\n`);
       put(draft, ADAPTER_FILES.weights, files[ADAPTER_FILES.weights]!);
-      put(draft, "README.md", cardOf(run, `a LoRA adapter of ${base}`, hasTemplate(base), base));
+      put(draft, "README.md", cardOf(run, `a LoRA adapter of ${basename(base)}`, hasTemplate(base), base));
     });
     written.push({ path, what: isWhole ? "adapter of that model" : "adapter, as PEFT loads it" });
   }

@@ -118,8 +118,9 @@ const LINES = {
 export function cardOf(run: ToldRun, what: string, isChat: boolean, base?: string): string {
   const { name, preset, step, metrics } = run;
   const { parts, ids } = isChat ? CHAT : LINES;
-  const { env, rl, sft, seed, pretrained, from, rollout } = preset;
-  const origin = pretrained?.path ?? (from && `${from.path} after step ${from.step}`);
+  const { env, rl, sft, seed, pretrained, from, rollout, teacher, rewardFile, lora } = preset;
+  // Where a folder lies on the disk of whoever trained it says nothing to others.
+  const origin = pretrained ? basename(pretrained.path) : from && `${basename(from.path)} after step ${from.step}`;
   const line = metrics.findLast((one) => one.phase === "eval" && one.step === step);
   const percent = typeof line?.["success"] === "number" ? `${(100 * line["success"]).toFixed(1)} %` : undefined;
   const reward = typeof line?.["reward"] === "number" ? `, mean reward ${line["reward"].toPrecision(4)}` : "";
@@ -128,6 +129,11 @@ export function cardOf(run: ToldRun, what: string, isChat: boolean, base?: strin
     ...(origin === undefined ? [] : [`began as ${origin}`]),
     ...(sft.steps === 0 ? [] : [`warm start: ${sft.steps} steps on ${sft.demonstrations} demonstrations`]),
     `then ${rl.method}, up to ${rl.steps} steps; seed ${seed}; these are the weights after step ${step} of all`,
+    ...(rl.advantage === undefined ? [] : [`advantages: ${rl.advantage}`]),
+    ...(rl.loss === undefined ? [] : [`loss: ${rl.loss}`]),
+    ...(rl.reward === undefined ? [] : [`reward: ${rewardFile ? basename(rewardFile.path) : rl.reward.name}`]),
+    ...(teacher === undefined ? [] : [`compared with the probabilities of a teacher, ${basename(teacher.path)}`]),
+    ...(lora === undefined ? [] : [`trained by a LoRA adapter of rank ${lora.r}`]),
     percent === undefined
       ? "held-out tasks: not evaluated at this step"
       : `held-out tasks: ${percent} of ${line!["episodes"]!} solved${reward}`,

@@ -89,12 +89,15 @@ function yaml(): Yaml {
 function entriesOf(at: string, value: unknown): string[] {
   if (!isRecord(value))
     throw new UsageError(`${at}: expected an object, as in { "rl.lr": 1e-4 }, got ${showValue(value)}`);
-  return Object.entries(value).map(([key, one]) => `${key}=${typeof one === "boolean" ? one : textOf(at, one)}`);
+  return Object.entries(value).map(
+    ([key, one]) => `${key}=${typeof one === "boolean" ? one : textOf(`${at}.${key}`, one)}`,
+  );
 }
 
 function textOf(at: string, value: unknown): string {
   if (typeof value === "string" || typeof value === "number") return String(value);
-  throw new UsageError(`${at}: expected a text or a number, got ${showValue(value)}`);
+  const hint = isRecord(value) ? `; parts have names with a dot, as in { "rl.lr": 1e-4 }` : "";
+  throw new UsageError(`${at}: expected a text or a number, got ${showValue(value)}${hint}`);
 }
 
 /** The flags as such a file; the name of a run is its own. */

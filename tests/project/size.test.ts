@@ -7,10 +7,10 @@ import { expect, it } from "vitest";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 /**
- * The four rooms shrink from here; only a commit that says why may raise it. By 40 last, for errors: an id or a world
+ * The four rooms shrink from here; only a commit that says why may raise it. By 50 last, for errors: an id or a world
  * that is none, a model, a device or a file that is not there, an evaluation of which nothing could be played.
  */
-const MOST_LINES = 31_020;
+const MOST_LINES = 31_030;
 
 it("kernels, engine, nn and rl together", () => {
   const rooms = projectFiles().filter((path) => isTypeScript(path) && /^(kernels|engine|nn|rl)\//.test(path));

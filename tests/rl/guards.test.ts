@@ -428,7 +428,7 @@ describe("episodes without a score", () => {
 
   it("end a run that has nothing else to learn from, after as many steps as failures do", async () => {
     const ended =
-      /^trainRl: every episode of 3 steps in a row has no score. The reward of toy is NaN, for the task "[ab]"/;
+      /^trainRl: every episode of 3 steps in a row has no score. The reward is NaN in toy, for the task "[ab]"/;
     await expect(run({ env: paying([NaN]), steps: 9, objective: withoutWorld })).rejects.toThrow(ended);
     // A world model learns from them.
     const { metrics } = await run({ env: paying([NaN]), steps: 4 });

@@ -65,6 +65,29 @@ it("a page names the world as --env takes it: one of the library's, or somebody'
   expect(cardOf({ ...told, preset: own }, "a model", true)).toContain("--model-path DIR --env ./guess.ts` trains");
 });
 
+it("a page names what the agent learnt by: a teacher, a reward in a file, an adapter; and no folder of a disk", () => {
+  const preset = tinyPreset();
+  const own = {
+    ...preset,
+    rl: { ...preset.rl, advantage: "none", reward: { name: "file" } } as typeof preset.rl,
+    rewardFile: { path: "/some/where/mine.ts", sha256: "" },
+    teacher: { path: "/some/where/runs/wise", step: 9, sha256: "" } as NonNullable<typeof preset.teacher>,
+    lora: { r: 4 } as NonNullable<typeof preset.lora>,
+    from: { path: "/some/where/runs/earlier", step: 7 } as NonNullable<typeof preset.from>,
+  };
+  const card = cardOf({ name: "run", step: 0, metrics: [], preset: own }, "a model", true);
+  for (const fact of [
+    "- began as earlier after step 7\n",
+    "- advantages: none\n",
+    "- reward: mine.ts\n",
+    "- compared with the probabilities of a teacher, wise\n",
+    "- trained by a LoRA adapter of rank 4\n",
+  ])
+    expect(card).toContain(fact);
+  expect(card).not.toContain("/some/where");
+  expect(cardOf({ name: "run", step: 0, metrics: [], preset }, "a model", true)).not.toMatch(/- (advantages|reward)/);
+});
+
 it("a page says how a task is written: by the chat template, or in lines where a folder has none", () => {
   const folder = mkdtempSync(join(work, "texts-"));
   expect(hasTemplate(folder)).toBe(false);

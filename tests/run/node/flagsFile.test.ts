@@ -106,6 +106,7 @@ test.each([
   [{ config: "a" }, 'unknown flag "config"'],
   [{ steps: [3] }, "steps: expected a text or a number, got [3]"],
   [{ quick: "yes" }, 'quick: expected true or false, got "yes"'],
+  [{ set: { rl: { lr: 1 } } }, 'set.rl: expected a text or a number, got {"lr":1}; parts have names with a dot, as in'],
   [{ set: ["rl.lr=1"] }, 'set: expected an object, as in { "rl.lr": 1e-4 }, got ["rl.lr=1"]'],
   [[1], "expected an object of flags, got [1]"],
   ["{", "Expected property name or '}' in JSON"],
