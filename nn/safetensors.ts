@@ -75,7 +75,7 @@ const MAX_STRINGS = 1_000_000;
  */
 export function readSafetensorsHeader(bytes: Uint8Array, given?: number): SafetensorsHeader {
   const isBytes: boolean = bytes instanceof Uint8Array;
-  check(isBytes, () => `safetensors: expected the bytes of a file, a Uint8Array, got ${showValue(bytes)}`);
+  check(isBytes, () => `safetensors: expected the file as a Uint8Array, got ${showValue(bytes)}`);
   const fileBytes = given ?? bytes.length;
   const dataStart = safetensorsDataStart(bytes, fileBytes);
   const header = parseHeader(bytes.subarray(8, dataStart));
@@ -149,7 +149,6 @@ export function accidentOf(beginning: string): string | undefined {
  * @throws WorldgradError naming what is wrong, for any bytes; unsupported dtypes by name
  */
 export function readSafetensors(bytes: Uint8Array): Map<string, SafeTensor> {
-  check(bytes instanceof Uint8Array, () => `safetensors: expected the file as a Uint8Array, got ${showValue(bytes)}`);
   const { tensors, dataStart } = readSafetensorsHeader(bytes);
   return new Map(
     tensors.map((info) => [info.name, elementsOf(bytes.subarray(dataStart + info.begin, dataStart + info.end), info)]),

@@ -41,7 +41,7 @@ const MISTAKES: Readonly<Record<string, readonly [call: () => unknown, message: 
   ],
   "an optimiser's file that is missing": [
     () => restoreOptimizer(config, new AdamW(toyModel(on).params), anything(undefined)),
-    "safetensors: expected the bytes of a file, a Uint8Array, got missing",
+    "safetensors: expected the file as a Uint8Array, got missing",
   ],
   "a model that is not awaited acts": [
     () => act(anything(Promise.resolve(toyModel(on))), toyTemplate, "ab").next(),

@@ -44,9 +44,9 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
           new wg.Rng(1),
           wg.device("reference"),
         ),
-      "randomNormal: expected a device, got a promise; await device(…)",
+      "initParams: expected a device, got a promise; await device(…)",
     ],
-    [() => call("modelFromFiles", "{}", undefined, undefined), "safetensors: expected the file as a Uint8Array, got"],
+    [() => call("modelFromFiles", "{}", undefined, undefined), "modelFromFiles: expected a device, got missing"],
   ],
   "options by position": [
     [() => call("sum", x(), 0), "sum: expected options { axis, keepdims }, got 0"],

@@ -59,7 +59,7 @@ describe("demonstrations and evaluation", () => {
     const right = { ...player, env, envOptions: {}, rollout: {}, seeds: [1] };
     const wrong = (part: object): Promise<Evaluation> => evaluate({ ...right, ...part });
     await expect(wrong({ groups: 4 })).rejects.toThrow(/^evaluate: .*groups/);
-    const list = "evaluate: seeds must be a list of integers, one for each episode, got ";
+    const list = "evaluate: seeds must be a list of integers ≥ 0, one for each episode, got ";
     await expect(wrong({ seeds: 100 })).rejects.toThrow(`${list}100`);
     await expect(wrong({ seeds: [] })).rejects.toThrow(list);
     await expect(wrong({ model: undefined })).rejects.toThrow("evaluate: model must be a model { config, params }");

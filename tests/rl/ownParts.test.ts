@@ -90,7 +90,9 @@ test("demonstrations that are still promises, or texts; a template or a reward w
     await expect(reportsOf(trainSft({ ...options, demonstrations: wrong as never }))).rejects.toThrow(
       /^trainSft: expected demonstrations to be a list of episodes, got .*await Promise\.all\(\[…\]\)$/,
     );
-  expect(() => new Template(undefined as never)).toThrow("Template: expected a tokenizer, got missing");
+  expect(() => new Template(undefined as never)).toThrow(
+    "Template: expected a tokenizer, with encode, decode and special, got missing",
+  );
   expect(() => rewardFunction(() => 1, undefined as never)).toThrow(
     "rewardFunction: expected the template of the episodes, got missing",
   );
