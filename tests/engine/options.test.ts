@@ -78,7 +78,7 @@ test("showValue: short, never throws", () => {
       new Map(),
       {},
       Object.create(null),
-      Object.create(Object.create(null)),
+      Object.create(Object.create(null) as object),
     ].map(showValue),
   ).toEqual(["a promise; await it", "ArrayBuffer {}", "Map {}", "{}", "{}", "object {}"]);
   const shown = values.map(showValue);
