@@ -6,6 +6,7 @@ import { observationTokens } from "./objective/echo.ts";
 import type { RlOptions } from "./train/loop.ts";
 import { score } from "./train/score.ts";
 import { checkEnv, checkPlayer } from "./train/trainerChecks.ts";
+import { errorOf } from "./train/watch.ts";
 import { rowOf } from "./objective/columns.ts";
 import type { EnvironmentOptions } from "./environment.ts";
 import { rollout } from "./play/rollout.ts";
@@ -77,7 +78,7 @@ export async function evaluate<Own extends EnvironmentOptions>(settings: Evaluat
   if (broken.length > 0)
     warn(
       `evaluate: ${broken.length} of ${played.length} episodes of ${spec.name} failed or have no score, the first by ` +
-        `${hasFailed(broken[0]!) ? String(broken[0]!.info["error"] ?? broken[0]!.stopReason) : "a reward of NaN"}; ` +
+        `${hasFailed(broken[0]!) ? errorOf(broken[0]!) : "a reward of NaN"}; ` +
         "notPlayed, failed and unscored count them",
     );
   return evaluationOf(played);

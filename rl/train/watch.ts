@@ -30,7 +30,8 @@ const STEPS_WITHOUT_GRADIENT = 10;
 export const failureOf = (episodes: readonly Trajectory[]): string | undefined =>
   episodes.length > 0 && episodes.every(hasFailed) ? errorOf(episodes[0]!) : undefined;
 
-const errorOf = ({ info, stopReason }: Trajectory): string => String(info["error"] ?? stopReason);
+/** What made an episode fail, in words. */
+export const errorOf = ({ info, stopReason }: Trajectory): string => String(info["error"] ?? stopReason);
 
 const isUnscored = ({ masked, reward }: Trajectory): boolean => !masked && Number.isNaN(reward);
 
