@@ -110,6 +110,13 @@ function checked(given: GrpoConfigLike): GrpoConfigLike {
   for (const [name, why] of Object.entries(ELSEWHERE)) {
     check(!Object.hasOwn(given, name), () => `GRPOConfig: ${name} ${why}`);
   }
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(FIELDS, name));
+  check(
+    unknown.length < 2,
+    () =>
+      `GRPOConfig: unknown options ${unknown.map((name) => `'${name}'`).join(", ")}; leave them out: only what ` +
+      "describes the method and its sampling is read",
+  );
   checkKeys("GRPOConfig", given, Object.keys(FIELDS) as (keyof GrpoConfigLike)[]);
   const config = present(given);
   for (const [name, value] of Object.entries(config) as [keyof GrpoConfigLike, unknown][]) {

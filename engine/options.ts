@@ -68,7 +68,7 @@ export function showValue(value: unknown): string {
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   let text: string;
   try {
-    text = JSON.stringify(value) ?? typeof value;
+    text = JSON.stringify(value, marked)?.replaceAll(/"\\u0000(NaN|-?Infinity)"/g, "$1") ?? typeof value;
   } catch {
     // A tensor, whose error describes it; or a value that is cyclic, or nested beyond the stack.
     text = ownWords(value) ?? Object.prototype.toString.call(value);
@@ -77,6 +77,9 @@ export function showValue(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+/** JSON has no NaN and no infinity, and would write null. */
+const marked = (_: string, value: unknown): unknown =>
+  typeof value === "number" && !Number.isFinite(value) ? `\0${value}` : value;
 const kindOf = (value: { readonly constructor?: unknown }): string =>
   typeof value.constructor === "function" ? value.constructor.name : "object";
 const isPlain = (value: object): boolean => [Object.prototype, null].includes(Object.getPrototypeOf(value) as null);

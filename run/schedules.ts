@@ -19,7 +19,7 @@ export type ScheduleData =
   | { readonly from: number; readonly to: number; readonly steps: number; readonly shape: Shape }
   | { readonly at: readonly (readonly [step: number, value: number])[] };
 
-const EXPECTED = "expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE";
+const EXPECTED = "expected numbers ≥ 0: one, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE";
 
 /** Reads a schedule. @throws UsageError with one line; numbers must be ≥ 0, steps integers */
 export function parseSchedule(where: string, text: string): ScheduleData {

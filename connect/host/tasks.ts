@@ -9,10 +9,10 @@ import { joinLines, type Tree } from "../../environments/terminal/shared.ts";
 import type { FileTree } from "../sandbox/files.ts";
 import type { BashTask } from "../shell/bash.ts";
 import { textsOf } from "../shell/found.ts";
-import { SHELL } from "../shell/options.ts";
+import { BASH } from "../shell/options.ts";
 import { factsOf, type HostFacts, type Kind, namesOf, wordOf } from "./facts.ts";
 
-export const HOST = { host: WORLD_SEED, ...SHELL };
+export const HOST = { host: WORLD_SEED, ...BASH };
 /** Options of `host`, beside `EnvironmentOptions`; `HOST` says what each does, and its default. */
 export type HostOptions = OptionsWith<typeof HOST>;
 

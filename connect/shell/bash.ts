@@ -6,7 +6,7 @@ import type { SandboxLimits } from "../sandbox/bubblewrap.ts";
 import { type FileTree, makeFiles, readFiles } from "../sandbox/files.ts";
 import { Session } from "../sandbox/session.ts";
 import type { FoundFiles } from "./found.ts";
-import type { SHELL } from "./options.ts";
+import type { BASH } from "./options.ts";
 
 /** A task in a sandbox. */
 export interface BashTask extends GameTask {
@@ -28,10 +28,10 @@ export interface BashState {
   /** The number of the plan's commands that have been run. */
   planned: number;
 }
-type BashEpisode<Task extends BashTask> = Episode<typeof SHELL, Task, BashState>;
+type BashEpisode<Task extends BashTask> = Episode<typeof BASH, Task, BashState>;
 
 /** Throws in one line if no sandbox can be started here. @param name of the environment */
-export async function checkSandbox(name: string, options: SettledOptions<typeof SHELL>): Promise<void> {
+export async function checkSandbox(name: string, options: SettledOptions<typeof BASH>): Promise<void> {
   let session: Session | undefined;
   try {
     session = new Session(options);

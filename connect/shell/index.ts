@@ -4,7 +4,7 @@
  */
 import { defineGame, type EnvironmentSpec, type FamilyInfo, type LoadedGame } from "../../environments/index.ts";
 import { FAMILIES } from "./families.ts";
-import { SHELL, type ShellOptions } from "./options.ts";
+import { type BASH, SHELL, type ShellOptions } from "./options.ts";
 
 export { taskFolder, type TaskFolder } from "./folder.ts";
 export type { ShellOptions } from "./options.ts";
@@ -18,7 +18,7 @@ const PATIENCE = 30_000;
 /** What the heads of all worlds with a real bash say. */
 export const headOf = (
   name: string,
-): Pick<LoadedGame<typeof SHELL, FamilyInfo>, "close" | "atOnce" | "limits" | "check"> => ({
+): Pick<LoadedGame<typeof BASH, FamilyInfo>, "close" | "atOnce" | "limits" | "check"> => ({
   close: true,
   atOnce: ({ sessions }) => sessions,
   limits: ({ seconds }) => ({ reset: PATIENCE, step: 1000 * seconds + PATIENCE }),

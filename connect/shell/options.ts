@@ -5,7 +5,8 @@ import { TERMINAL } from "../../environments/terminal/shared.ts";
 
 const COUNT = { integer: true, min: 1 };
 
-export const SHELL = {
+/** What all worlds with a real bash have. */
+export const BASH = {
   size: TERMINAL.size,
   maxOutput: TERMINAL.maxOutput,
   seconds: number(2, "seconds that a command may take", { above: 0, max: 3600 }),
@@ -19,5 +20,7 @@ export const SHELL = {
   ),
   diskMb: number(4, "MiB that may be written to the home directory, and as many to /tmp", COUNT),
 };
+
+export const SHELL = { ...BASH, everyday: TERMINAL.everyday, slips: TERMINAL.slips };
 /** Options of `shell`, beside `EnvironmentOptions`; `SHELL` says what each does, and its default. */
 export type ShellOptions = OptionsWith<typeof SHELL>;

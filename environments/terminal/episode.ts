@@ -1,6 +1,6 @@
 /** The options of `terminal`, and what an episode knows. */
 import { number } from "../../engine/optionTable.ts";
-import type { Episode } from "../game.ts";
+import { type Episode, NAMED, STRICT } from "../game.ts";
 import type { OptionsWith } from "../options.ts";
 import type { FileSystem } from "./filesystem.ts";
 import type { TerminalTask } from "./tasks.ts";
@@ -15,6 +15,8 @@ export const TERMINAL = {
     integer: true,
     min: 40,
   }),
+  ...NAMED,
+  slips: STRICT.slips,
   formatWeight: number(0, "weight of the share of commands without error; solving counts most", { min: 0, below: 1 }),
 };
 /** Options of `terminal`, beside `EnvironmentOptions`; `TERMINAL` says what each does, and its default. */

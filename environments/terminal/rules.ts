@@ -4,7 +4,7 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { GameRules, Move } from "../game.ts";
-import { drawWord, EXTENSIONS, isHeldOut } from "../words.ts";
+import { drawWord, EXTENSIONS, isHeldOut, NAMES } from "../words.ts";
 import type { TERMINAL, TerminalEpisode, TerminalState } from "./episode.ts";
 import type { Family } from "./families.ts";
 import { runLine } from "./shell.ts";
@@ -14,9 +14,11 @@ import { makeTask, type TerminalTask } from "./tasks.ts";
  * A plausible line of shell with names of the task, if it is given, else of the training split; one in five ends the
  * episode.
  */
-function randomAction(rng: Rng, task: string = ""): string {
-  const names = (task.match(/\b[a-z]{6}\b/g) ?? []).filter((name) => isHeldOut(name) !== undefined);
-  const word = (): string => (names.length > 0 ? rng.choice(names) : drawWord(rng, "train"));
+function randomAction(rng: Rng, task: string = "", { everyday }: { readonly everyday: boolean }): string {
+  const isName = (word: string): boolean => (everyday ? NAMES.includes(word) : isHeldOut(word) !== undefined);
+  const names = task.split(/[^a-z]/).filter(isName);
+  const other = (): string => (everyday ? rng.choice(NAMES) : drawWord(rng, "train"));
+  const word = (): string => (names.length > 0 ? rng.choice(names) : other());
   const file = (): string => `${word()}.${rng.choice(EXTENSIONS)}`;
   const path = (): string => (rng.int(2) === 0 ? file() : `${word()}/${file()}`);
   const number = (): string => String(1 + rng.int(20));

@@ -4,11 +4,12 @@
  * from the generator, and the wanted tree is the initial one with the change applied to it, without any shell.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { GameTask, SIZED } from "../game.ts";
+import type { GameTask, NAMED, SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
 import type { Draft, Drafts, Family, Tree } from "./families.ts";
 import { type FileSystem, HOME } from "./filesystem.ts";
 import { type Ending, joinLines } from "./process.ts";
+import { drawUntil, isHeldOut } from "../selection.ts";
 import { World } from "./world.ts";
 
 // Families that end with an answer. The answer never stands in the task's text.
@@ -209,17 +210,21 @@ export type Goal = { readonly answer: string } | { readonly tree: Tree };
 
 const DRAFTS: Drafts<Family["name"]> = { ...QUESTIONS, ...CHANGES };
 
+type TaskOptions = SettledOptions<typeof SIZED> & Partial<SettledOptions<typeof NAMED>>;
+
 /** Makes a task; the same stream and options give the same task. */
-export const makeTask = (rng: Rng, { name }: Family, options: SettledOptions<typeof SIZED>): TerminalTask =>
+export const makeTask = (rng: Rng, { name }: Family, options: TaskOptions): TerminalTask =>
   taskOf(DRAFTS[name], rng, options);
 
-/** Makes a task of a draft. */
-export function taskOf(
-  draftOf: (world: World) => Draft,
-  rng: Rng,
-  { split, size }: SettledOptions<typeof SIZED>,
-): TerminalTask {
-  const world = new World(rng, split, size);
+/** Makes a task of a draft: with everyday words, which are the same in both splits, one whose text is of the split. */
+export const taskOf = (draftOf: (world: World) => Draft, rng: Rng, options: TaskOptions): TerminalTask =>
+  drawUntil("terminal", () => {
+    const task = drawnTask(draftOf, rng, options);
+    return options.everyday && isHeldOut(task.text) !== (options.split === "heldout") ? undefined : task;
+  });
+
+function drawnTask(draftOf: (world: World) => Draft, rng: Rng, { split, size, everyday }: TaskOptions): TerminalTask {
+  const world = new World(rng, split, size, everyday);
   const draft = draftOf(world);
   world.addClutter(draft.keepClear);
   const { fs } = world;

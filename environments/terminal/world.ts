@@ -5,7 +5,7 @@ import type { Rng } from "../../engine/index.ts";
 import { FileSystem } from "./filesystem.ts";
 import { joinLines } from "./process.ts";
 import type { Split } from "../selection.ts";
-import { EXTENSIONS, nameMaker } from "../words.ts";
+import { EXTENSIONS, listed, nameMaker, NAMES } from "../words.ts";
 
 export class World {
   readonly fs: FileSystem = new FileSystem();
@@ -14,7 +14,7 @@ export class World {
   /** Directories below home, as paths relative to it. The last one has no subdirectory. */
   readonly directories: readonly string[];
   /**
-   * A word that is new in this world. All have one length, so none contains another and a search for one finds only it.
+   * A word that is new in this world. None contains another, so a search for one finds only it.
    */
   readonly word: () => string;
   readonly #fillers: readonly string[];
@@ -23,11 +23,12 @@ export class World {
   /**
    * @param size 1 is what a very small model can learn; each step adds directories (also nested), files and longer
    * contents
+   * @param everyday whether names and words are everyday words
    */
-  constructor(rng: Rng, split: Split, size: number) {
+  constructor(rng: Rng, split: Split, size: number, everyday = false) {
     this.rng = rng;
     this.size = size;
-    this.word = nameMaker(rng, split);
+    this.word = everyday ? listed(rng, NAMES) : nameMaker(rng, split);
     const directories: string[] = [];
     const count = 2 + rng.int(2) + (size - 1);
     while (directories.length < count) {

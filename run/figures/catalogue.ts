@@ -58,6 +58,8 @@ export interface ChartSeries {
   readonly label: string;
   /** Whether it is taken from the "eval" lines (held-out tasks) instead of the training lines. */
   readonly heldOut?: boolean;
+  /** Whether it is set and not measured, so that smoothing would show what never was. */
+  readonly isSetting?: boolean;
 }
 
 export interface ChartInfo {
@@ -269,7 +271,7 @@ export const CHARTS: readonly ChartInfo[] = [
   {
     title: "Learning rate",
     format: "number",
-    series: [{ name: "learning_rate", label: "learning rate" }],
+    series: [{ name: "learning_rate", label: "learning rate", isSetting: true }],
     about: "As scheduled. Worth a glance when another curve bends at the same step.",
   },
   {

@@ -11,8 +11,10 @@ import { modelFromCheckpoint } from "../modelFiles.ts";
 import { type Preset, samplingOf } from "../preset.ts";
 import { presetFor, presetOf } from "../presets.ts";
 import type { Score } from "../records.ts";
+import { parseSettings } from "../settings.ts";
 import { type StartOptions, startOptions } from "../startOptions.ts";
 import { templateFor } from "../template.ts";
+import { UsageError } from "../usage.ts";
 import { checkEnvironment, checkFingerprint } from "../worlds.ts";
 import { loadEnvironmentOf } from "./environmentFile.ts";
 import { openGiven } from "./flags.ts";
@@ -36,6 +38,9 @@ export interface Prepared {
   readonly earlier: FromRun;
 }
 
+/** The parts of `--set` that say how episodes are played; the others say how an agent is trained. */
+const PLAYED = ["env", "rollout", "evaluation", "history"];
+
 /**
  * Reads the run and the settings of the evaluation. They are made as those of a run that begins with this one, so that
  * another world has its own limits.
@@ -44,6 +49,10 @@ export interface Prepared {
 export async function prepareEvaluation({ run, checkpoint, env, set, seed }: EvaluateFlags): Promise<Prepared> {
   const folder = openGiven("run", run);
   const before = presetOf(folder);
+  const { values, tasks } = parseSettings(set ?? []);
+  const idle = [...Object.keys(tasks), ...Object.keys(values)].find((name) => !PLAYED.includes(name.split(".")[0]!));
+  if (idle !== undefined)
+    throw new UsageError(`--set ${idle}: an evaluation trains nothing; expected an option of ${PLAYED.join(", ")}`);
   const said = { from: folder.path, checkpoint, set, env, seed: seed ?? String(before.seed) };
   // The method trains nothing here, and none of its parts shall refuse another world.
   const options: StartOptions = startOptions({ ...said, method: "grpo_token" });

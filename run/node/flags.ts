@@ -17,7 +17,7 @@ export function parse(
   flags: Record<string, { readonly type: "string" | "boolean"; readonly multiple?: boolean }>,
   meant: (name: string) => string | undefined = () => undefined,
 ): Record<string, string | boolean | readonly (string | boolean)[] | undefined> {
-  const joined = joinNegativeNumbers(args, flags);
+  const joined = joinNegativeNumbers(args, flags).map((arg) => (arg === "-h" && flags["help"] ? "--help" : arg));
   const seen = new Set<string>();
   for (const arg of joined) {
     if (!arg.startsWith("-")) continue;
@@ -39,7 +39,9 @@ export function parse(
     const alone = /^Unexpected argument '(.*?)'\. /s.exec(reason)?.[1];
     const hint = flags["run"] ? `did you mean --run ${alone}?` : "a value stands behind its flag";
     if (alone !== undefined) throw new UsageError(`unexpected argument "${alone}"; ${hint} (--help lists all)`);
-    throw new UsageError(reason.split("\n")[0]!.replace(/ To specify an option argument.*$/, ""));
+    const bare = /^Option '(?:-\w, )?--(\S+?)(?: <value>)?' argument/.exec(reason)?.[1];
+    if (bare !== undefined) throw new UsageError(`--${bare} expects a value (--help lists all)`);
+    throw new UsageError(reason.split("\n")[0]);
   }
 }
 

@@ -134,9 +134,10 @@ class ChartView {
     if (width >= 50) this.plot = new uPlot(this.options(width), this.columns(), this.plotHost);
   }
 
-  /** Smooths training curves only: held-out points are few and have intervals of their own. */
+  /** Smooths measurements of training only: held-out points are few and have intervals of their own. */
   private smoothed(curve: Curve, series: number): Curve {
-    if (this.chart.series[series]?.heldOut) return curve;
+    const { heldOut = false, isSetting = false } = this.chart.series[series] ?? {};
+    if (heldOut || isSetting) return curve;
     const { boundary } = this;
     return smooth(curve, this.amount, boundary === null ? -1 : this.data.steps.findIndex((step) => step > boundary));
   }
@@ -211,7 +212,7 @@ class ChartView {
         {
           ...axis,
           size: 58,
-          values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))),
+          values: (_plot, ticks) => shortTicks(ticks, chart),
         },
       ],
       series: [
@@ -277,8 +278,8 @@ export function stepWithKeys(host: HTMLElement, chart: () => uPlot | null): void
 export function yRange(chart: Pick<ChartInfo, "format">, low: number | null, high: number | null): [number, number] {
   if (low === null || high === null) return [0, 1];
   if (chart.format === "percent") return [0, high > 0 ? Math.min(1, high * 1.1) : 1];
-  // Smoothing leaves rounding errors on a constant, which must not look like a curve.
-  const isFlat = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
+  // Single precision leaves rounding errors on a constant, which must not look like a curve.
+  const isFlat = high - low <= 1e-6 * Math.max(Math.abs(low), Math.abs(high));
   const pad = isFlat ? Math.abs(high) * 0.5 || 1 : 0.08 * (high - low);
   return [low >= 0 && low - pad < 0 ? 0 : low - pad, high + pad];
 }
@@ -292,14 +293,19 @@ export function lastOf(curve: ArrayLike<number | null | undefined>, index: numbe
   return null;
 }
 
-export function shortTick(tick: number, chart: Pick<ChartInfo, "format">): string {
-  if (chart.format === "percent") return `${Number((tick * 100).toPrecision(3))} %`;
-  if (chart.format === "count" || Math.abs(tick) >= 1000) return formatAs("count", tick);
-  return tick === 0
-    ? "0"
-    : Math.abs(tick) < 0.001
-      ? formatNumber(tick)
-      : String(Number(tick.toPrecision(4))).replace("-", "−");
+/** The ticks of an axis in short, with as many digits as tell them apart. */
+export function shortTicks(ticks: readonly (number | null)[], chart: Pick<ChartInfo, "format">): string[] {
+  const places = ticks.filter((tick) => tick !== null);
+  const gap = Math.abs((places[1] ?? NaN) - places[0]!);
+  const digits = Math.ceil(Math.log10(Math.max(...places.map(Math.abs)) / gap)) + 1;
+  const atLeast = (least: number): number => Math.min(12, Math.max(least, Number.isFinite(digits) ? digits : 0));
+  const write = (tick: number): string => {
+    if (chart.format === "percent") return `${Number((tick * 100).toPrecision(atLeast(3)))} %`;
+    if (chart.format === "count" || Math.abs(tick) >= 1000) return formatAs("count", tick);
+    if (tick === 0) return "0";
+    return Math.abs(tick) < 0.001 ? formatNumber(tick) : String(Number(tick.toPrecision(atLeast(4)))).replace("-", "−");
+  };
+  return ticks.map((tick) => (tick === null ? "" : write(tick)));
 }
 
 /** A dashed line between warm start and RL, with the names of both beside it. */

@@ -1,7 +1,7 @@
 /** Common parts of an ablation's and a comparison's charts: a line for each arm. Runs in the browser. */
 import type uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../figures/format.ts";
-import { shortTick, yRange } from "./charts.ts";
+import { shortTicks, yRange } from "./charts.ts";
 import { cssColour } from "./dom.ts";
 
 const HEIGHT = 260;
@@ -54,7 +54,7 @@ export function lineFrame(
       {
         ...lines,
         size: 58,
-        values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))),
+        values: (_plot, ticks) => shortTicks(ticks, chart),
       },
     ],
     cursor: { sync: { key: sync }, y: false, points: { size: 7 }, drag: { x: true, y: false } },

@@ -4,7 +4,7 @@
  */
 import uPlot from "uplot";
 import { formatNumber } from "../../run/figures/format.ts";
-import { chartCard, shortTick } from "../../run/page/charts.ts";
+import { chartCard, shortTicks } from "../../run/page/charts.ts";
 import { cssColour, element } from "../../run/page/dom.ts";
 import type { Point, Sample } from "./laboratory.ts";
 
@@ -83,8 +83,7 @@ function options(sample: Sample, width: number): uPlot.Options {
     grid: { stroke: cssColour("--grid"), width: 1 },
     ticks: { show: false },
   };
-  const values = (_plot: uPlot, ticks: number[]): string[] =>
-    ticks.map((tick) => shortTick(tick, { format: "number" }));
+  const values = (_plot: uPlot, ticks: number[]): string[] => shortTicks(ticks, { format: "number" });
   return {
     width,
     height: HEIGHT,

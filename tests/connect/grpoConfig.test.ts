@@ -66,6 +66,7 @@ describe("TRL's GRPOConfig", () => {
   it.each([
     [{ num_generation: 8 }, "GRPOConfig: unknown option 'num_generation'; did you mean 'num_generations'?"],
     [{ bf16: true }, "GRPOConfig: unknown option 'bf16'"],
+    [{ bf16: true, beta: 0, save_steps: 1 }, "GRPOConfig: unknown options 'bf16', 'save_steps'; leave them out"],
     [{ loss_type: "ppo" }, 'GRPOConfig: unknown loss_type "ppo", expected grpo'],
     [{ loss_type: "cispo" }, 'loss_type "cispo" needs epsilon_high'],
     [{ loss_type: "dr_grpo" }, "needs max_completion_length"],

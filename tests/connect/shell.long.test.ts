@@ -9,7 +9,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { Session } from "../../connect/sandbox/session.ts";
-import { shell } from "../../connect/shell/index.ts";
+import { shell, type ShellOptions } from "../../connect/shell/index.ts";
 import type { ShellTask } from "../../connect/shell/tasks.ts";
 import { terminal } from "../../environments/terminal/index.ts";
 import type { Environment, EnvironmentOptions, StepResult } from "../../rl/environment.ts";
@@ -38,9 +38,9 @@ async function expert(
   family: string,
   seed: number,
   change: (line: string) => string | readonly string[] = (line) => line,
-  split: "train" | "heldout" = "train",
+  options: ShellOptions = {},
 ): Promise<StepResult & { shown: string }> {
-  const env = shell.make({ families: [family], split });
+  const env = shell.make({ families: [family], ...options });
   try {
     const shown = [await env.reset(seed)];
     const { plan } = (env as unknown as { episode: { task: ShellTask } }).episode.task;
@@ -79,7 +79,11 @@ describe("the tasks", () => {
     async (family) => {
       const seeds = [0, 1, 2, 3, 4, 5];
       const all = await Promise.all(
-        seeds.flatMap((seed) => (["train", "heldout"] as const).map((split) => expert(family, seed, undefined, split))),
+        seeds.flatMap((seed) =>
+          (["train", "heldout"] as const).map((split) =>
+            expert(family, seed, undefined, { split, everyday: seed % 2 === 1 }),
+          ),
+        ),
       );
       for (const { reward, info, shown } of all) {
         // The script of `repair` fails before it is repaired.

@@ -6,8 +6,32 @@ import { CommandOutput } from "../../connect/sandbox/output.ts";
 import { seccompProgram } from "../../connect/sandbox/seccomp.ts";
 import { withoutLines } from "../../connect/sandbox/session.ts";
 import { endingOf } from "../../connect/shell/bash.ts";
+import { FAMILIES } from "../../connect/shell/families.ts";
+import type { ShellOptions } from "../../connect/shell/index.ts";
+import { SHELL } from "../../connect/shell/options.ts";
+import { makeTask, type ShellTask } from "../../connect/shell/tasks.ts";
 import { tarEntries } from "../../connect/shell/tar.ts";
+import { Rng } from "../../engine/random.ts";
+import { settleOptions } from "../../environments/options.ts";
+import { isHeldOut, NAMES } from "../../environments/words.ts";
 import { expectBounded, HOSTILE } from "../support/cost.ts";
+
+describe("everyday names", () => {
+  const task = (family: (typeof FAMILIES)[number], seed: number, options: ShellOptions): ShellTask =>
+    makeTask(new Rng(seed).split(family.name), family, settleOptions("shell", SHELL, { everyday: true, ...options }));
+
+  it.each(FAMILIES)("$name: a quarter of the texts is held out, and there are words enough for all sizes", (family) => {
+    const texts = (split: "train" | "heldout"): string[] =>
+      Array.from({ length: 100 }, (_, seed) => task(family, seed, { split, size: 1 + (seed % 4) }).text);
+    const trained = new Set(texts("train"));
+    const words = texts("heldout").map((text) => {
+      expect(trained.has(text), text).toBe(false);
+      return text.match(/\b[a-z]+\b/g) ?? [];
+    });
+    expect(words.every((said) => said.some((word) => NAMES.includes(word)))).toBe(true);
+    expect(words.flat().filter((word) => isHeldOut(word) !== undefined)).toEqual([]);
+  });
+});
 
 describe("output in pieces", () => {
   it("is found between its marks, wherever the pieces are cut", () => {

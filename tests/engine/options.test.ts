@@ -85,11 +85,16 @@ test("showValue: short, never throws", () => {
   // JSON.stringify of Node 26 goes as deep as it has to; the one before throws.
   let canWrite = true;
   try {
-    JSON.stringify(deep);
+    JSON.stringify(deep, (_, value: unknown) => value);
   } catch {
     canWrite = false;
   }
   expect(shown.pop()).toBe(canWrite ? `${"[".repeat(57)}...` : "[object Array]");
   expect(shown).toEqual(["missing", "null", "NaN", "3", '"x"', '{"a":[1]}', "function", "[object Object]"]);
+  expect([[1, NaN, -Infinity], { a: Infinity }, ["NaN"]].map(showValue)).toEqual([
+    "[1,NaN,-Infinity]",
+    '{"a":Infinity}',
+    '["NaN"]',
+  ]);
   expect(showValue("y".repeat(100))).toHaveLength(60);
 });

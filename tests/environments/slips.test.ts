@@ -7,12 +7,13 @@ import { household } from "../../environments/household/index.ts";
 import { search } from "../../environments/search/index.ts";
 import { shop } from "../../environments/shop/index.ts";
 import { sokoban } from "../../environments/sokoban/index.ts";
+import { terminal } from "../../environments/terminal/index.ts";
 import { isHeldOut, NAMES, THINGS } from "../../environments/words.ts";
 import { play, SPLITS, start } from "./suite.ts";
 
 const GAMES = [household, search, shop] as const;
 
-describe.each([...GAMES, sokoban])("slips in $name", (spec) => {
+describe.each([...GAMES, sokoban, terminal])("slips in $name", (spec) => {
   it("are the share of the expert's first six actions that it is, the same whenever it is asked", async () => {
     let [slipped, asked] = [0, 0];
     for (let seed = 0; seed < 150; seed++) {
@@ -45,7 +46,7 @@ describe.each(GAMES)("mistakes in $name", (spec) => {
   });
 });
 
-describe.each(GAMES)("everyday names in $name", (spec) => {
+describe.each([...GAMES, terminal])("everyday names in $name", (spec) => {
   const known = new Set([...THINGS, ...NAMES]);
 
   it("are the same in both splits, the expert solves the tasks, and no task is in both", async () => {
@@ -74,8 +75,9 @@ describe.each(GAMES)("everyday names in $name", (spec) => {
     }
   });
 
-  /** What is asked for: the phrase of a question, the maker and the kind, or the things and where they go. */
+  /** What is asked for: the phrase of a question, the maker and the kind, the things and where they go, or the text. */
   function identity(env: Environment, task: string): string {
+    if (spec === terminal) return task;
     if (spec === search) return task.replace(/^(Name|Find) the /, "");
     if (spec === shop) return / a (\w+ \w+)/.exec(task)![1]!;
     const { goal } = (env as unknown as { episode: { task: HouseholdTask } }).episode.task;

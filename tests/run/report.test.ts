@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { bundlePage, withHashes } from "../../run/page/assets.ts";
 import { metricInfo } from "../../run/figures/catalogue.ts";
+import { shortTicks } from "../../run/page/charts.ts";
 import { chartData, chartsOf, isSparse, linesIn, smooth } from "../../run/page/curves.ts";
 import { decodeReportData, encodeReportData } from "../../run/page/embedded.ts";
 import type { KnownFact, MetricsRecord, Summary, Transcript } from "../../run/records.ts";
@@ -225,6 +226,16 @@ describe("curves", () => {
     const [first, second, gap, restarted] = smooth([5, 5, null, 100], 0.9, 3);
     expect([first, second, restarted].map((value) => Number(value?.toFixed(12)))).toEqual([5, 5, 100]);
     expect(gap).toBeNull();
+  });
+
+  test("an axis tells its ticks apart, however near to each other: a ratio is all but 1", () => {
+    const number = (...ticks: (number | null)[]): string[] => shortTicks(ticks, { format: "number" });
+    expect(number(0.99999, 1, 1.00001)).toEqual(["0.99999", "1", "1.00001"]);
+    expect(number(-0.5, 0, 0.5)).toEqual(["−0.5", "0", "0.5"]);
+    expect(number(null, 1 / 3, 2 / 3)).toEqual(["", "0.3333", "0.6667"]);
+    expect([number(2), number(0), number(0, 0), number()]).toEqual([["2"], ["0"], ["0", "0"], []]);
+    expect(shortTicks([0.999, 1], { format: "percent" })).toEqual(["99.9 %", "100 %"]);
+    expect(shortTicks([0, 5000], { format: "count" })).toEqual(["0", "5k"]);
   });
 });
 

@@ -180,6 +180,10 @@ it("names what is missing in a line", async () => {
     '--env: unknown name "gridword"; did you mean "gridworld"?',
   );
   await expect(prepared({ set: ["rollout.maxTurn=2"] })).rejects.toThrow('did you mean "maxTurns"?');
+  for (const idle of ["rl.lr=0.1", "demo.levels=1", "sft.steps=3"])
+    await expect(prepared({ set: ["env.levels=1", idle] })).rejects.toThrow(
+      `--set ${idle.startsWith("demo") ? "demo" : idle.split("=")[0]}: an evaluation trains nothing; expected an option`,
+    );
   await expect(prepared({ seed: "x" })).rejects.toThrow('--seed: expected an integer ≥ 0, got "x"');
   const empty = createRun(join(work, "empty"), { preset: tinyPreset() });
   await expect(prepared({ run: empty.path })).rejects.toThrow(`--run: ${empty.path} has no checkpoint yet`);
