@@ -39,7 +39,7 @@ export interface Prepared {
 }
 
 /** The parts of `--set` that say how episodes are played; the others say how an agent is trained. */
-const PLAYED = ["env", "rollout", "evaluation", "history"];
+const PLAYED = ["env", "train", "rollout", "evaluation", "history"];
 
 /**
  * Reads the run and the settings of the evaluation. They are made as those of a run that begins with this one, so that

@@ -180,9 +180,13 @@ it("names what is missing in a line", async () => {
     '--env: unknown name "gridword"; did you mean "gridworld"?',
   );
   await expect(prepared({ set: ["rollout.maxTurn=2"] })).rejects.toThrow('did you mean "maxTurns"?');
-  for (const idle of ["rl.lr=0.1", "demo.levels=1", "sft.steps=3"])
+  for (const [idle, name] of [
+    ["rl.lr=0.1", "rl.lr"],
+    ["demo.levels=1", "demo"],
+    ["sft.steps=3", "sft.steps"],
+  ] as const)
     await expect(prepared({ set: ["env.levels=1", idle] })).rejects.toThrow(
-      `--set ${idle.startsWith("demo") ? "demo" : idle.split("=")[0]}: an evaluation trains nothing; expected an option`,
+      `--set ${name}: an evaluation trains nothing; expected an option of env, train, rollout, evaluation, history`,
     );
   await expect(prepared({ seed: "x" })).rejects.toThrow('--seed: expected an integer ≥ 0, got "x"');
   const empty = createRun(join(work, "empty"), { preset: tinyPreset() });
