@@ -298,12 +298,14 @@ export function shortTicks(ticks: readonly (number | null)[], chart: Pick<ChartI
   const places = ticks.filter((tick) => tick !== null);
   const gap = Math.abs((places[1] ?? NaN) - places[0]!);
   const digits = Math.ceil(Math.log10(Math.max(...places.map(Math.abs)) / gap)) + 1;
-  const atLeast = (least: number): number => Math.min(12, Math.max(least, Number.isFinite(digits) ? digits : 0));
+  // One tick, or two that are equal, have no gap.
+  const needed = Number.isFinite(digits) ? Math.min(12, digits) : 0;
   const write = (tick: number): string => {
-    if (chart.format === "percent") return `${Number((tick * 100).toPrecision(atLeast(3)))} %`;
+    if (chart.format === "percent") return `${Number((tick * 100).toPrecision(Math.max(3, needed)))} %`;
     if (chart.format === "count" || Math.abs(tick) >= 1000) return formatAs("count", tick);
     if (tick === 0) return "0";
-    return Math.abs(tick) < 0.001 ? formatNumber(tick) : String(Number(tick.toPrecision(atLeast(4)))).replace("-", "−");
+    if (Math.abs(tick) < 0.001) return formatNumber(tick);
+    return String(Number(tick.toPrecision(Math.max(4, needed)))).replace("-", "−");
   };
   return ticks.map((tick) => (tick === null ? "" : write(tick)));
 }

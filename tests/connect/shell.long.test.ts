@@ -280,8 +280,8 @@ describe("an episode", () => {
 });
 
 describe("the answers of another machine", () => {
-  it("are shown, and what is judged is the own one", async () => {
-    const options = { families: ["write"] };
+  it.each([false, true])("are shown, and what is judged is the own one; everyday words: %s", async (everyday) => {
+    const options = { families: ["write"], everyday };
     const own = await play(options, 0, ["find . | sort"]);
     const env = shell.make({ ...options, answers: "other" });
     expect(await env.reset(0)).toBe(own.task);
